@@ -34,7 +34,7 @@ class HitlConfig(AppConfig):
 
 
 def _load_queue() -> None:
-    """Imports the queue's half of us, which has to be there before the queue forks its workers."""
+    """Import the queue's half of us, which has to be there before the queue forks its workers."""
     from hitl_django.task_queue import dispatcher
 
     try:
@@ -58,7 +58,7 @@ def _is_worker() -> bool:
 
 
 def install_schedules(*, using: str, **kwargs: Any) -> None:
-    """Lets the queue arrange for the sweep, without which a lost message is lost for good."""
+    """Let the queue arrange for the sweep, without which a lost message is lost for good."""
     from hitl_django.task_queue import dispatcher
 
     dispatcher.get_dispatcher().install(using)

@@ -225,6 +225,6 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
 
 
 def needs_agreement(name: str) -> bool:
-    """Says whether a decision waits for the others of a quorum; so does one of no known type."""
+    """Return whether a decision waits for the others of a quorum; so does one of no known type."""
     found = DECISION_TYPES.get(name)
     return found is None or found.needs_agreement

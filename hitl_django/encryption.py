@@ -22,7 +22,7 @@ ENVELOPE_HEAD = len(_ENCRYPTED) + 8
 
 
 def find_key_ring() -> KeyRing | None:
-    """Returns what is encrypted with now; None where nothing is."""
+    """Return what is encrypted with now; None where nothing is."""
     keys = hitl.ENCRYPTION_KEYS
     return _make_key_ring(tuple(keys)) if keys else None
 
@@ -33,7 +33,7 @@ def _make_key_ring(keys: tuple[str, ...]) -> KeyRing:
 
 
 def get_key_ring() -> KeyRing:
-    """Returns what decrypts; CorruptPayloadError where there is no key."""
+    """Return what decrypts; CorruptPayloadError where there is no key."""
     ring = find_key_ring()
     if ring is None:
         raise CorruptPayloadError(
@@ -43,7 +43,7 @@ def get_key_ring() -> KeyRing:
 
 
 def encrypt_text(text: str, column: str) -> str:
-    """Returns a text as it is stored in a column, which is named by its table and itself."""
+    """Return a text as it is stored in a column, which is named by its table and itself."""
     ring = find_key_ring()
     if ring is not None:
         encrypted = ring.encrypt_bytes(text.encode(), column.encode())
@@ -66,12 +66,12 @@ def decrypt_text(stored: str, column: str) -> str:
 
 
 def is_envelope(stored: str) -> bool:
-    """Returns whether a stored text is encrypted."""
+    """Return whether a stored text is encrypted."""
     return stored.startswith(_ENCRYPTED)
 
 
 def is_envelope_current(stored: str, ring: KeyRing) -> bool:
-    """Returns whether an envelope, or its head, is of the key that encrypts now."""
+    """Return whether an envelope, or its head, is of the key that encrypts now."""
     return ring.is_first_key(_open_envelope(stored[:ENVELOPE_HEAD]))
 
 

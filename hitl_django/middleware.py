@@ -26,7 +26,7 @@ class FormLimits(MiddlewareMixin):
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponseBase | None:
-        """Reads the form before anybody else does; nothing is done with what is in it."""
+        """Read the form before anybody else does; nothing is done with what is in it."""
         pages = getattr(view, "model_admin", None)
         if request.method != "POST" or not isinstance(pages, ReadOnlyAdmin):
             return None

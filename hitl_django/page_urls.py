@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def find_path(view: str, *args: Any) -> str | None:
-    """Returns the path of a view; None where there is no such page."""
+    """Return the path of a view; None where there is no such page."""
     if not getattr(settings, "ROOT_URLCONF", None):  # a worker may have settings of its own
         return None
     try:
@@ -31,18 +31,18 @@ def find_path(view: str, *args: Any) -> str | None:
 
 
 def find_url(view: str, *args: Any) -> str | None:
-    """Returns the address of a view for what is sent out; None where there is no such page."""
+    """Return the address of a view for what is sent out; None where there is no such page."""
     path = find_path(view, *args)
     return None if path is None else build_url(path)
 
 
 def build_url(path: str) -> str:
-    """Returns a path as an address that begins with SITE_URL."""
+    """Return a path as an address that begins with SITE_URL."""
     return str(hitl.SITE_URL).rstrip("/") + path
 
 
 def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[AdminSite]:
-    """Yields the sites that a model is registered on, the one that a request is on first.
+    """Yield the sites that a model is registered on, the one that a request is on first.
 
     Other sites than that one are left out where they don't let the user in.
     """
@@ -60,7 +60,7 @@ def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[Admin
 
 
 def find_admin_page(model: Any, page: str, *args: Any, request: HttpRequest | None = None) -> str:
-    """Returns the address of a model's page in the admin; "" where no site has that page."""
+    """Return the address of a model's page in the admin; "" where no site has that page."""
     for site in find_sites(model, request):
         name = f"{site.name}:{model._meta.app_label}_{model._meta.model_name}_{page}"
         if (path := find_path(name, *args)) is not None:  # the site is in the URL conf
@@ -69,7 +69,7 @@ def find_admin_page(model: Any, page: str, *args: Any, request: HttpRequest | No
 
 
 def _site_name(request: HttpRequest | None) -> str:
-    """Returns the name of the site that a request is on, as Django's own ``{% url %}`` finds it."""
+    """Return the name of the site that a request is on, as Django's own ``{% url %}`` finds it."""
     if name := getattr(request, "current_app", None):
         return str(name)
     match = getattr(request, "resolver_match", None)

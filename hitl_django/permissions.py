@@ -49,11 +49,11 @@ class ModelPermissionPolicy:
     """
 
     def visible_threads(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
-        """Narrows a queryset to the threads that the user may see."""
+        """Narrow a queryset to the threads that the user may see."""
         return self._visible(user, "view_thread", threads)
 
     def visible_runs(self, user: Any, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """Narrows a queryset to the runs that the user may see.
+        """Narrow a queryset to the runs that the user may see.
 
         Who may start a graph sees the runs of it that they started; ``view_run`` is about all.
         """
@@ -64,7 +64,7 @@ class ModelPermissionPolicy:
         return runs.filter(started_by=user.pk, graph__in=graphs) if graphs else seen
 
     def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
-        """Narrows a queryset to the questions that the user may see.
+        """Narrow a queryset to the questions that the user may see.
 
         Those of a graph that is reserved for groups are for their members and superusers; the
         model permission is about all others.
@@ -99,7 +99,7 @@ class ModelPermissionPolicy:
         return bool(user.is_active and user.has_perm(permission))
 
     def visible_subjects(self, user: Any, subjects: QuerySet[M]) -> QuerySet[M]:
-        """Narrows a queryset of the product's own objects to those that the user may name.
+        """Narrow a queryset of the product's own objects to those that the user may name.
 
         Asked where a run is started about an object by its key, as over the API; code that hands
         over the object itself has decided that already.
@@ -110,21 +110,21 @@ class ModelPermissionPolicy:
         return subjects if sees else subjects.none()
 
     def may_start(self, user: Any, graph: str) -> bool:
-        """Says whether the user may start a run of the graph."""
+        """Return whether the user may start a run of the graph."""
         groups = registry.get_starter_groups(graph)
         if not groups or not user.is_active or user.is_superuser:
             return self._has(user, "start_run")
         return bool(_groups_of(user, groups))
 
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
-        """Says whether the user may decide the question; asked inside the deciding transaction."""
+        """Return whether the user may decide the interrupt; called in the deciding transaction."""
         groups = frozenset(registry.get_review_policy(interrupt.graph).groups)
         if not groups or not user.is_active or user.is_superuser:
             return self._has(user, "decide_interrupt")
         return bool(_groups_of(user, groups))
 
     def may_undo(self, user: Any, decision: Decision) -> bool:
-        """Says whether the user may undo the decision: who made it, and superusers.
+        """Return whether the user may undo the decision: who made it, and superusers.
 
         As long as they may decide its question.
         """
@@ -133,56 +133,56 @@ class ModelPermissionPolicy:
         return bool(user.is_superuser) or decision.by_id == user.pk
 
     def may_take_over(self, user: Any, interrupt: Interrupt) -> bool:
-        """Says whether the user may take a question over from who holds it, and end the claim."""
+        """Return whether the user may take a question over from who holds it, and end the claim."""
         return self._has(user, "take_over_interrupt")
 
     def may_assign(self, user: Any, interrupt: Interrupt) -> bool:
-        """Says whether the user may assign the question to people and groups."""
+        """Return whether the user may assign the question to people and groups."""
         return self._has(user, "assign_interrupt")
 
     def may_comment(self, user: Any, interrupt: Interrupt) -> bool:
-        """Says whether the user may comment on the question."""
+        """Return whether the user may comment on the question."""
         return self.may_decide(user, interrupt) or self._has(user, "add_comment")
 
     def may_operate(self, user: Any, run: Run) -> bool:
-        """Says whether the user may cancel, retry and fork the run, and see its errors.
+        """Return whether the user may cancel, retry and fork the run, and see its errors.
 
         To start another on its thread that discards what it asks is to cancel it.
         """
         return self._has(user, "operate_run")
 
     def may_view_workers(self, user: Any) -> bool:
-        """Says whether the user may see how the workers are."""
+        """Return whether the user may see how the workers are."""
         return self._has(user, "operate_run")
 
     def may_view_reviewer_insights(self, user: Any) -> bool:
-        """Says whether the user may see how much and how each reviewer decides.
+        """Return whether the user may see how much and how each reviewer decides.
 
         What is seen of somebody's work may be theirs to agree to, so nobody may by another right.
         """
         return self._has(user, "view_reviewer_insights")
 
     def may_export(self, user: Any) -> bool:
-        """Says whether the user may download decisions and, of threads they may see, the record."""
+        """Return whether the user may export decisions and the audit log of visible threads."""
         return self._has(user, "export_decisions")
 
     def may_share_filters(self, user: Any) -> bool:
-        """Says whether the user may share filters of the queue, and remove those that are."""
+        """Return whether the user may share filters of the queue, and remove those that are."""
         return self._has(user, "share_savedfilter")
 
     def may_send_payload(self, channel: str, interrupt: Interrupt) -> bool:
-        """Says whether what is asked goes out over a channel, "email" or "slack", with the title.
+        """Return whether what is asked goes out over a channel, "email" or "slack", with the title.
 
         It never does unless a policy of your own says so.
         """
         return False
 
     def may_view_state(self, user: Any, thread: Thread) -> bool:
-        """Says whether the user may see the values in the thread's channels."""
+        """Return whether the user may see the values in the thread's channels."""
         return self._has(user, "view_thread_state")
 
     def may_view_result(self, user: Any, run: Run) -> bool:
-        """Says whether the user may see the state that a run they see ended with.
+        """Return whether the user may see the state that a run they see ended with.
 
         Who started it may, where nobody else started another on its thread: what those were given
         and computed is in that state, too.
@@ -195,7 +195,7 @@ class ModelPermissionPolicy:
         return not runs.exclude(started_by=user.pk).exists()
 
     def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
-        """Says whether the user may read, or write, what threads share in a namespace and below.
+        """Return whether the user may read, or write, what threads share in a namespace and below.
 
         Nobody may unless a policy of your own says so: what is in the store is your graphs' affair.
         """
@@ -209,7 +209,7 @@ class ModelPermissionPolicy:
 
 
 def _reserved_for(user: Any, column: str = "graph") -> Q:
-    """Selects rows of the graphs that are reserved for a group of the user's."""
+    """Select rows of the graphs that are reserved for a group of the user's."""
     found = Q(pk__in=[])
     for name, groups in registry.list_reviewer_groups().items():
         # Looked up by the query itself: a list asks what is visible for each of its parts.
@@ -218,20 +218,20 @@ def _reserved_for(user: Any, column: str = "graph") -> Q:
 
 
 def _groups_of(user: Any, names: frozenset[str]) -> frozenset[str]:
-    """Returns those of the groups that the user is in, at this moment and not as it was read."""
+    """Return those of the groups that the user is in, at this moment and not as it was read."""
     groups = user.groups.using(router.db_for_write(Interrupt)).order_by()
     return frozenset(groups.filter(name__in=names).values_list("name", flat=True))
 
 
 def may_start(user: Any, graph: str, via: str) -> bool:
-    """Says whether the user may start a run of the graph from there ("api", "admin", "code")."""
+    """Return whether the user may start a run of the graph from there ("api", "admin", "code")."""
     if via == "api" and not registry.is_startable_over_api(graph):
         return False
     return get_policy().may_start(user, graph)
 
 
 def find_startable_graphs(user: Any) -> Iterator[str]:
-    """Yields the names of the graphs that the user may start with an input of their own.
+    """Yield the names of the graphs that the user may start with an input of their own.
 
     In the admin as over the API: what only the product's own code knows isn't asked for.
     """
@@ -239,7 +239,7 @@ def find_startable_graphs(user: Any) -> Iterator[str]:
 
 
 def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
-    """Narrows a queryset to the rows that ``by`` may see; None is the program, which sees all."""
+    """Narrow a queryset to the rows that ``by`` may see; None is the program, which sees all."""
     if by is None:
         return rows
     name = _NARROWED_BY.get(rows.model._meta.concrete_model, "visible_rows")
@@ -249,7 +249,7 @@ def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
 
 
 def select_visible_through(rows: QuerySet[M], name: str, by: Any) -> QuerySet[M]:
-    """Narrows a queryset to the rows whose related row ``by`` may see.
+    """Narrow a queryset to the rows whose related row ``by`` may see.
 
     ``name`` is the field that leads there.
     """
@@ -263,7 +263,7 @@ def select_visible_through(rows: QuerySet[M], name: str, by: Any) -> QuerySet[M]
 
 
 def find_row(rows: QuerySet[M], absent: Exception | type[Exception], **key: Any) -> M:
-    """Returns the row with this key; raises ``absent`` where there is none, or can't be any."""
+    """Return the row with this key; raises ``absent`` where there is none, or can't be any."""
     try:
         found = rows.filter(**key)
     except (TypeError, ValueError, ValidationError):  # such as an id that is no UUID
@@ -277,7 +277,7 @@ def find_row(rows: QuerySet[M], absent: Exception | type[Exception], **key: Any)
 def refuse_unless_may(
     by: Any, may: Callable[[Any, Subject], bool], row: Subject, message: str
 ) -> None:
-    """Raises NotAllowedError unless ``by`` may do that with a question or a run.
+    """Raise NotAllowedError unless ``by`` may do that with a question or a run.
 
     The error names the row and its thread, on whose record it is.
     """
@@ -286,7 +286,7 @@ def refuse_unless_may(
 
 
 def get_policy() -> ModelPermissionPolicy:
-    """Returns the policy that ``HITL["POLICY"]`` names."""
+    """Return the policy that ``HITL["POLICY"]`` names."""
     return _policy(hitl.POLICY)
 
 

@@ -50,7 +50,7 @@ class _Edit:
 
 
 def port_source(source: str) -> tuple[str, list[PortFinding]]:
-    """Returns a module's source with its imports changed, and what else is to be looked at.
+    """Return a module's source with its imports changed, and what else is to be looked at.
 
     Raises SyntaxError for what is no Python.
     """
@@ -79,7 +79,7 @@ def port_source(source: str) -> tuple[str, list[PortFinding]]:
 
 
 def _split(source: str) -> list[str]:
-    """Returns lines as Python counts them, which knows fewer ends of lines than str does."""
+    """Return lines as Python counts them, which knows fewer ends of lines than str does."""
     return list(io.StringIO(source, newline=""))
 
 
@@ -88,7 +88,7 @@ def _is_foreign(module: str) -> bool:
 
 
 def _locate(lines: Sequence[str], line: int, column: int) -> _Edit:
-    """Returns where the package's name stands, in bytes as the syntax tree counts them."""
+    """Return where the package's name stands, in bytes as the syntax tree counts them."""
     text = lines[line - 1].encode()
     found = re.compile(rb"\blanggraph\b").search(text, column)
     if found is None:  # it was written over several lines with a backslash
@@ -130,7 +130,7 @@ def _describe_missing(module: str) -> str:
 
 
 def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
-    """Yields handlers around ``interrupt()`` that expect to catch its pause."""
+    """Yield handlers around ``interrupt()`` that expect to catch its pause."""
     asks = any(
         isinstance(inner, ast.Call) and getattr(inner.func, "id", None) == "interrupt"
         for statement in node.body
@@ -147,7 +147,7 @@ def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
 
 
 def list_files(path: Path) -> Iterator[Path]:
-    """Yields the Python files below a folder, or the one file, but for other people's code."""
+    """Yield the Python files below a folder, or the one file, but for other people's code."""
     if path.is_file():
         yield path
         return
@@ -158,7 +158,7 @@ def list_files(path: Path) -> Iterator[Path]:
 
 
 def _port_file(path: Path) -> tuple[str, str, list[PortFinding]]:
-    """Returns a file's source, the same with its imports changed, and what to look at."""
+    """Return a file's source, the same with its imports changed, and what to look at."""
     source = ""
     try:
         source = path.read_bytes().decode("utf-8-sig")
@@ -170,7 +170,7 @@ def _port_file(path: Path) -> tuple[str, str, list[PortFinding]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code: 1 where something is left to look at."""
+    """Run the command; returns its exit code: 1 where something is left to look at."""
     parser = argparse.ArgumentParser(prog="python -m hitl_django.port", description=__doc__)
     parser.add_argument("path", type=Path, help="file or directory")
     parser.add_argument("--write", action="store_true", help="write the changes")

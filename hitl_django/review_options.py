@@ -105,7 +105,7 @@ def review(
     dialect: str | None = None,
     key: str | None = None,
 ) -> Any:
-    """Stops the node to ask people, as ``interrupt()`` does, and says how they are to be asked.
+    """Stop the node to ask people, as ``interrupt()`` does, and says how they are to be asked.
 
     ``payload`` is what they see, ``response_schema`` what the answer must look like, ``key`` the
     name to ask under. What else is given travels beside the question: it changes neither what is
@@ -135,7 +135,7 @@ def review(
 
 
 def check_decisions(names: Sequence[str] | None) -> None:
-    """Raises ValueError unless these are decisions, of which there is one at least."""
+    """Raise ValueError unless these are decisions, of which there is one at least."""
     if names is None:
         return
     if not names or any(name not in DECISION_TYPES for name in names):
@@ -144,7 +144,7 @@ def check_decisions(names: Sequence[str] | None) -> None:
 
 
 def check_quorum(quorum: Any) -> None:
-    """Raises ValueError unless it is a number of people."""
+    """Raise ValueError unless it is a number of people."""
     if quorum is None:
         return
     if type(quorum) is not int or not 1 <= quorum <= HIGHEST_QUORUM:
@@ -152,6 +152,6 @@ def check_quorum(quorum: Any) -> None:
 
 
 def check_dialect(dialect: str | None) -> None:
-    """Raises ValueError unless it names a dialect."""
+    """Raise ValueError unless it names a dialect."""
     if dialect is not None and dialect not in DIALECTS:
         raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, not {dialect!r}.")

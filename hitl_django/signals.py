@@ -40,7 +40,7 @@ run_cancelled = Signal()
 
 
 def send_on_commit(signal: Signal, *, using: str | None = None, **values: Any) -> None:
-    """Sends a signal once the current transaction is committed, or at once outside of one."""
+    """Send a signal once the current transaction is committed, or at once outside of one."""
 
     if not signal.receivers:
         return

@@ -32,7 +32,7 @@ else:
 
 
 def run_bounded(preamble: str, case: str) -> str:
-    """Returns whether a case was refused or taken; ``preamble`` has the names that it uses."""
+    """Return whether a case was refused or taken; ``preamble`` has the names that it uses."""
     done = subprocess.run(
         [sys.executable, "-c", _LIMITS + preamble + _CASE.replace("{case}", case)],
         capture_output=True, text=True, check=False, timeout=10 * SECONDS,

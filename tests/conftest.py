@@ -133,7 +133,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out what the quick part has nothing of: to import it takes as long as to test."""
+    """Leave out what the quick part has nothing of: to import it takes as long as to test."""
     is_left_out = collection_path.parent == TESTS and collection_path.name in NOT_QUICK
     return True if is_left_out and config.getoption("--part") == "quick" else None
 
@@ -155,7 +155,7 @@ def vendor() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Fails a test that the machine lacks something for, where nobody reads what was skipped.
+    """Fail a test that the machine lacks something for, where nobody reads what was skipped.
 
     What a version of Python or a platform doesn't have is marked so, and may be skipped anywhere.
     """
@@ -339,7 +339,7 @@ def amount(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
 
 @pytest.fixture
 def figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Takes a line that the run ends with: how much there was of what, and what came of it."""
+    """Take a line that the run ends with: how much there was of what, and what came of it."""
     return lambda line: request.node.user_properties.append((FIGURES, line))
 
 

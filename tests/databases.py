@@ -75,7 +75,7 @@ def to_url(connection: BaseDatabaseWrapper, **other: Any) -> str:
 
 
 def is_waited_for(cursor: Any) -> bool:
-    """Tells whether another connection waits for a lock that this one has, on PostgreSQL."""
+    """Tell whether another connection waits for a lock that this one has, on PostgreSQL."""
     cursor.execute(
         "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
     )

@@ -26,7 +26,7 @@ class Approval(TypedDict, total=False):
 
 @register("approval", title="Approval")
 def approval() -> StateGraph:
-    """Asks once, whatever it is given, and keeps the answer."""
+    """Ask once, whatever it is given, and keep the answer."""
 
     def ask(state: Approval) -> Approval:
         return {"answer": interrupt({"title": f"Publish {state['text']}?", "text": state["text"]})}
@@ -41,7 +41,7 @@ class Plain(TypedDict, total=False):
 
 @register("plain")
 def plain() -> StateGraph:
-    """Asks what it is given, as it is, and keeps the answer."""
+    """Ask what it is given, as it is, and keep the answer."""
 
     def ask(state: Plain) -> Plain:
         return {"answer": interrupt(state["payload"])}
@@ -56,7 +56,7 @@ class Reviewed(TypedDict, total=False):
 
 
 def ask_in_terms(state: Reviewed) -> Reviewed:
-    """Asks for a review on the terms that it is given; ``typed`` asks for a Booking."""
+    """Ask for a review on the terms that it is given; ``typed`` asks for a Booking."""
     terms = dict(state.get("terms", {}))
     if terms.pop("typed", False):
         return {"answer": ask_for_review(state["payload"], response_schema=Booking, **terms).seats}
@@ -65,7 +65,7 @@ def ask_in_terms(state: Reviewed) -> Reviewed:
 
 @register("reviewed")
 def reviewed() -> StateGraph:
-    """Asks what it is given, on terms that it is given."""
+    """Ask what it is given, on terms that it is given."""
     graph = StateGraph(Reviewed).add_node("ask", ask_in_terms)
     return graph.add_edge(START, "ask").add_edge("ask", END)
 
@@ -77,7 +77,7 @@ class Log(TypedDict, total=False):
 
 @register("interview")
 def interview() -> StateGraph:
-    """Asks twice in one node."""
+    """Ask twice in one node."""
 
     def ask(state: Log) -> Log:
         first = interrupt("First?")
@@ -89,7 +89,7 @@ def interview() -> StateGraph:
 
 @register("panel")
 def panel() -> StateGraph:
-    """Asks in two nodes side by side."""
+    """Ask in two nodes side by side."""
 
     def asking(name: str) -> Any:
         def ask(state: Log) -> Log:
@@ -105,7 +105,7 @@ def panel() -> StateGraph:
 
 @register("jury", review=ReviewPolicy(resume_on="all"))
 def jury() -> StateGraph:
-    """Asks in five nodes side by side, and goes on when all have answered."""
+    """Ask in five nodes side by side, and goes on when all have answered."""
 
     def asking(name: str) -> Any:
         return lambda state: {"answers": [(name, interrupt(f"Question to {name}"))]}
@@ -130,7 +130,7 @@ class Request(TypedDict, total=False):
 
 @register("typed")
 def typed() -> StateGraph:
-    """Asks for a typed answer."""
+    """Ask for a typed answer."""
 
     def ask(state: Request) -> Request:
         payload = {"title": f"Refund {state['customer']}?", "amount": state["amount"]}
@@ -169,7 +169,7 @@ class Order(BaseModel):
 
 @register("order")
 def order() -> StateGraph:
-    """Asks for an answer of many shapes, and keeps it."""
+    """Ask for an answer of many shapes, and keep it."""
 
     def ask(state: Plain) -> Plain:
         return {"answer": interrupt(state["payload"], response_schema=Order).model_dump()}
@@ -190,7 +190,7 @@ class Booking(BaseModel):
 
 @register("booking")
 def booking() -> StateGraph:
-    """Asks twice by position, then twice by key, for answers that only Python can check."""
+    """Ask twice by position, then twice by key, for answers that only Python can check."""
 
     def ask(state: Log) -> Log:
         by_position = [interrupt(f"Seats {n}?", response_schema=Booking) for n in (1, 2)]
@@ -207,7 +207,7 @@ PATIENCE: list[Expiry] = []
 
 @register("patient")
 def patient() -> StateGraph:
-    """Asks for a typed answer, and waits no longer than PATIENCE."""
+    """Ask for a typed answer, and wait no longer than PATIENCE."""
 
     def ask(state: Log) -> Log:
         expires = PATIENCE[0] if PATIENCE else None
@@ -220,7 +220,7 @@ def patient() -> StateGraph:
 
 @register("steps")
 def steps() -> StateGraph:
-    """Takes five super-steps, each of which leaves its mark."""
+    """Take five super-steps, each of which leaves its mark."""
     names = ["a", "b", "c", "d", "e"]
     graph = StateGraph(Log)
     for name in names:
@@ -263,7 +263,7 @@ class Count(TypedDict, total=False):
 
 @register("fragile")
 def fragile() -> StateGraph:
-    """Fails as long as it is told to."""
+    """Fail as long as it is told to."""
 
     def work(state: Count) -> Count:
         if FAILING:
@@ -279,7 +279,7 @@ FAILING: set[str] = set()
 
 @register("unstorable")
 def unstorable() -> StateGraph:
-    """Returns what can't be stored."""
+    """Return what can't be stored."""
 
     def work(state: Approval) -> Approval:
         return {"answer": object()}
@@ -300,7 +300,7 @@ def endless() -> StateGraph:
 
 @register("gated")
 def gated() -> Any:
-    """Stops at a breakpoint before its only node."""
+    """Stop at a breakpoint before its only node."""
 
     def work(state: Approval) -> Approval:
         return {"answer": "done"}
@@ -311,7 +311,7 @@ def gated() -> Any:
 
 @register("nested")
 def nested() -> StateGraph:
-    """Asks in a graph within a graph within a graph, beside a question of its own."""
+    """Ask in a graph within a graph within a graph, beside a question of its own."""
 
     def asking(name: str) -> Any:
         def ask(state: Log) -> Log:
@@ -348,7 +348,7 @@ class Essay(TypedDict):
 @register("essay", title="Essay")
 @entrypoint()
 def essay(given: Essay, *, previous: Any = None) -> dict[str, Any]:
-    """Writes, asks two readers side by side, and writes again."""
+    """Write, asks two readers side by side, and write again."""
     text = write(given["topic"]).result()
     said = [called.result() for called in [review(text, "Ann"), review(text, "Bob")]]
     return {"text": write(f"{given['topic']}, again").result(), "said": said, "before": previous}
@@ -356,7 +356,7 @@ def essay(given: Essay, *, previous: Any = None) -> dict[str, Any]:
 
 @register("keyed")
 def keyed() -> StateGraph:
-    """Asks under names, in one node, after a question that goes by its position."""
+    """Ask under names, in one node, after a question that goes by its position."""
 
     def ask(state: Log) -> Log:
         plain = interrupt("Plain?")
@@ -368,7 +368,7 @@ def keyed() -> StateGraph:
 
 @register("broad")
 def broad() -> StateGraph:
-    """Asks in eight nodes side by side, so its picture is broader than a phone."""
+    """Ask in eight nodes side by side, so its picture is broader than a phone."""
 
     def ask(state: Log) -> Log:
         return {"answers": [interrupt("Which?")]}

@@ -13,7 +13,7 @@ _INSTALL = ("install", "--no-audit", "--no-fund", "--ignore-scripts", "--logleve
 
 
 def install_packages(folder: Path) -> None:
-    """Installs what a folder's package.json names; skips the test where that can't be had."""
+    """Install what a folder's package.json names; skips the test where that can't be had."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         pytest.skip("npm here does not exist")

@@ -29,7 +29,7 @@ SERVER.set_forkserver_preload([__name__, "tests.chaos.victim", "tests.races.cont
 
 
 def start(act: Callable[..., None], *args: Any, database: dict[str, Any] | None = None) -> Any:
-    """Starts a process that does ``act`` on the test's database, with the settings in force.
+    """Start a process that does ``act`` on the test's database, with the settings in force.
 
     ``database`` changes how the process connects to it.
     """

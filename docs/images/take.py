@@ -34,7 +34,7 @@ QUEUE = "/admin/hitl_django/reviewitem/"
 
 @contextmanager
 def running_demo() -> Iterator[str]:
-    """Starts the demo, and stops it in the end; yields its address."""
+    """Start the demo, and stops it in the end; yields its address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def running_demo() -> Iterator[str]:
 
 @contextmanager
 def window(browser: Browser, address: str, size: ViewportSize, user: str) -> Iterator[Page]:
-    """Opens a window for somebody of the demo, in English and in the light theme."""
+    """Open a window for somebody of the demo, in English and in the light theme."""
     context = browser.new_context(
         base_url=address, viewport=size, locale="en", color_scheme="light"
     )
@@ -72,7 +72,7 @@ def window(browser: Browser, address: str, size: ViewportSize, user: str) -> Ite
 
 
 def wait_for_interrupts(page: Page) -> None:
-    """Waits until the worker has brought the demo's runs to their questions."""
+    """Wait until the worker has brought the demo's runs to their questions."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         on_its_way = [
@@ -86,7 +86,7 @@ def wait_for_interrupts(page: Page) -> None:
 
 
 def save(page: Page, name: str, *, full: bool = False) -> None:
-    """Writes what the window shows, or all of the page."""
+    """Write what the window shows, or all of the page."""
     path = HERE / f"{name}.png"
     page.screenshot(path=path, full_page=full)
     size = path.stat().st_size
@@ -96,14 +96,14 @@ def save(page: Page, name: str, *, full: bool = False) -> None:
 
 
 def open_refund(page: Page, number: int = 0) -> None:
-    """Opens the page of one of the demo's refunds."""
+    """Open the page of one of the demo's refunds."""
     page.goto(f"{QUEUE}?q=Refund")
     page.locator("#result_list tbody a[href*='/reviewitem/'][href*='/change/']").nth(number).click()
     page.wait_for_load_state()
 
 
 def share_out(browser: Browser, address: str) -> None:
-    """Lets a colleague hold some of the questions."""
+    """Let a colleague hold some of the questions."""
     with window(browser, address, DESK, "ravi") as page:
         for number in (2, 3):
             open_refund(page, number)
@@ -112,7 +112,7 @@ def share_out(browser: Browser, address: str) -> None:
 
 
 def take_desk(page: Page) -> None:
-    """Takes what a reviewer sees at a desk."""
+    """Take what a reviewer sees at a desk."""
     page.goto(QUEUE)
     save(page, "queue")
 
@@ -136,7 +136,7 @@ def take_desk(page: Page) -> None:
 
 
 def take_run(page: Page) -> None:
-    """Takes what an operator sees of a run that waits."""
+    """Take what an operator sees of a run that waits."""
     page.goto("/admin/hitl_django/run/?graph=refund")
     page.locator("#result_list tbody a[href*='/run/'][href*='/change/']").first.click()
     page.wait_for_url("**/run/*/change/**")
@@ -144,7 +144,7 @@ def take_run(page: Page) -> None:
 
 
 def take_phone(page: Page) -> str:
-    """Takes a question on a phone; returns the address of a link to it."""
+    """Take a question on a phone; returns the address of a link to it."""
     open_refund(page, 1)
     save(page, "phone")
     page.click("text=Let somebody without an account decide")
@@ -155,7 +155,7 @@ def take_phone(page: Page) -> str:
 
 
 def take_link(browser: Browser, address: str, link: str) -> None:
-    """Takes the page of a link, as somebody without an account sees it."""
+    """Take the page of a link, as somebody without an account sees it."""
     page = browser.new_page(viewport=PHONE, locale="en", color_scheme="light")
     page.goto(link if link.startswith("http") else address + link)
     save(page, "link")
@@ -163,7 +163,7 @@ def take_link(browser: Browser, address: str, link: str) -> None:
 
 
 def main() -> None:
-    """Takes all pictures."""
+    """Take all pictures."""
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     with running_demo() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])

@@ -69,12 +69,12 @@ class LinkedChangeList(ChangeList):
         self.drop_columns()
 
     def complete_rows(self, request: HttpRequest) -> None:
-        """Gives the page's rows what their cells show besides their columns."""
+        """Give the page's rows what their cells show besides their columns."""
         for row in self.result_list:
             row.link = self.model_admin.url("change", request, row.pk)
 
     def drop_columns(self, *names: str) -> None:
-        """Leaves out the columns of these names, and those that are empty on this page."""
+        """Leave out the columns of these names, and those that are empty on this page."""
         shown = [
             (number, name)
             for number, name in enumerate(self.list_display)
@@ -128,7 +128,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     visible_through = ""
 
     def url(self, page: str, request: HttpRequest, *args: Any) -> str:
-        """Returns the address of one of the model's pages, with the list's filters."""
+        """Return the address of one of the model's pages, with the list's filters."""
         name = f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{page}"
         url = reverse(name, args=args)
         kept: dict[str, Any] = {
@@ -138,7 +138,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return str(add_preserved_filters(kept, url))
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
-        """Returns the model's pages beside Django's: by name, the route and what answers."""
+        """Return the model's pages beside Django's: by name, the route and what answers."""
         return {}
 
     def get_urls(self) -> list[Any]:
@@ -155,13 +155,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return urls
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Narrows the model's rows to those the user may see."""
+        """Narrow the model's rows to those the user may see."""
         if self.visible_through:
             return select_visible_through(rows, self.visible_through, request.user)
         return select_visible(rows, request.user)
 
     def rows(self) -> QuerySet[Any]:
-        """Returns the rows of a detail page, not yet narrowed to what the user may see."""
+        """Return the rows of a detail page, not yet narrowed to what the user may see."""
         return self.model._default_manager.all()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -170,7 +170,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Any:
-        """Returns a row; one that the user may not see doesn't exist."""
+        """Return a row; one that the user may not see doesn't exist."""
         seen = self.visible(request, self.rows())
         return find_row(seen, Http404(_("Page not found.")), pk=object_id)
 
@@ -217,7 +217,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return self.show(request, self.get_object(request, unquote(object_id)))
 
     def show(self, request: HttpRequest, row: Any) -> HttpResponse:
-        """Shows a row on its own page."""
+        """Show a row on its own page."""
         raise NotImplementedError
 
     def changelist_view(
@@ -233,7 +233,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return response
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
-        """Returns what the list's template needs besides."""
+        """Return what the list's template needs besides."""
         return {}
 
     def page(
@@ -245,7 +245,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         status: int = 200,
         **context: Any,
     ) -> TemplateResponse:
-        """Renders a page inside the admin: of a row, or of what ``original`` says."""
+        """Render a page inside the admin: of a row, or of what ``original`` says."""
         request.current_app = self.admin_site.name
         # Themes link to the page of what has one.
         row = original if isinstance(original, self.model) else str(original)
@@ -323,13 +323,13 @@ def format_age(moment: Any) -> str:
 
 
 def format_state(state: str) -> str:
-    """Returns the badge of a run's state."""
+    """Return the badge of a run's state."""
     label = Run.State(state).label
     return format_html('<span class="hitl-state hitl-state-{}">{}</span>', state, label)
 
 
 def format_tick(value: Any, title: Any) -> str:
-    """Returns the tick that selects a row; ``value`` is what it names the row by."""
+    """Return the tick that selects a row; ``value`` is what it names the row by."""
     return format_html(
         '<input type="checkbox" name="item" value="{}" aria-label="{}">',
         value,
@@ -338,7 +338,7 @@ def format_tick(value: Any, title: Any) -> str:
 
 
 def format_entry(row: Any, title: Any, *words: Any) -> str:
-    """Returns a row's first column: a link to its page, and beside it what is in small print."""
+    """Return a row's first column: a link to its page, and beside it what is in small print."""
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))
     return format_html(
         '<div class="hitl-cell" data-hitl-row="{}"><a href="{}" class="hitl-title">{}</a>'
@@ -351,22 +351,22 @@ def format_entry(row: Any, title: Any, *words: Any) -> str:
 
 
 def name_graph(graph: str) -> str:
-    """Returns what people call a graph: its title, where it is registered with one."""
+    """Return what people call a graph: its title, where it is registered with one."""
     return escape_hidden(str(registry.get_title(graph)))
 
 
 def describe_run_place(run: Run) -> str:
-    """Returns what tells a run from others of its graph: its key, or its thread."""
+    """Return what tells a run from others of its graph: its key, or its thread."""
     return escape_hidden(run.key or run.thread.thread_id)
 
 
 def describe_place(row: Any) -> str:
-    """Returns where a question was asked: its graph and node."""
+    """Return where a question was asked: its graph and node."""
     return format_html(
         "<bdi>{}</bdi> ▸ <bdi>{}</bdi>", name_graph(row.graph), escape_hidden(row.node)
     )
 
 
 def can_view_runs(request: HttpRequest) -> bool:
-    """Says whether the user may see runs at all, so that a link to one leads somewhere."""
+    """Return whether the user may see runs at all, so that a link to one leads somewhere."""
     return not select_visible(Run.objects.all(), request.user).query.is_empty()

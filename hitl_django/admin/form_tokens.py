@@ -89,5 +89,5 @@ def _render(request: HttpRequest, reason: str) -> HttpResponse:
 
 
 def _is_written(field: Field) -> bool:
-    """Says whether somebody may have written this; a "?" stands in names of ticks and counts."""
+    """Return whether somebody may have written this; a "?" stands in names of ticks and counts."""
     return field.name not in UNWRITTEN and "?" not in field.name and bool(field.value.strip())

@@ -43,7 +43,7 @@ class Field:
 
     @property
     def is_text(self) -> bool:
-        """Says whether somebody may have written this, and wants to see it."""
+        """Return whether somebody may have written this, and wants to see it."""
         return len(self.value.split()) > 1
 
     @property
@@ -83,7 +83,7 @@ def _atomic_aliases() -> set[str]:
 
 
 def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Renders the page; raises an error that isn't that of a database that is away."""
+    """Render the page; raises an error that isn't that of a database that is away."""
     if not outages.is_outage(error):
         raise error
     logger.error("the admin can't reach the database", exc_info=error)
@@ -102,7 +102,7 @@ def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
-    """Renders the page that says why what is stored can't be read; operators have to mend it."""
+    """Render the page that says why what is stored can't be read; operators have to mend it."""
     logger.error("the admin can't read the stored data", exc_info=error)
     page = render_to_string("hitl_django/admin/unreadable.html", {"reason": str(error)})
     response = HttpResponse(page, status=503, headers={"Cache-Control": "no-store"})

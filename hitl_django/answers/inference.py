@@ -19,7 +19,7 @@ from .options import AnswerOptions, compose_resume_value, make_resume_value, val
 
 
 def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:
-    """Returns the decision that makes this resume value.
+    """Return the decision that makes this resume value.
 
     Raises InvalidAnswerError where none that is allowed does, with a JSON pointer into the resume
     value to each fault; and what ``make_resume_value`` raises for what isn't JSON or is too large.
@@ -64,7 +64,7 @@ def _makes(options: AnswerOptions, candidate: Candidate, resume: Any) -> bool:
 
 
 def _raise_faults(options: AnswerOptions, candidate: Candidate, root: str) -> None:
-    """Raises what is wrong with a value that was meant to be the value of this decision."""
+    """Raise what is wrong with a value that was meant to be the value of this decision."""
     try:
         make_resume_value(options, candidate.type, candidate.value)
     except InvalidAnswerError as error:

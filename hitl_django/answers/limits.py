@@ -26,7 +26,7 @@ _BYTES = _("%(what)s is %(found)s bytes; the limit is %(limit)s.")
 
 
 def check_limits(value: Any, what: Any = ANSWER) -> None:
-    """Raises PayloadLimitError for what is too large, UnserializableError for what isn't JSON.
+    """Raise PayloadLimitError for what is too large, UnserializableError for what isn't JSON.
 
     A PayloadLimitError has a Reason as its message.
     """
@@ -45,7 +45,7 @@ def _limit(words: Any, what: Any, found: int, limit: int) -> None:
 
 
 def _extent(value: Any) -> tuple[int, int]:
-    """Measures nesting and number of values, level by level, so that no depth overflows a stack."""
+    """Measure nesting and number of values, level by level, so that no depth overflows a stack."""
     depth = items = 0
     level = [value]
     while level and depth <= hitl.ANSWER_MAX_DEPTH and items <= hitl.ANSWER_MAX_ITEMS:

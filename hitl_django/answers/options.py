@@ -107,7 +107,7 @@ class AnswerOptions:
 
 
 def read_options(interrupt: Interrupt) -> AnswerOptions:
-    """Returns the options of a question as its row and the policy of its graph have them."""
+    """Return the options of a question as its row and the policy of its graph have them."""
     return AnswerOptions(
         payload=interrupt.payload,
         schema=interrupt.response_schema,
@@ -121,7 +121,7 @@ def read_options(interrupt: Interrupt) -> AnswerOptions:
 
 
 def choose_decisions(options: AnswerOptions, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """Returns the wanted ones of the decisions that are possible; all where that leaves none."""
+    """Return the wanted ones of the decisions that are possible; all where that leaves none."""
     possible = options.possible
     if options.editable is not None and not options.editable:
         possible = tuple(type_ for type_ in possible if type_ != EDIT) or possible
@@ -132,7 +132,7 @@ def choose_decisions(options: AnswerOptions, wanted: Sequence[str] | None) -> tu
 
 
 def make_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> Any:  # noqa: A002
-    """Returns the resume value of a decision, checked against limits and the response schema.
+    """Return the resume value of a decision, checked against limits and the response schema.
 
     Raises InvalidAnswerError with a JSON pointer to each fault, UnserializableError for what isn't
     JSON and PayloadLimitError for what is too large.
@@ -143,14 +143,14 @@ def make_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> 
 
 
 def validate_resume_value(options: AnswerOptions, answer: Any) -> None:
-    """Raises InvalidAnswerError where a resume value doesn't fit the response schema."""
+    """Raise InvalidAnswerError where a resume value doesn't fit the response schema."""
     faults = [] if options.schema is None else json_schema.find_faults(options.schema, answer)
     if faults:
         raise InvalidAnswerError(describe_faults(faults), faults)
 
 
 def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> Any:  # noqa: A002
-    """Returns what ``make_resume_value`` does, not yet checked against the response schema."""
+    """Return what ``make_resume_value`` does, not yet checked against the response schema."""
     allowed = options.allowed
     if type not in allowed:
         raise InvalidAnswerError(
@@ -172,7 +172,7 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
 
 
 def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
-    """Returns the value of a decision; the reason for a rejection whose dialect sends that."""
+    """Return the value of a decision; the reason for a rejection whose dialect sends that."""
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value
 
@@ -182,7 +182,7 @@ def make_decision_patch(
     type: str,  # noqa: A002
     value: Any,
 ) -> list[dict[str, Any]] | None:
-    """Returns what a decision changes of what was asked, as a JSON Patch.
+    """Return what a decision changes of what was asked, as a JSON Patch.
 
     None for a decision that edits nothing; of a proposal that is approved, what that changed.
     """
@@ -195,7 +195,7 @@ def make_decision_patch(
 
 
 def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) -> dict[str, Any]:  # noqa: A002
-    """Returns what a decision puts up for the approval of others (AnswerOptions.proposal)."""
+    """Return what a decision puts up for the approval of others (AnswerOptions.proposal)."""
     edited = options.original
     if DECISION_TYPES[type].may_edit:
         edited = _merged(options, type, value)
@@ -205,7 +205,7 @@ def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) ->
 
 
 def _merged(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: A002
-    """Returns what the value makes of what was asked, without what the buttons say."""
+    """Return what the value makes of what was asked, without what the buttons say."""
     edited = options.rules.apply_edit(options.payload, value)
     if options.schema is None or not isinstance(edited, dict):
         return edited
@@ -234,7 +234,7 @@ def _refuse_if_fixed(options: AnswerOptions, type: str, value: Any) -> None:  # 
 
 
 def describe_faults(faults: list[tuple[str, str]]) -> str:
-    """Returns a sentence on what the response schema has against an answer."""
+    """Return a sentence on what the response schema has against an answer."""
     pointer, reason = faults[0]
     more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"Invalid response: {pointer or 'the value'}: {reason}{more}."

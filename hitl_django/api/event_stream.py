@@ -25,7 +25,7 @@ RETRY = b"retry: 1000\n\n"
 def stream_events(
     reader: EventReader, after: int, seconds: float, render: Callable[[EventPage], bytes]
 ) -> Steps:
-    """Sends what comes as server-sent events, until the run or the time has ended."""
+    """Send what comes as server-sent events, until the run or the time has ended."""
     ends = time.monotonic() + seconds
     while True:
         page = reader.read(after)
@@ -45,7 +45,7 @@ def stream_events(
 
 
 def render_frame(name: str, data: Any, place: int | str | None = None) -> bytes:
-    """Returns a server-sent event; a client that comes back says at which ``place`` it is."""
+    """Return a server-sent event; a client that comes back says at which ``place`` it is."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     first = "" if place is None else f"id: {place}\n"
     return f"{first}event: {name}\ndata: {text}\n\n".encode()
@@ -54,7 +54,7 @@ def render_frame(name: str, data: Any, place: int | str | None = None) -> bytes:
 def stream_response(
     request: HttpRequest, steps: Callable[[float], Steps]
 ) -> StreamingHttpResponse | HttpResponse:
-    """Returns a stream of events; where none can be held open now, what there is of it."""
+    """Return a stream of events; where none can be held open now, what there is of it."""
     media = EventStreamRenderer.media_type
     made: StreamingHttpResponse | HttpResponse | None = open_response(request, steps, None, media)
     if made is None:

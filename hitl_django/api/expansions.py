@@ -32,7 +32,7 @@ class Expansion:
 
 
 def read_names(text: str | None, known: Mapping[str, Expansion]) -> list[str]:
-    """Returns the names in an ``expand``; InvalidRequest where one is none of those there are."""
+    """Return the names in an ``expand``; InvalidRequest where one is none of those there are."""
     names = [] if text is None else text.split(",")
     if unknown := [name for name in names if name not in known]:
         detail = f"{unknown[0]!r} can't be expanded here. Allowed: {', '.join(known)}."
@@ -47,7 +47,7 @@ def expand(
     user: Any,
     render: Callable[[type[Serializer[Any]], Any], Any],
 ) -> dict[str, Any]:
-    """Returns what is asked for by name, each as what it shows by id."""
+    """Return what is asked for by name, each as what it shows by id."""
     shown: dict[str, Any] = {}
     for name in names:
         found: dict[str, Any] = {}

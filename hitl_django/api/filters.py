@@ -125,7 +125,7 @@ class MetadataFilterSet(filters.FilterSet):
 
     @staticmethod
     def is_metadata(name: str) -> bool:
-        """Returns whether a parameter is one for a key of the metadata."""
+        """Return whether a parameter is one for a key of the metadata."""
         return METADATA.fullmatch(name) is not None
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -231,7 +231,7 @@ class InterruptFilterSet(filters.FilterSet):
         return queryset.filter(assignee=None, group=None)
 
     def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        """Selects what the condition of that name holds for, or what it doesn't."""
+        """Select what the condition of that name holds for, or what it doesn't."""
         condition = CONDITIONS.get(name) or queue_filters.match_unclaimed(self.request.user)
         if value == "true":  # as it is, since there may be an index for it
             return queryset.filter(queue_filters.PENDING & condition)

@@ -32,24 +32,24 @@ class InvalidParam:
     header: str | None = None
 
     def as_json(self) -> dict[str, str]:
-        """Returns the fault as it stands in an answer."""
+        """Return the fault as it stands in an answer."""
         locations = {"pointer": self.pointer, "parameter": self.parameter, "header": self.header}
         found = {name: location for name, location in locations.items() if location is not None}
         return {**found, "code": self.code, "detail": self.detail}
 
 
 def list_errors(faults: Iterable[InvalidParam]) -> list[dict[str, str]]:
-    """Returns the first faults as a problem lists them."""
+    """Return the first faults as a problem lists them."""
     return [fault.as_json() for fault in islice(faults, MAX_FAULTS)]
 
 
 def format_pointer(parts: Iterable[str | int]) -> str:
-    """Writes the way to a value as a JSON pointer that is safe to be shown."""
+    """Write the way to a value as a JSON pointer that is safe to be shown."""
     return "".join(f"/{format_part(part)}" for part in parts)
 
 
 def format_part(part: str | int) -> str:
-    """Writes one part of a JSON pointer, shortened where it is long.
+    """Write one part of a JSON pointer, shortened where it is long.
 
     A key that is itself the fault may hold what no answer can carry: it is shown escaped.
     """
@@ -60,7 +60,7 @@ def format_part(part: str | int) -> str:
 
 
 def convert_path(path: str, root: str = "") -> str:
-    """Turns an engine path (``$.items[0].price``) into a JSON pointer (``/items/0/price``).
+    """Turn an engine path (``$.items[0].price``) into a JSON pointer (``/items/0/price``).
 
     ``$`` stands for the part of the body at ``root``. A path without it starts with the name of
     another argument, which is a field of the body itself.
@@ -71,7 +71,7 @@ def convert_path(path: str, root: str = "") -> str:
 
 
 def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
-    """Yields the faults in a DRF serializer's tree of errors."""
+    """Yield the faults in a DRF serializer's tree of errors."""
     if isinstance(errors, Mapping):
         for key, inner in errors.items():
             at = pointer if key == "non_field_errors" else f"{pointer}/{format_part(key)}"
@@ -85,6 +85,6 @@ def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
 
 
 def convert_to_parameter(fault: InvalidParam) -> InvalidParam:
-    """Returns the fault of a query's field as that of the parameter of its name."""
+    """Return the fault of a query's field as that of the parameter of its name."""
     name = (fault.pointer or "").removeprefix("/")
     return InvalidParam(fault.code, fault.detail, parameter=name)

@@ -125,7 +125,7 @@ class Operation:
 
 
 def operation(id: str, **declared: Any) -> Callable[[Handler], Handler]:  # noqa: A002
-    """Declares what the method of a view takes and answers; the fields are those of Operation."""
+    """Declare what the method of a view takes and answers; the fields are those of Operation."""
     declaration = Operation(id, **declared)
     if declaration.keyed:
         declaration = _add_key(declaration)
@@ -138,7 +138,7 @@ def operation(id: str, **declared: Any) -> Callable[[Handler], Handler]:  # noqa
 
 
 def _add_key(declared: Operation) -> Operation:
-    """Returns the operation with what it says of its ``Idempotency-Key``."""
+    """Return the operation with what it says of its ``Idempotency-Key``."""
     responses = {
         status: replace(response, headers=(*response.headers, REPLAYED))
         for status, response in declared.responses.items()
@@ -152,6 +152,6 @@ def _add_key(declared: Operation) -> Operation:
 
 
 def get_operation(view: Any, method: str) -> Operation | None:
-    """Returns the operation that a view declares for a method; HEAD is GET without the body."""
+    """Return the operation that a view declares for a method; HEAD is GET without the body."""
     handler = getattr(view, "get" if method == "HEAD" else method.lower(), None)
     return getattr(handler, "operation", None)

@@ -41,7 +41,7 @@ class Cursor:
 
     @classmethod
     def decode(cls, text: str) -> Cursor:
-        """Returns the cursor in ``text``; raises ValueError or TypeError where there is none."""
+        """Return the cursor in ``text``; raises ValueError or TypeError where there is none."""
         if len(text) > 200:
             raise ValueError(text)
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
@@ -118,7 +118,7 @@ def _invalid_cursor() -> InvalidRequest:
 
 
 def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
-    """Returns the row the cursor stands at, among all that the user may see.
+    """Return the row the cursor stands at, among all that the user may see.
 
     Not among the filtered ones: a question that was decided in between still has its place.
     """
@@ -134,7 +134,7 @@ def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
 
 
 def _select_beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
-    """Returns the condition for all that comes after ``row`` in ``order``, field by field."""
+    """Return the condition for all that comes after ``row`` in ``order``, field by field."""
     beyond, tied, bound = Q(), Q(), Q()
     for term in order:
         name = term.removeprefix("-")

@@ -71,7 +71,7 @@ class StrictJSONParser(BaseParser):
 
 
 def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
-    """Returns the JSON object in ``raw``.
+    """Return the JSON object in ``raw``.
 
     Raises PayloadLimitError beyond ``limits``, MalformedBody or UnstorableBody with every fault
     found.
@@ -105,7 +105,7 @@ def _malformed(code: str, detail: str) -> MalformedBody:
 
 
 def _describe(violation: Violation, limits: BodyLimits) -> InvalidParam:
-    """Returns the code and the sentence for a violation in a body."""
+    """Return the code and the sentence for a violation in a body."""
     unstorable = "contains a character that can't be stored (NUL or a lone surrogate)."
     code, detail = {
         "duplicate_key": ("duplicate_key", "Duplicate key."),

@@ -26,7 +26,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 def build_etag(interrupt: Any) -> str:
-    """Returns the ETag of a question: what its answer is bound to, and all else that may change."""
+    """Return the ETag of a question: what its answer is bound to, and all else that may change."""
     changed = "" if interrupt.changed_at is None else "changed"
     rest = [getattr(interrupt, name) for name in _CHANGING]
     mark = digest_json([str(value) for value in rest])[:8]
@@ -34,13 +34,13 @@ def build_etag(interrupt: Any) -> str:
 
 
 def is_unchanged(request: Request, interrupt: Any) -> bool:
-    """Returns whether ``If-None-Match`` names the question as it still is."""
+    """Return whether ``If-None-Match`` names the question as it still is."""
     known = parse_etags(request.headers.get("If-None-Match", ""))
     return known == ["*"] or build_etag(interrupt).strip('"') in map(_strip_encoding, known)
 
 
 def parse_if_match(request: Request) -> tuple[str | None, int | None]:
-    """Returns the payload digest and row version that ``If-Match`` requires.
+    """Return the payload digest and row version that ``If-Match`` requires.
 
     Two Nones without the header or for ``*``. Raises StaleInterruptError for a tag that
     ``build_etag`` never made, which can't be the current one. The status in the tag is not
@@ -63,7 +63,7 @@ def parse_if_match(request: Request) -> tuple[str | None, int | None]:
 
 
 def parse_etag(tag: str) -> tuple[str, int]:
-    """Returns the payload digest and row version in one of our ETags, quoted or not, or weak.
+    """Return the payload digest and row version in one of our ETags, quoted or not, or weak.
 
     A tag names the version that it is for, so a weak one binds a decision as well as a strong one.
     """
@@ -79,7 +79,7 @@ def _strip_encoding(tag: str) -> str:
 
 
 def read_idempotency_key(request: Request) -> str:
-    """Returns the ``Idempotency-Key``, with or without its double quotes; "" without the header."""
+    """Return the ``Idempotency-Key``, with or without its double quotes; "" without the header."""
     header = request.headers.get("Idempotency-Key")
     if header is None:
         return ""

@@ -163,7 +163,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
 
 
 def find_problem_type(error: Exception) -> ProblemType | None:
-    """Returns the problem type of an error: that of its nearest class in the table."""
+    """Return the problem type of an error: that of its nearest class in the table."""
     known = find_type_of_class(type(error))
     if known is _UNAVAILABLE and not outages.is_outage(error):
         return None
@@ -188,7 +188,7 @@ def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
 
 
 def _is_atomic(request: Any) -> bool:
-    """Says whether a request has the transaction of ATOMIC_REQUESTS, where that is on.
+    """Return whether a request has the transaction of ATOMIC_REQUESTS, where that is on.
 
     A view that keeps out of it may be called within another's, as in a host's ``TestCase``.
     """
@@ -197,7 +197,7 @@ def _is_atomic(request: Any) -> bool:
 
 
 def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response | None:
-    """Turns an exception into a problem response; None leaves it to the host.
+    """Turn an exception into a problem response; None leaves it to the host.
 
     Used by our own views only: a host's ``EXCEPTION_HANDLER`` is neither used nor replaced.
     """
@@ -226,7 +226,7 @@ def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response |
 def build_problem(
     error: Exception, problem_type: ProblemType, input_pointer: str, request_id: str
 ) -> dict[str, Any]:
-    """Returns the problem document (RFC 9457) of an error.
+    """Return the problem document (RFC 9457) of an error.
 
     ``input_pointer`` is the JSON pointer to what the service was given of the body.
     """

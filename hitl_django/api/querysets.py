@@ -22,12 +22,12 @@ from hitl_django.services.reviews import queue_filters
 
 
 def list_visible_graphs(user: Any) -> list[str]:
-    """Returns the names of the graphs that ``user`` may start, or sees runs or questions of."""
+    """Return the names of the graphs that ``user`` may start, or sees runs or questions of."""
     return [name for name in registry.list_names() if can_see_graph(user, name)]
 
 
 def can_see_graph(user: Any, name: str) -> bool:
-    """Returns whether a registered graph is one of them."""
+    """Return whether a registered graph is one of them."""
     return name in registry.list_names() and (
         may_start(user, name, "api")
         or visible_runs(user).filter(graph=name).exists()
@@ -36,19 +36,19 @@ def can_see_graph(user: Any, name: str) -> bool:
 
 
 def reload_user(user: Any) -> Any:
-    """Returns the user as they are now, none of whose rights are known yet; None: they are gone."""
+    """Return the user as they are now, none of whose rights are known yet; None: they are gone."""
     users = get_user_model()._base_manager.using(write_alias())
     found = users.filter(pk=user.pk).first()
     return found if found is not None and found.is_active else None
 
 
 def visible_threads(user: Any) -> QuerySet[Thread]:
-    """Returns the threads that ``user`` may see."""
+    """Return the threads that ``user`` may see."""
     return select_visible(Thread.objects.using(write_alias()), user)
 
 
 def select_with_last_run(user: Any) -> QuerySet[Thread]:
-    """Returns the threads that ``user`` may see, with the last of the runs that they may see."""
+    """Return the threads that ``user`` may see, with the last of the runs that they may see."""
     latest = Run.select_newest(visible_runs(user).filter(thread=OuterRef("pk")))
     return visible_threads(user).annotate(
         last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])
@@ -56,12 +56,12 @@ def select_with_last_run(user: Any) -> QuerySet[Thread]:
 
 
 def visible_runs(user: Any) -> QuerySet[Run]:
-    """Returns the runs that ``user`` may see."""
+    """Return the runs that ``user`` may see."""
     return select_visible(Run.objects.using(write_alias()).select_related("thread"), user)
 
 
 def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
-    """Returns the questions that ``user`` may see, annotated by the database's clock.
+    """Return the questions that ``user`` may see, annotated by the database's clock.
 
     ``is_claimed``, ``is_snoozed`` and ``is_overdue`` are true of open questions only.
     """

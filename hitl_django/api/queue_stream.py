@@ -54,7 +54,7 @@ class QueueStream:
         self.read, self.find_states, self.renew = read, find_states, renew
 
     def steps(self, seconds: float) -> Steps:
-        """Yields frames to send and seconds to wait."""
+        """Yield frames to send and seconds to wait."""
         ends = time.monotonic() + seconds
         beat = time.monotonic() + event_stream.HEARTBEAT_SECONDS
         yield RETRY
@@ -83,7 +83,7 @@ class QueueStream:
                 yield HEARTBEAT
 
     def _render(self, page: Page, rows: Rows, shown: Rows | None) -> bytes:
-        """Returns all that changed as one event, so that who is cut off has all of it or none."""
+        """Return all that changed as one event, so that who is cut off has all of it or none."""
         place = digest_json(rows)
         self._keep(place, rows)
         if shown is None:
@@ -99,7 +99,7 @@ class QueueStream:
         return render_frame("changes", changes, place)
 
     def _recall(self, rows: Rows) -> Rows | None:
-        """Returns what the client has; None where that isn't known any more."""
+        """Return what the client has; None where that isn't known any more."""
         if digest_json(rows) == self.last:
             self._keep(self.last, rows)  # it may have been a while since it was
             return rows

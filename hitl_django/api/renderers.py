@@ -18,7 +18,7 @@ class PlainJSONRenderer(JSONRenderer):
     strict = True
 
     def get_indent(self, accepted_media_type: str, renderer_context: Any) -> None:
-        """Returns no indent: ``Accept: application/json; indent=9999`` is not a wish of ours."""
+        """Return no indent: ``Accept: application/json; indent=9999`` is not a wish of ours."""
 
 
 class EventStreamRenderer(PlainJSONRenderer):

@@ -46,7 +46,7 @@ class BodyRequest(Request):
 
 
 def refuse_ambiguous_length(request: HttpRequest) -> None:
-    """Raises InvalidRequest where others on the way may see the body end elsewhere than we do."""
+    """Raise InvalidRequest where others on the way may see the body end elsewhere than we do."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if length and not (length.isascii() and length.isdigit()):
         raise InvalidRequest(InvalidParam("invalid", "Must be a number.", header="Content-Length"))
@@ -56,7 +56,7 @@ def refuse_ambiguous_length(request: HttpRequest) -> None:
 
 
 def find_unmeasured_body(request: HttpRequest) -> Readable | None:
-    """Returns the body of a request that has no Content-Length; None where it has none."""
+    """Return the body of a request that has no Content-Length; None where it has none."""
     source: Readable
     if isinstance(request, ASGIRequest):
         source = request  # Django has read it all
@@ -109,7 +109,7 @@ class PeekedBody:
         self._first, self._source = first, source
 
     def read(self, size: int, /) -> bytes:
-        """Returns so many bytes; fewer only at the end."""
+        """Return so many bytes; fewer only at the end."""
         found, self._first = self._first[:size], self._first[size:]
         while len(found) < size and (more := self._source.read(size - len(found))):
             found += more

@@ -12,7 +12,7 @@ _ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 def find_request_id(request: HttpRequest) -> str:
-    """Returns the id that a client or a proxy has given a request, or else a new one.
+    """Return the id that a client or a proxy has given a request, or else a new one.
 
     One that isn't well-formed is none: it goes back in a header, and into the log.
     """

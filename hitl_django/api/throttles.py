@@ -33,7 +33,7 @@ class UserThrottle(BaseThrottle):
         return self._allows(request, 1)
 
     def allows_more(self, request: Any, times: int) -> bool:
-        """Counts so many more of a request that was counted as one.
+        """Count so many more of a request that was counted as one.
 
         Where that is more than the rate in all, it is the whole of the rate: once in a while.
         """
@@ -55,7 +55,7 @@ class UserThrottle(BaseThrottle):
         return self.left
 
     def build_headers(self) -> dict[str, str]:
-        """Returns how often the user may still ask, and when anew; nothing where nobody counts.
+        """Return how often the user may still ask, and when anew; nothing where nobody counts.
 
         As in the IETF's draft "RateLimit header fields for HTTP", from its eighth version on.
         """
@@ -70,7 +70,7 @@ class UserThrottle(BaseThrottle):
 
 
 def count_calls(key: str, seconds: int, times: int = 1) -> int:
-    """Counts more of these within so many seconds; returns how many there were, 0 unknown."""
+    """Count more of these within so many seconds; returns how many there were, 0 unknown."""
     try:
         cache.add(key, 0, timeout=2 * seconds)
         return int(cache.incr(key, times))

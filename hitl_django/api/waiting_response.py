@@ -39,7 +39,7 @@ def wait_for(
     seconds: float,
     render: Callable[[Found], bytes],
 ) -> Steps:
-    """Waits until what is found is what is waited for, at most so long, and sends it."""
+    """Wait until what is found is what is waited for, at most so long, and send it."""
     ends = time.monotonic() + seconds
     found = find()
     while not is_there(found) and time.monotonic() < ends:
@@ -61,7 +61,7 @@ class WaitSlots:
         return self._held.total()
 
     def acquire(self, user: Any, most: int) -> bool:
-        """Takes a slot for a user; False where there is none left, or none for this one."""
+        """Take a slot for a user; False where there is none left, or none for this one."""
         with self._lock:
             if self.count >= most or self._held[user] >= limit_for_user(most):
                 return False
@@ -69,7 +69,7 @@ class WaitSlots:
             return True
 
     def release(self, user: Any) -> bool:
-        """Gives a user's slot back; True where it was the last one taken."""
+        """Give a user's slot back; True where it was the last one taken."""
         with self._lock:
             self._held[user] -= 1
             self._held += Counter()  # keeps nobody who has none
@@ -106,7 +106,7 @@ def answer_once(
     is_there: Callable[[Found], Any],
     show: Callable[[Found], Any],
 ) -> StreamingHttpResponse | Response:
-    """Returns the answer of what will be found, with the status and the headers of ``now``.
+    """Return the answer of what will be found, with the status and the headers of ``now``.
 
     Who can't wait is answered ``now``, and shouldn't come back at once.
     """
@@ -131,7 +131,7 @@ def answer_once(
 def open_response(
     request: HttpRequest, steps: Callable[[float], Steps], seconds: float | None, media: str
 ) -> WaitingResponse | None:
-    """Returns a response that waits so long at most, or as long as its kind may.
+    """Return a response that waits so long at most, or as long as its kind may.
 
     None where there is no slot for it: it has to be sent at once. The slot is released when the
     response is closed.

@@ -59,7 +59,7 @@ def append(
     overtaken: type[Exception] | None = None,
     **columns: Any,
 ) -> None:
-    """Adds an audit entry to a batch, for a thread whose row ``lock_thread`` has locked.
+    """Add an audit entry to a batch, for a thread whose row ``lock_thread`` has locked.
 
     A batch takes one entry of a thread: the next one moves the same head of the chain, and a
     statement changes a row once. The columns are those that ``make_entry`` takes. Where the thread
@@ -86,7 +86,7 @@ def make_entry(
     detail: dict[str, Any],
     guest: str = "",
 ) -> AuditEntry:
-    """Returns the next entry of a thread, not stored yet, and moves the head on the thread's row.
+    """Return the next entry of a thread, not stored yet, and moves the head on the thread's row.
 
     ``guest`` is the name of somebody without an account who did it.
     """
@@ -113,21 +113,21 @@ def make_entry(
 
 
 def append_alone(thread: Thread, verb: str, **entry: Any) -> None:
-    """Adds an entry as ``append`` does, in a batch of its own that is written at once."""
+    """Add an entry as ``append`` does, in a batch of its own that is written at once."""
     batch = WriteBatch(write_alias())
     append(batch, thread, verb, **entry)
     batch.run()
 
 
 def hash_entry(entry: AuditEntry, thread_id: str) -> str:
-    """Returns the hash of an entry: SHA-256 of the hash before it and its text, as UTF-8."""
+    """Return the hash of an entry: SHA-256 of the hash before it and its text, as UTF-8."""
     return hashlib.sha256(
         (entry.prev_hash + get_hashed_text(entry, thread_id)).encode()
     ).hexdigest()
 
 
 def get_hashed_text(entry: AuditEntry, thread_id: str) -> str:
-    """Returns an entry's columns as the text that is hashed, which needs no database to check."""
+    """Return an entry's columns as the text that is hashed, which needs no database to check."""
     actor, detail = _commit_names(entry)
     hashed = {
         "thread": thread_id,
@@ -143,7 +143,7 @@ def get_hashed_text(entry: AuditEntry, thread_id: str) -> str:
 
 
 def _commit_names(entry: AuditEntry) -> tuple[Any, dict[str, Any]]:
-    """Returns actor and detail with a commitment in place of each name that has one."""
+    """Return actor and detail with a commitment in place of each name that has one."""
     actor, detail = entry.actor_label, get_shown_detail(entry)
     if detail is entry.detail:
         return actor, detail
@@ -152,7 +152,7 @@ def _commit_names(entry: AuditEntry) -> tuple[Any, dict[str, Any]]:
 
 
 def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
-    """Returns what an entry's detail tells people, without what its names are hashed with."""
+    """Return what an entry's detail tells people, without what its names are hashed with."""
     detail: dict[str, Any] = entry.detail
     if SALTS not in detail and FORGOTTEN not in detail:
         return detail
@@ -160,7 +160,7 @@ def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
 
 
 def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
-    """Returns the names that the hashed text has commitments of, by place, each with its salt.
+    """Return the names that the hashed text has commitments of, by place, each with its salt.
 
     A pseudonym has none: what it stands for can't be found by trying.
     """
@@ -173,7 +173,7 @@ def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
 
 
 def erase_reasons(thread: Thread) -> None:
-    """Replaces the reasons in a thread's audit entries by their digests; the hashes still hold."""
+    """Replace the reasons in a thread's audit entries by their digests; the hashes still hold."""
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
     for entry in entries.filter(thread=thread).order_by().iterator():
         if (detail := _digest_reason(entry.detail)) != entry.detail:

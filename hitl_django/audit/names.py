@@ -50,7 +50,7 @@ _PSEUDONYM = re.compile(f"{_PREFIX}[0-9a-f]{{{_DIGITS}}}")
 
 
 def label_user(user: Any) -> str:
-    """Returns a user's name as the record keeps it when the account is gone; code is SYSTEM."""
+    """Return a user's name as the record keeps it when the account is gone; code is SYSTEM."""
     if user is None:
         return SYSTEM
     name = str(user.get_username())[:LABEL_LENGTH]
@@ -58,18 +58,18 @@ def label_user(user: Any) -> str:
 
 
 def make_pseudonym(user: Any) -> str:
-    """Returns the pseudonym of a user: the same each time, as long as SECRET_KEY is."""
+    """Return the pseudonym of a user: the same each time, as long as SECRET_KEY is."""
     digest = salted_hmac(_PURPOSE, str(user.pk), algorithm="sha256").hexdigest()
     return f"{_PREFIX}{digest[:_DIGITS]}"
 
 
 def is_pseudonym(name: object) -> bool:
-    """Returns whether a name is one that stands for somebody who was forgotten."""
+    """Return whether a name is one that stands for somebody who was forgotten."""
     return isinstance(name, str) and _PSEUDONYM.fullmatch(name) is not None
 
 
 def list_names(entry: AuditEntry) -> list[str]:
-    """Lists the names of users in the detail of an entry."""
+    """List the names of users in the detail of an entry."""
     found = (entry.detail.get(place) for place in list_user_places(entry.verb))
     return [name for name in found if name]
 
@@ -80,17 +80,17 @@ def list_user_places(verb: str) -> tuple[str, ...]:
 
 
 def list_places(verb: str) -> tuple[str, ...]:
-    """Lists the places in which an entry of this verb may name a person."""
+    """List the places in which an entry of this verb may name a person."""
     return (ACTOR, ACTOR_ID, *list_user_places(verb), GUEST)
 
 
 def get_name(entry: AuditEntry, place: str) -> Any:
-    """Returns what stands in a place of an entry, which is a text if it names somebody."""
+    """Return what stands in a place of an entry, which is a text if it names somebody."""
     return entry.actor_label if place == ACTOR else entry.detail.get(place)
 
 
 def make_salts(verb: str, actor: str, detail: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a new salt for each place that names a person; none for what code does alone."""
+    """Return a new salt for each place that names a person; none for what code does alone."""
     places = [
         place
         for place in (*list_user_places(verb), GUEST)
@@ -109,17 +109,17 @@ def make_salts(verb: str, actor: str, detail: Mapping[str, Any]) -> dict[str, st
 
 
 def commit(salt: str, name: str) -> str:
-    """Returns the commitment of a name."""
+    """Return the commitment of a name."""
     return hashlib.sha256((salt + name).encode()).hexdigest()
 
 
 def is_salt(value: object) -> bool:
-    """Returns whether a value is a salt, of the one length that there is."""
+    """Return whether a value is a salt, of the one length that there is."""
     return isinstance(value, str) and len(value) == SALT_LENGTH
 
 
 def read_commitments(entry: AuditEntry) -> dict[str, str]:
-    """Returns the commitment of each place of an entry that has one.
+    """Return the commitment of each place of an entry that has one.
 
     What is damaged has none: then the entry's text isn't the one that was hashed.
     """
@@ -133,7 +133,7 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
 
 
 def read_forgotten(entry: AuditEntry) -> dict[str, Any]:
-    """Returns what stands in the places of an entry whose salts are gone."""
+    """Return what stands in the places of an entry whose salts are gone."""
     return {place: get_name(entry, place) for place, _ in read_texts(entry, FORGOTTEN)}
 
 

@@ -77,7 +77,7 @@ class ChainCheck:
         origin: Any = None,
         is_sound: bool = True,
     ) -> None:
-        """Looks at the next entry; ``find_fault`` tells of it by its ``origin``.
+        """Look at the next entry; ``find_fault`` tells of it by its ``origin``.
 
         ``text`` is what is hashed of it, and ``forgotten`` has the names, by their places, that
         have no salt any more.
@@ -96,7 +96,7 @@ class ChainCheck:
         self.last, self.hash = seq, hash
 
     def add_row(self, entry: AuditEntry, thread_id: str) -> None:
-        """Looks at the next entry as the database has it."""
+        """Look at the next entry as the database has it."""
         has_its_actor = _has_its_actor(entry)
         if not isinstance(entry.detail, dict):
             entry.detail = {}
@@ -112,7 +112,7 @@ class ChainCheck:
         )
 
     def add_exported(self, entry: Mapping[str, Any], origin: Any) -> None:
-        """Looks at the next entry as it was exported; a builtin error where it is none."""
+        """Look at the next entry as it was exported; a builtin error where it is none."""
         hashed, told = json.loads(entry["hashed"]), entry.get("names", {})
         values = {**hashed["detail"], ACTOR: hashed[ACTOR]}
         values = {place: values.get(place) for place in list_places(hashed["verb"])}
@@ -139,7 +139,7 @@ class ChainCheck:
         )
 
     def find_fault(self) -> tuple[int, Any] | None:
-        """Returns the number and the origin of the first bad entry; None if all of them hold."""
+        """Return the number and the origin of the first bad entry; None if all of them hold."""
         unsettled = {seq for seq, _ in self._unnamed}
         found = [(seq, self._origins[seq]) for seq in unsettled]
         found += [self._fault] if self._fault is not None else []
@@ -163,19 +163,19 @@ def _list_redacted(entries: Any) -> Iterator[tuple[int, Any]]:
 
 
 def find_first_fault(thread: Thread) -> int | None:
-    """Returns the seq of the first entry that was changed, removed or moved; None if all hold."""
+    """Return the seq of the first entry that was changed, removed or moved; None if all hold."""
     return check_thread(thread).fault
 
 
 def find_faults() -> Iterator[tuple[str, int]]:
-    """Yields each thread whose audit trail doesn't hold, with the seq of its first bad entry."""
+    """Yield each thread whose audit trail doesn't hold, with the seq of its first bad entry."""
     for checked in check_threads():
         if checked.fault is not None:
             yield checked.thread_id, checked.fault
 
 
 def check_threads() -> Iterator[CheckedThread]:
-    """Yields each thread, checked.
+    """Yield each thread, checked.
 
     Threads are read in batches and entries one after the other, so the memory it takes doesn't
     depend on how many there are.
@@ -203,7 +203,7 @@ def _check_readable(thread: Thread) -> CheckedThread:
 
 @retry_on_conflict
 def _check_again(thread: Thread, using: str) -> CheckedThread | None:
-    """Checks a thread again with its row locked: it may have grown between the two reads."""
+    """Check a thread again with its row locked: it may have grown between the two reads."""
     with transaction.atomic(using=using):
         rows = Thread.objects.using(using).select_for_update()
         locked = rows.filter(pk=thread.pk).first()
@@ -211,7 +211,7 @@ def _check_again(thread: Thread, using: str) -> CheckedThread | None:
 
 
 def check_thread(thread: Thread) -> CheckedThread:
-    """Returns what there is to say of the record of one thread."""
+    """Return what there is to say of the record of one thread."""
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry)).filter(thread=thread)
     return _check_chain(thread, entries.order_by("seq").iterator())
 
@@ -241,12 +241,12 @@ def _check_chain(thread: Thread, entries: Iterable[AuditEntry]) -> CheckedThread
 
 
 def _is_one(value: Any) -> bool:
-    """Returns whether a value of a hashed text is a commitment."""
+    """Return whether a value of a hashed text is a commitment."""
     return isinstance(value, dict) and value.keys() == {"name"}
 
 
 def _has_its_actor(entry: AuditEntry) -> bool:
-    """Returns whether the entry's account is the one that was hashed, unless that is gone."""
+    """Return whether the entry's account is the one that was hashed, unless that is gone."""
     detail = entry.detail
     if not isinstance(detail, dict):
         return False

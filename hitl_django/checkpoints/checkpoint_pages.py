@@ -20,7 +20,7 @@ def read_page(
     size: int,
     last: CheckpointRow | None,
 ) -> list[CheckpointRow]:
-    """Reads the newest checkpoints that are addressed, or those that follow the last one read.
+    """Read the newest checkpoints that are addressed, or those that follow the last one read.
 
     The first page of one namespace, which most callers read, is a prepared query.
     """
@@ -56,7 +56,7 @@ def _filter(
 def _after(
     rows: QuerySet[models.Checkpoint, Any], last: CheckpointRow
 ) -> QuerySet[models.Checkpoint, Any]:
-    """Returns the rows that follow one; copies of a thread have the same checkpoint ids."""
+    """Return the rows that follow one; copies of a thread have the same checkpoint ids."""
     # The first condition is the one that an index is good for; of what it leaves, only rows of the
     # same id have been read.
     return rows.filter(checkpoint_id__lte=last.checkpoint_id).filter(

@@ -21,7 +21,7 @@ from .write_cache import CachedNamespace
 def decode_checkpoint(
     rows: Sequence[CheckpointRow], using: str, cached: CachedNamespace, *, has_newest: bool
 ) -> CheckpointTuple | None:
-    """Decodes a checkpoint that was read with the writes on top of it, if there is one."""
+    """Decode a checkpoint that was read with the writes on top of it, if there is one."""
     one = [row for row in rows if row.task_id is None]
     written = [
         WriteRow(
@@ -43,7 +43,7 @@ def decode_checkpoints(
     has_newest: bool = False,
     written: Sequence[WriteRow] | None = None,
 ) -> Iterator[CheckpointTuple]:
-    """Decodes the rows whose metadata has what is wanted, with few queries to a namespace.
+    """Decode the rows whose metadata has what is wanted, with few queries to a namespace.
 
     ``cached`` takes what was found and may be built upon. ``has_newest`` says that the newest
     checkpoint of each namespace is among the rows: nothing has led on from there. ``written`` are
@@ -67,7 +67,7 @@ def decode_checkpoints(
 
 
 def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple]:
-    """Reads the newest checkpoints of threads, with few queries for all of them, by thread id.
+    """Read the newest checkpoints of threads, with few queries for all of them, by thread id.
 
     Those that are damaged are left out.
     """
@@ -94,7 +94,7 @@ def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple
 def _keep_sound(
     opened: Mapping[int, _Decoded], step: Callable[[_Decoded], None]
 ) -> dict[int, _Decoded]:
-    """Takes a step with each checkpoint; returns those that it found undamaged."""
+    """Take a step with each checkpoint; returns those that it found undamaged."""
     sound = {}
     for thread, one in opened.items():
         with suppress(PayloadError):
@@ -123,7 +123,7 @@ def _add_stored(one: _Decoded, rows: value_deltas.Rows) -> None:
 def _read_of_threads(
     using: str, wanted: Mapping[int, Sequence[version_deltas.RowKey]]
 ) -> dict[int, value_deltas.Rows]:
-    """Reads channels at versions of the root graphs of threads, by thread."""
+    """Read channels at versions of the root graphs of threads, by thread."""
     found: dict[int, dict[version_deltas.RowKey, value_deltas.Stored]] = {}
     for thread, row in queries.read_blobs_of_threads(using, wanted):
         with suppress(PayloadError):  # it will be missed
@@ -178,19 +178,19 @@ class _Decoded:
         self.writes: list[PendingWrite] = []
 
     def decode(self) -> None:
-        """Decodes what nobody looks at who only asks whether it is wanted."""
+        """Decode what nobody looks at who only asks whether it is wanted."""
         self.record = codec.decode(self.payloads.data)
         self.values, self.is_whole = inline_values.unpack(self.payloads.scalars)
 
     def list_apart(self) -> Sequence[version_deltas.RowKey]:
-        """Returns channel and version of the values that may have rows of their own."""
+        """Return channel and version of the values that may have rows of their own."""
         if self.is_whole:
             return ()
         versions = self.head["channel_versions"].items()
         return [pair for pair in versions if pair[0] not in self.values]
 
     def add_values(self, restored: Mapping[version_deltas.RowKey, bytes]) -> None:
-        """Adds those of the restored values that the checkpoint has."""
+        """Add those of the restored values that the checkpoint has."""
         found = [pair for pair in self.list_apart() if pair in restored]
         if len(found) != self.apart:
             raise CorruptPayloadError(
@@ -213,7 +213,7 @@ class _Decoded:
 
 
 def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Restores the versions of checkpoints of one thread and namespace from their bases."""
+    """Restore the versions of checkpoints of one thread and namespace from their bases."""
     named = {key for one in group if (key := version_deltas.base_key(one.record)) is not None}
     bases = read_bases(using, group[0].thread, group[0].ns, named)
     for one in group:
@@ -227,13 +227,13 @@ def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespac
 def read_bases(
     using: str, thread: int, ns: str, named: set[version_deltas.RowKey]
 ) -> dict[version_deltas.RowKey, version_deltas.VersionBase]:
-    """Reads the bases of these names; no query if there are none."""
+    """Read the bases of these names; no query if there are none."""
     rows = _read_named(using, thread, ns, named) if named else {}
     return {key: version_deltas.decode_base(key, *row) for key, row in rows.items()}
 
 
 def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Reads the channel values of checkpoints of one thread and namespace."""
+    """Read the channel values of checkpoints of one thread and namespace."""
     wanted = {pair for one in group for pair in one.list_apart()}
     if not wanted:
         return
@@ -244,7 +244,7 @@ def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace 
 
 
 def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> value_deltas.Rows:
-    """Reads channels at versions, with what the grown ones among them are made of."""
+    """Read channels at versions, with what the grown ones among them are made of."""
     rows = _read_named(using, one.thread, one.ns, wanted)
     deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
     parts = {key: part for key, part in deltas.items() if part is not None}
@@ -293,7 +293,7 @@ def _decrypt_blob(row: queries.BlobRow) -> value_deltas.Stored:
 def _restore(
     channel: str, version: int, rows: value_deltas.Rows, cached: CachedNamespace | None
 ) -> bytes:
-    """Returns a value's bytes, whether its row holds them or a part of them."""
+    """Return a value's bytes, whether its row holds them or a part of them."""
     data, stored = rows[channel, version]
     if (data and value_deltas.is_delta(data)) or (
         cached is not None and value_deltas.may_grow(data)

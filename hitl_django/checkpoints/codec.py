@@ -16,13 +16,13 @@ codec = Codec()
 
 
 def pack(value: Any) -> tuple[bytes, str]:
-    """Returns a value's bytes and their digest."""
+    """Return a value's bytes and their digest."""
     data = codec.encode(value)
     return data, digest(data)
 
 
 def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -> bytes:
-    """Returns a value's bytes; a refusal names the channel as the first step of its path."""
+    """Return a value's bytes; a refusal names the channel as the first step of its path."""
     try:
         return codec.encode(value) if shared is None else shared.encode(value)
     except PayloadError:
@@ -31,7 +31,7 @@ def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -
 
 
 def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None = None) -> bytes:
-    """Returns the bytes of (channel, value) pairs; a refusal names the channel."""
+    """Return the bytes of (channel, value) pairs; a refusal names the channel."""
     pairs = [[channel, value] for channel, value in writes]
     try:
         return codec.encode(pairs) if shared is None else b"".join(shared.encode_writes(pairs))
@@ -42,7 +42,7 @@ def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None =
 
 
 def verify(data: Any, stored: str, what: str) -> bytes:
-    """Returns the bytes of a row, decrypted; CorruptPayloadError if the digest isn't theirs."""
+    """Return the bytes of a row, decrypted; CorruptPayloadError if the digest isn't theirs."""
     found, stored = decrypt_row(bytes(data), stored, 0, what)
     if digest(found) != stored:
         raise CorruptPayloadError(f"Stored {what} is corrupt: digest mismatch.")
@@ -50,17 +50,17 @@ def verify(data: Any, stored: str, what: str) -> bytes:
 
 
 def unpack(data: Any, stored: str, what: str) -> Any:
-    """Returns the value that was packed, or raises CorruptPayloadError."""
+    """Return the value that was packed, or raise CorruptPayloadError."""
     return codec.decode(verify(data, stored, what))
 
 
 def pack_text(value: Any) -> str:
-    """Returns a value's bytes as text, for a column of text; raises where it can't be stored."""
+    """Return a value's bytes as text, for a column of text; raises where it can't be stored."""
     return base64.b64encode(codec.encode(value)).decode()
 
 
 def unpack_text(text: str, stored: str, what: str) -> Any:
-    """Returns the value that pack_text was given; ``stored`` is its digest.
+    """Return the value that pack_text was given; ``stored`` is its digest.
 
     CorruptPayloadError where that isn't the text's.
     """
@@ -72,5 +72,5 @@ def unpack_text(text: str, stored: str, what: str) -> Any:
 
 
 def digest_value(value: Any) -> str:
-    """Names a value by the digest of its bytes; raises where it can't be stored."""
+    """Name a value by the digest of its bytes; raises where it can't be stored."""
     return pack(value)[1]

@@ -67,7 +67,7 @@ class CommitRows:
     def add_writes(
         self, task: TaskWrites, *, answers_stand: bool = False, ends_step: bool = False
     ) -> None:
-        """Adds what a task wrote.
+        """Add what a task wrote.
 
         With ``answers_stand`` its answers don't replace those stored: a worker repeats the answers
         that its task started with, and a reviewer may have added one meanwhile, unless the run
@@ -104,7 +104,7 @@ class CommitRows:
         *,
         is_last: bool = False,
     ) -> None:
-        """Adds a checkpoint as the child of that one, and the channel values that are new.
+        """Add a checkpoint as the child of that one, and the channel values that are new.
 
         ``added`` says of lists and dicts that they have only grown; None where this is no step of a
         run, ``is_last`` where it is the last.
@@ -149,7 +149,7 @@ class CommitRows:
         )
 
     def _led_here(self) -> bytes:
-        """Packs what ended with the checkpoint, or leaves it rows of its own if it is much."""
+        """Pack what ended with the checkpoint, or leave it rows of its own if it is much."""
         if sum(len(task.data) for task in self._ended) > inline_writes.MAX_BYTES:
             self._kept += [self._write(inline_writes.UNIT, *ended) for ended in self._ended]
             return b""
@@ -158,7 +158,7 @@ class CommitRows:
     def _set_apart(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
-        """Gives the scalars rows of their own that the parent may have held in its row."""
+        """Give the scalars rows of their own that the parent may have held in its row."""
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id
         if self.cached is not None and parent is not None and self.cached.without_inline == parent:
@@ -177,7 +177,7 @@ class CommitRows:
         return codec.encode_record(record)
 
     def add_grown(self, channel: str, grown: AppendedValue) -> None:
-        """Adds what a run has left of a value, unless that is what its steps have stored."""
+        """Add what a run has left of a value, unless that is what its steps have stored."""
         tip = None if self.cached is None else self.cached.tips.get(channel)
         if tip is None or tip.version != grown.version or not _is_still(grown.value, tip):
             data = pack_channel(channel, grown.value)
@@ -212,7 +212,7 @@ class CommitRows:
         added: AddedEntries,
         value: Any,
     ) -> Row | None:
-        """Returns the row of what was added; None where the whole value is to be looked at.
+        """Return the row of what was added; None where the whole value is to be looked at.
 
         At the last commit of a run that is compared with the whole.
         """
@@ -236,7 +236,7 @@ class CommitRows:
         return self.ref.ns, channel, version, data, its_digest
 
     def write(self, thread: int, batch: WriteBatch) -> None:
-        """Adds the rows to what is written."""
+        """Add the rows to what is written."""
         for statement, rows in (
             (queries.KEEP_WRITES, self._kept),
             (queries.REPLACE_WRITES, self._replaced),
@@ -248,7 +248,7 @@ class CommitRows:
 
 
 def _is_still(value: Any, tip: value_deltas.ValueTip) -> bool:
-    """Returns whether a value that was stored by parts is what they make."""
+    """Return whether a value that was stored by parts is what they make."""
     try:
         return tip.matches(codec.encode_entries(value, tip.size))
     except PayloadError:
@@ -256,7 +256,7 @@ def _is_still(value: Any, tip: value_deltas.ValueTip) -> bool:
 
 
 def _group_by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
-    """Sorts a task's writes: channel writes as one unit, each control write in its own slot."""
+    """Sort a task's writes: channel writes as one unit, each control write in its own slot."""
     slots: dict[int, list[tuple[str, Any]]] = {}
     for write in writes:
         slot = CONTROL_SLOTS.get(write[0], inline_writes.UNIT)

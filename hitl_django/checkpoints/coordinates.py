@@ -17,7 +17,7 @@ class CheckpointRef:
 
     @classmethod
     def from_config(cls, config: RunnableConfig) -> CheckpointRef:
-        """Reads a config; ValueError if it names no thread."""
+        """Read a config; ValueError if it names no thread."""
         given = config.get("configurable") or {}
         if "thread_id" not in given:
             raise ValueError("The config has no 'configurable.thread_id'.")
@@ -26,7 +26,7 @@ class CheckpointRef:
         )
 
     def config(self, checkpoint_id: str | None) -> RunnableConfig:
-        """Returns the config of a checkpoint in the same namespace."""
+        """Return the config of a checkpoint in the same namespace."""
         return {
             "configurable": {
                 "thread_id": self.thread_id,

@@ -91,18 +91,18 @@ class DjangoSaver(BaseCheckpointSaver):
     leave_thread = staticmethod(close_connections)
 
     def is_storage_error(self, error: BaseException) -> bool:
-        """Returns whether the error is that the runs' database was lost."""
+        """Return whether the error is that the runs' database was lost."""
         return is_database_lost(error, self.using)
 
     def serves_threads(self) -> bool:
-        """Returns whether no transaction is open, of which other connections see nothing."""
+        """Return whether no transaction is open, of which other connections see nothing."""
         return not connections[self.using].in_atomic_block
 
     @retry_on_conflict
     def together(
         self, act: Callable[[], Any], commit_of: Callable[[Any], Commit]
     ) -> tuple[Any, BaseException | None]:
-        """Calls ``act`` and commits what comes of its result, in one transaction.
+        """Call ``act`` and commits what comes of its result, in one transaction.
 
         Returns the result, or what ``act`` has raised: then nothing of it is written. It is called
         again where the database undid the transaction for the sake of another.
@@ -124,17 +124,17 @@ class DjangoSaver(BaseCheckpointSaver):
     # Storing.
 
     def lease_thread(self, thread_id: str, stream: Stream) -> DirectCallLease | None:
-        """Takes a thread for a run; None where a worker or a service has it for the run."""
+        """Take a thread for a run; None where a worker or a service has it for the run."""
         if self.thread is not None and self.thread.thread_id == thread_id:
             return None
         return take_thread(self.using, thread_id, stream)
 
     def commit(self, commit: Commit) -> None:
-        """Stores all of what a super-step produced in one transaction, or nothing of it."""
+        """Store all of what a super-step produced in one transaction, or nothing of it."""
         self.commit_all((commit,))
 
     def commit_all(self, commits: Sequence[Commit]) -> None:
-        """Stores several commits to one thread in one transaction, or nothing of them."""
+        """Store several commits to one thread in one transaction, or nothing of them."""
         commit = commits[0]
         ref = CheckpointRef.from_config(commit.config)
         writer = self._find_writer(ref)
@@ -152,7 +152,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache_rows(rows)
 
     def begin_commit(self, commit: Commit) -> Future[None] | None:
-        """Begins to store a commit by another connection, on a thread that has one.
+        """Begin to store a commit by another connection, on a thread that has one.
 
         None on SQLite, which has one writer and no way to it that would be worth another thread;
         and where another connection doesn't see what this thread has written.
@@ -210,7 +210,7 @@ class DjangoSaver(BaseCheckpointSaver):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        """Stores a checkpoint as the child of the one ``config`` addresses."""
+        """Store a checkpoint as the child of the one ``config`` addresses."""
         self.commit(
             Commit(config, checkpoint=checkpoint, metadata=metadata, new_versions=new_versions)
         )
@@ -223,7 +223,7 @@ class DjangoSaver(BaseCheckpointSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Stores what a task wrote on top of the addressed checkpoint."""
+        """Store what a task wrote on top of the addressed checkpoint."""
         self.commit(Commit(config, writes=[TaskWrites(task_id, task_path, writes)]))
 
     def put_answer(
@@ -233,7 +233,7 @@ class DjangoSaver(BaseCheckpointSaver):
         batch: WriteBatch,
         so_far: AnswersRow | None = None,
     ) -> None:
-        """Adds an answer to those that the question's task will find when it runs again.
+        """Add an answer to those that the question's task will find when it runs again.
 
         It is one of the things that the caller writes, who holds the thread's lock, so that two
         answers to one task don't overwrite each other; or who has read with the question what there
@@ -253,7 +253,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self._replace(ref, task, batch)
 
     def drop_answer(self, interrupt: models.Interrupt) -> Any:
-        """Takes back an answer that its task can't use, with those to what it led to.
+        """Take back an answer that its task can't use, with those to what it led to.
 
         Returns the answer; None where there is none. Part of the caller's transaction, who holds
         the thread's lock.
@@ -275,7 +275,7 @@ class DjangoSaver(BaseCheckpointSaver):
         return dropped
 
     def withdraw_answer(self, interrupt: models.Interrupt) -> None:
-        """Takes back an answer that its task has not seen yet; those to other questions stay.
+        """Take back an answer that its task has not seen yet; those to other questions stay.
 
         Part of the caller's transaction, who holds the thread's lock.
         """
@@ -303,7 +303,7 @@ class DjangoSaver(BaseCheckpointSaver):
         rows.filter(**at, task_id=task_id, slot=slot).delete()
 
     def _replace(self, ref: CheckpointRef, task: TaskWrites, batch: WriteBatch) -> None:
-        """Adds control writes of a task."""
+        """Add control writes of a task."""
         assert self.thread is not None
         rows = CommitRows(ref, self.thread.epoch)
         rows.add_writes(task)
@@ -311,7 +311,7 @@ class DjangoSaver(BaseCheckpointSaver):
 
     @retry_on_conflict
     def delete_thread(self, thread_id: str) -> None:
-        """Removes a thread's history; its row stays while it has runs, the record of people."""
+        """Remove a thread's history; its row stays while it has runs, the record of people."""
         with transaction.atomic(using=self.using):
             for model in (models.PendingWrite, models.ChannelBlob, models.Checkpoint):
                 rows = model._default_manager.using(self.using)
@@ -325,7 +325,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache.forget_thread(thread_id)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Gives another thread the whole history of one, in one transaction."""
+        """Give another thread the whole history of one, in one transaction."""
         maintenance.copy_history(self.using, str(source_thread_id), str(target_thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -340,7 +340,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache.clear()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
-        """Removes history; to ``delete`` that of a thread with a live run is a RunStateError.
+        """Remove history; to ``delete`` that of a thread with a live run is a RunStateError.
 
         Each thread is pruned in one transaction, which has its lock. Checkpoints that the values
         of LangGraph's DeltaChannels are made of are kept with the newest.
@@ -364,7 +364,7 @@ class DjangoSaver(BaseCheckpointSaver):
     # Reading.
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Reads the addressed checkpoint, or the newest of the namespace.
+        """Read the addressed checkpoint, or the newest of the namespace.
 
         One query of a small state; one more for larger values and of a wide state each, two
         where a list has grown long; and one for the writes that led on from an older checkpoint.
@@ -381,7 +381,7 @@ class DjangoSaver(BaseCheckpointSaver):
         return found
 
     def _rows(self, ref: CheckpointRef) -> Sequence[CheckpointRow]:
-        """Reads the addressed checkpoint and the writes on top of it."""
+        """Read the addressed checkpoint and the writes on top of it."""
         newest, self._newest = self._newest, None
         where = {"thread_id": ref.thread_id, "ns": ref.ns}
         if ref.checkpoint_id is not None:
@@ -401,7 +401,7 @@ class DjangoSaver(BaseCheckpointSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Reads checkpoints, newest first; the number of queries grows with the pages only."""
+        """Read checkpoints, newest first; the number of queries grows with the pages only."""
         left, last = limit, None
         while left is None or left > 0:
             size = PAGE_SIZE if filter or left is None else min(PAGE_SIZE, left)
@@ -423,7 +423,7 @@ class DjangoSaver(BaseCheckpointSaver):
         interrupt: models.Interrupt,
         so_far: AnswersRow | None = None,
     ) -> Any:
-        """Returns the answers that a question's task has been given; None where it has none."""
+        """Return the answers that a question's task has been given; None where it has none."""
         stored = self._read_answers(ref, interrupt) if so_far is None else so_far
         if stored is None or stored.data is None:
             return None
@@ -461,7 +461,7 @@ class DjangoSaver(BaseCheckpointSaver):
         await sync_to_async(self.commit_all, thread_sensitive=True)(commits)
 
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Makes a call of this saver's on the thread that the async forms run on."""
+        """Make a call of this saver's on the thread that the async forms run on."""
         return await sync_to_async(function, thread_sensitive=True)(*args)
 
 

@@ -18,34 +18,34 @@ _DIGEST_SIZE = 16
 
 
 def is_encrypted(data: bytes) -> bool:
-    """Returns whether bytes are encrypted ones."""
+    """Return whether bytes are encrypted ones."""
     return data[:2] == _MARK
 
 
 def is_under_first_key(data: bytes, ring: KeyRing) -> bool:
-    """Returns whether encrypted bytes, or the first few, are of the key that encrypts now."""
+    """Return whether encrypted bytes, or the first few, are of the key that encrypts now."""
     return ring.is_first_key(data[len(_MARK) :])
 
 
 def encrypt_column(data: bytes, ring: KeyRing) -> bytes:
-    """Returns a column's bytes as they are stored; none stay none."""
+    """Return a column's bytes as they are stored; none stay none."""
     return _MARK + ring.encrypt_bytes(data) if data else data
 
 
 def decrypt_column(data: bytes) -> bytes:
-    """Returns the bytes of a column, decrypted where they have to be."""
+    """Return the bytes of a column, decrypted where they have to be."""
     return _decrypt(data, b"") if is_encrypted(data) else data
 
 
 def encrypt_row(data: bytes, its_digest: str, head: int, ring: KeyRing) -> tuple[bytes, str]:
-    """Returns bytes and their digest as they are stored; the first ``head`` bytes are readable."""
+    """Return bytes and their digest as they are stored; the first ``head`` bytes are readable."""
     clear = data[:head]
     encrypted = clear + _MARK + ring.encrypt_bytes(bytes.fromhex(its_digest) + data[head:], clear)
     return encrypted, digest(encrypted)
 
 
 def decrypt_row(data: bytes, stored: str, head: int, what: str) -> tuple[bytes, str]:
-    """Returns the bytes that encrypt_row was given, and their digest; those of a plain row as is.
+    """Return the bytes that encrypt_row was given, and their digest; those of a plain row as is.
 
     CorruptPayloadError where the stored digest isn't theirs.
     """

@@ -28,7 +28,7 @@ _NUMBERS = frozenset({type(None), bool, float})
 
 
 def is_scalar(value: Any) -> bool:
-    """Returns whether a value is a number, a short text or None."""
+    """Return whether a value is a number, a short text or None."""
     cls = type(value)
     if cls is int:
         return -(1 << 63) <= value < 1 << 64
@@ -36,14 +36,14 @@ def is_scalar(value: Any) -> bool:
 
 
 def is_short(channel: str, value: Any) -> bool:
-    """Returns whether a channel's value may stand in a checkpoint's own row."""
+    """Return whether a channel's value may stand in a checkpoint's own row."""
     if channel == START and type(value) is dict:
         return len(value) <= MAX_INPUT and all(map(is_scalar, (*value, *value.values())))
     return is_scalar(value)
 
 
 def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the short values of a state; None where there are too many to repeat."""
+    """Return the short values of a state; None where there are too many to repeat."""
     if len(values) > 4 * MAX_SCALARS:
         return None  # not worth a look
     found = {channel: value for channel, value in values.items() if is_short(channel, value)}
@@ -51,7 +51,7 @@ def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
-    """Returns a checkpoint's scalars as its column; ``is_whole`` if the state has nothing else.
+    """Return a checkpoint's scalars as its column; ``is_whole`` if the state has nothing else.
 
     Then nobody has to look for more: a channel without a value has a version like any other.
     """
@@ -61,7 +61,7 @@ def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
 
 
 def unpack(held: bytes) -> tuple[dict[str, Any], bool]:
-    """Returns a checkpoint's scalars, and whether they are known to be all of its values."""
+    """Return a checkpoint's scalars, and whether they are known to be all of its values."""
     found = codec.decode(held) if held else {}
     is_whole = type(found) is list and len(found) == 1
     values = found[0] if is_whole else found

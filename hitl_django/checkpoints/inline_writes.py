@@ -51,12 +51,12 @@ class CheckpointStep(Protocol):
 
 
 def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
-    """Returns what tasks wrote as a checkpoint's column."""
+    """Return what tasks wrote as a checkpoint's column."""
     return codec.encode_record([[*task] for task in ended])
 
 
 def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
-    """Returns the columns of bytes of a checkpoint's row, decrypted; it has all PAYLOAD_COLUMNS.
+    """Return the columns of bytes of a checkpoint's row, decrypted; it has all PAYLOAD_COLUMNS.
 
     CorruptPayloadError if the digest isn't theirs.
     """
@@ -71,7 +71,7 @@ def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
 
 
 def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool) -> None:
-    """Finds what led on from checkpoints of one thread and namespace, which stand newest first.
+    """Find what led on from checkpoints of one thread and namespace, which stand newest first.
 
     No query where each is the parent of the one before it and nothing is newer; one where the first
     has a child; one more where the thread was forked.
@@ -103,7 +103,7 @@ def _writes_after(row: queries.ChildRow) -> bytes:
 
 
 def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
-    """Returns the tasks that led to a checkpoint, by its column."""
+    """Return the tasks that led to a checkpoint, by its column."""
     if not led_here:
         return ()
     try:
@@ -113,7 +113,7 @@ def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
 
 
 def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:
-    """Returns the writes under the keys that rows of tasks still under way have."""
+    """Return the writes under the keys that rows of tasks still under way have."""
     return {
         WriteKey(checkpoint_id, task.path, task.task_id, UNIT): codec.decode(task.data)
         for task in unpack_tasks(ended)

@@ -38,7 +38,7 @@ HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
 
 @retry_on_conflict
 def copy_history(using: str, source: str, target: str) -> None:
-    """Copies the rows of one thread to another that has none, on the server."""
+    """Copy the rows of one thread to another that has none, on the server."""
     with transaction.atomic(using=using):
         if not Checkpoint.objects.using(using).filter(thread__thread_id=source).exists():
             raise ThreadNotFound(f"Thread {source!r} has no history to copy.")
@@ -51,7 +51,7 @@ def copy_history(using: str, source: str, target: str) -> None:
 
 
 def prune_to_latest(using: str, thread_ids: Sequence[str]) -> None:
-    """Prunes threads to what the newest checkpoints need, one after the other."""
+    """Prune threads to what the newest checkpoints need, one after the other."""
     for thread_id in thread_ids:
         _delete_superseded(using, thread_id)
 
@@ -66,7 +66,7 @@ def _delete_superseded(using: str, thread_id: str) -> None:
 
 
 def delete_runs(using: str, run_ids: Sequence[str]) -> None:
-    """Deletes what the runs stored, in whatever thread."""
+    """Delete what the runs stored, in whatever thread."""
     wanted = list(dict.fromkeys(map(str, run_ids)))
     runs = [run for run in wanted if _is_uuid(run)]
     refuse_live(using, pk__in=runs)
@@ -89,13 +89,13 @@ def _delete_checkpoints(
 
 
 def refuse_live_thread(using: str, thread_id: str) -> None:
-    """Raises RunStateError if a run of a thread is under way; none begins before the lock ends."""
+    """Raise RunStateError if a run of a thread is under way; none begins before the lock ends."""
     _lock(using, thread_id__in=[thread_id])
     refuse_live(using, thread__thread_id=thread_id)
 
 
 def refuse_live(using: str, **which: Any) -> None:
-    """Raises RunStateError if one of these runs is still under way: it needs its history."""
+    """Raise RunStateError if one of these runs is still under way: it needs its history."""
     live = Run.objects.using(using).filter(state__in=Run.NOT_ENDED, **which)
     found = live.values_list("pk", "state", named=True).first()
     if found is not None:
@@ -117,7 +117,7 @@ class _History:
         }
 
     def to_keep(self) -> set[CheckpointKey]:
-        """Returns the checkpoints that the thread needs: the newest, and any a question is at."""
+        """Return the checkpoints that the thread needs: the newest, and any a question is at."""
         heads = find_latest(self.checkpoints)
         metadata = {
             row.ns: (row.checkpoint_id, codec.decode(bytes(row.metadata)))
@@ -171,7 +171,7 @@ class _History:
         return add_ancestors(kept, parents, missing)
 
     def _chains(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
-        """Yields the checkpoints' rows, each with the names of those that it is read from."""
+        """Yield the checkpoints' rows, each with the names of those that it is read from."""
         columns = ("pk", "ns", "checkpoint_id", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []
@@ -191,7 +191,7 @@ class _History:
                 yield row, names if base is None else names | {base}
 
     def _unnamed(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
-        """Returns the values that neither a checkpoint names nor a list that is one continues."""
+        """Return the values that neither a checkpoint names nor a list that is one continues."""
         head = Substr("data", 1, value_deltas.HEAD.size, output_field=models.BinaryField())
         rows = self._rows(ChannelBlob).annotate(head=head)
         rows = rows.values_list("pk", "ns", "channel", "version", "head", named=True)
@@ -230,7 +230,7 @@ class _Position(models.Func):
 
 
 def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, CheckpointKey]]:
-    """Yields thread and key of the runs' checkpoints.
+    """Yield thread and key of the runs' checkpoints.
 
     A run that services started names its thread. To any other no index leads, or every super-step
     would have to write one: the database looks for the id in the bytes, and what it finds is
@@ -259,7 +259,7 @@ def _lock(using: str, **which: Any) -> dict[str, int]:
 
 
 def _copy_rows(using: str, model: type[models.Model], source: int, target: int) -> None:
-    """Inserts the rows of one thread for another: the ORM has no INSERT of a SELECT."""
+    """Insert the rows of one thread for another: the ORM has no INSERT of a SELECT."""
     connection = connections[using]
     quote = connection.ops.quote_name
     left_out = ("id", "thread", "created_at")

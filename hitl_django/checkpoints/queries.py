@@ -140,14 +140,14 @@ class AnswersRow(NamedTuple):
 
 
 def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
-    """Returns all checkpoints as rows, newest first, with the thread's name."""
+    """Return all checkpoints as rows, newest first, with the thread's name."""
     return Checkpoint.objects.order_by("-checkpoint_id").values_list(
         "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", *PAYLOAD_COLUMNS
     )
 
 
 def thread_key(thread_id: Any) -> models.Subquery:
-    """Returns a thread's key by its name.
+    """Return a thread's key by its name.
 
     As a value and not as a join: PostgreSQL can't know that a join leads to one thread only, and
     would sort all of its checkpoints to find the newest.
@@ -158,7 +158,7 @@ def thread_key(thread_id: Any) -> models.Subquery:
 def _with_writes(
     thread: Any, checkpoint_id: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Returns one checkpoint of a namespace, and a row for each write on top of it.
+    """Return one checkpoint of a namespace, and a row for each write on top of it.
 
     A write's row says its path, data and digest where a checkpoint's says its parent, data and
     digest; the two columns behind those name its task and its slot, and are empty of a checkpoint.
@@ -181,13 +181,13 @@ _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 def newest_rows(
     thread: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Returns the newest checkpoint of a namespace, and a row for each write on top of it."""
+    """Return the newest checkpoint of a namespace, and a row for each write on top of it."""
     rows = Checkpoint.objects.filter(thread=thread, ns=_NS).order_by("-checkpoint_id")
     return _with_writes(thread, models.Subquery(rows.values("checkpoint_id")[:1]), *others)
 
 
 def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Returns rows of a model that has a thread as rows that say the thread and nothing else."""
+    """Return rows of a model that has a thread as rows that say the thread and nothing else."""
     return rows.values_list(
         "thread", _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT,
         _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_TEXT, _NO_TEXT, _NO_SLOT,
@@ -225,7 +225,7 @@ CHILDREN = PreparedSelect(
 
 @cache
 def page_query(size: int, bounded: bool) -> PreparedSelect:
-    """Returns what reads the newest checkpoints of a namespace, or the newest before one."""
+    """Return what reads the newest checkpoints of a namespace, or the newest before one."""
 
     def rows() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
         found = checkpoints().filter(thread=thread_key(_THREAD_ID), ns=_NS)
@@ -290,7 +290,7 @@ CONTROL = PreparedSelect(
 
 
 def answer_columns() -> tuple[models.Subquery, models.Subquery]:
-    """Returns data and digest of what a question's task has been answered so far.
+    """Return data and digest of what a question's task has been answered so far.
 
     They are columns of a query for questions.
     """
@@ -312,7 +312,7 @@ def answer_columns() -> tuple[models.Subquery, models.Subquery]:
 def read_newest(
     using: str, threads: Sequence[int]
 ) -> tuple[dict[int, str], list[CheckpointRow], list[tuple[int, WriteRow]]]:
-    """Reads the newest checkpoints of threads' root graphs, and what was written on top of them.
+    """Read the newest checkpoints of threads' root graphs, and what was written on top of them.
 
     Returns their ids by thread, their rows, and writes that may be of copies as well.
     """
@@ -331,7 +331,7 @@ def read_newest(
 def read_blobs_of_threads(
     using: str, wanted: Mapping[int, Sequence[tuple[str, int]]]
 ) -> Iterator[tuple[int, BlobRow]]:
-    """Reads values of threads' root graphs, by channel and version."""
+    """Read values of threads' root graphs, by channel and version."""
     keys = {f"{pk}:{version}:{channel}" for pk in wanted for channel, version in wanted[pk]}
     if not keys:
         return
@@ -354,7 +354,7 @@ def read_blobs_of_threads(
 def read_parts_of_threads(
     using: str, grown: Mapping[int, tuple[Sequence[str], int, int]]
 ) -> Iterator[tuple[int, BlobRow]]:
-    """Reads the versions of threads' channels from the first to the last."""
+    """Read the versions of threads' channels from the first to the last."""
     chosen = models.Q()
     for thread, (channels, first, last) in grown.items():
         chosen |= models.Q(

@@ -55,12 +55,12 @@ class Line:
     oldest: str
 
     def contains(self, checkpoint_id: str) -> bool:
-        """Returns whether a checkpoint is one of them; of those further back nothing is known."""
+        """Return whether a checkpoint is one of them; of those further back nothing is known."""
         return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
 
 
 def read_line(using: str, thread: int) -> Line:
-    """Reads the line of checkpoints that a thread has come along."""
+    """Read the line of checkpoints that a thread has come along."""
     parents = _read_parents(using, thread)
     if not parents:
         return Line(frozenset(), "")
@@ -68,14 +68,14 @@ def read_line(using: str, thread: int) -> Line:
 
 
 def _read_parents(using: str, thread: int) -> dict[str, Any]:
-    """Reads what each of the newest checkpoints follows, and what made it."""
+    """Read what each of the newest checkpoints follows, and what made it."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
     found = rows.values_list("checkpoint_id", "parent_id", "source", named=True)[:MAX_STEPS]
     return {row.checkpoint_id: row for row in found}
 
 
 def read_head(using: str, thread: int) -> ThreadHead | None:
-    """Reads where a thread's root graph is: two queries, one more of a wide state."""
+    """Read where a thread's root graph is: two queries, one more of a wide state."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
     row: Any = rows.values_list("checkpoint_id", *PAYLOAD_COLUMNS, named=True).first()
     if row is None:
@@ -100,7 +100,7 @@ def read_head(using: str, thread: int) -> ThreadHead | None:
 
 
 def _trace_line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
-    """Returns a checkpoint and those it came from; other branches are left out."""
+    """Return a checkpoint and those it came from; other branches are left out."""
     line = [newest]
     while (above := parents[line[-1]].parent_id) in parents:
         line.append(above)
@@ -108,7 +108,7 @@ def _trace_line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Returns the root graph's nodes that have run on the way to a checkpoint."""
+    """Return the root graph's nodes that have run on the way to a checkpoint."""
     rows = _writes_of_nodes(using, thread).filter(ns="", checkpoint_id__in=head.ran_on)
     found = set(rows.values_list("task_path", flat=True).distinct())
     steps = _rows_with_writes(using, thread).filter(ns="", checkpoint_id__in=head.line)
@@ -118,7 +118,7 @@ def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
 
 
 def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set[tuple[str, str]]:
-    """Returns the nodes that have run in called graphs: each as its namespace and name."""
+    """Return the nodes that have run in called graphs: each as its namespace and name."""
     rows = _writes_of_nodes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
     found = set(rows.values_list("ns", "task_path").distinct()[:MAX_SUBGRAPH_NODES])
     steps = _rows_with_writes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
@@ -132,7 +132,7 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
 
 
 def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Returns the nodes whose tasks on top of a checkpoint have failed."""
+    """Return the nodes whose tasks on top of a checkpoint have failed."""
     rows = PendingWrite.objects.using(using).filter(
         thread=thread, ns="", checkpoint_id=head.checkpoint_id, slot=CONTROL_SLOTS[ERROR]
     )
@@ -142,7 +142,7 @@ def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
 def read_stored_channels(
     using: str, thread: int, head: ThreadHead, names: Iterable[str]
 ) -> set[str]:
-    """Returns which of these channels hold a value at a checkpoint; it reads none of the values."""
+    """Return which of these channels hold a value at a checkpoint; it reads none of the values."""
     names = set(names)
     held = names & head.scalars
     wanted = {(name, head.versions[name]) for name in names - held if name in head.versions}

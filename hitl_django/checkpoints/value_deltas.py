@@ -73,11 +73,11 @@ class ValueTip(NamedTuple):
     open: OpenValue | None = None  # while a run goes on
 
     def matches(self, entries: Iterable[memoryview]) -> bool:
-        """Returns whether these are the bytes of all of its entries."""
+        """Return whether these are the bytes of all of its entries."""
         return digest_parts(entries) == self.digest
 
     def close(self) -> ValueTip:
-        """Returns what is kept of it when the run has ended."""
+        """Return what is kept of it when the run has ended."""
         return self._replace(open=None)
 
 
@@ -100,14 +100,14 @@ class ValueDelta(NamedTuple):
         return self.kind in (_SEAL, _SEAL + _DICTS)
 
     def restore_head(self) -> bytes:
-        """Returns the head of the whole value."""
+        """Return the head of the whole value."""
         return Extent(self.kind > _DICTS, self.length, 0, 0).head
 
 
 def encode_version(
     tip: ValueTip | None, version: int, data: bytes, *, keep_open: bool = False
 ) -> tuple[Stored, ValueTip]:
-    """Returns the row of a value that is encoded as ``data``: a delta, or all of it.
+    """Return the row of a value that is encoded as ``data``: a delta, or all of it.
 
     With ``keep_open`` the run goes on, and may add to the value.
     """
@@ -132,7 +132,7 @@ def encode_version(
 def encode_added(
     tip: ValueTip, version: int, entries: bytes, extent: Extent
 ) -> tuple[Stored, ValueTip]:
-    """Returns the row of an open value that ``entries`` were added to."""
+    """Return the row of an open value that ``entries`` were added to."""
     assert tip.open is not None
     entries_hash = tip.open.hash.copy()
     entries_hash.update(entries)
@@ -157,7 +157,7 @@ def _add(tip: ValueTip, version: int, entries: bytes, kept: OpenValue) -> tuple[
 
 
 def read_delta(data: bytes) -> ValueDelta | None:
-    """Returns the head of a delta; None where the row holds a whole value."""
+    """Return the head of a delta; None where the row holds a whole value."""
     if data[:1] != _MARKED or is_encrypted(data):
         return None
     if len(data) < HEAD.size or not _DELTA <= data[1] <= _SEAL + _DICTS:
@@ -166,13 +166,13 @@ def read_delta(data: bytes) -> ValueDelta | None:
 
 
 def head_size(data: bytes) -> int:
-    """Returns how many bytes of a row stand before a delta's entries; 0 of a whole value."""
+    """Return how many bytes of a row stand before a delta's entries; 0 of a whole value."""
     part = read_delta(data)
     return 0 if part is None else part.size
 
 
 def find_seals(rows: Rows) -> set[tuple[str, int]]:
-    """Returns channel and version of the seals that those among the rows name."""
+    """Return channel and version of the seals that those among the rows name."""
     named = set()
     for (channel, _), (data, _) in rows.items():
         part = read_delta(data)
@@ -182,7 +182,7 @@ def find_seals(rows: Rows) -> set[tuple[str, int]]:
 
 
 def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueTip]:
-    """Restores the bytes of a value from its deltas, or raises CorruptPayloadError."""
+    """Restore the bytes of a value from its deltas, or raise CorruptPayloadError."""
     *path, (first, _, base) = _trace(channel, version, rows)
     added = [data[part.size :] for _, part, data in reversed(path)]
     entries = b"".join([base[head_length(base) :], *added])
@@ -204,14 +204,14 @@ def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueT
 
 
 def _matches_seals(part: ValueDelta, data: bytes, seals: tuple[int, ...]) -> bool:
-    """Returns whether the way back led over the seals that a sound delta names."""
+    """Return whether the way back led over the seals that a sound delta names."""
     if part.is_seal:
         return _read_seals(part, data) == seals[:-1]
     return part.seal == seals[-1]
 
 
 def _trace(channel: str, version: int, rows: Rows) -> list[tuple[int, Any, bytes]]:
-    """Returns version, head and data of what a value is made of, the whole one last."""
+    """Return version, head and data of what a value is made of, the whole one last."""
     path: list[tuple[int, Any, bytes]] = []
     while (row := rows.get((channel, version))) is not None:
         part = read_delta(row[0])
@@ -231,12 +231,12 @@ def _read_seals(part: ValueDelta, data: bytes) -> tuple[int, ...]:
 
 
 def is_delta(data: bytes) -> bool:
-    """Returns whether a row holds a delta."""
+    """Return whether a row holds a delta."""
     return data[:1] == _MARKED
 
 
 def may_grow(data: bytes) -> bool:
-    """Returns whether a value's bytes are those of a list or dict that a delta may continue."""
+    """Return whether a value's bytes are those of a list or dict that a delta may continue."""
     return len(data) >= MIN_BYTES and has_entries(data)
 
 

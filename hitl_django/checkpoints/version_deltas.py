@@ -42,14 +42,14 @@ class VersionBase(NamedTuple):
 
 
 def is_wide(head: Head) -> bool:
-    """Returns whether a checkpoint has so many entries that a base may pay."""
+    """Return whether a checkpoint has so many entries that a base may pay."""
     return len(head["channel_versions"]) + len(head["versions_seen"]) >= MIN_ENTRIES
 
 
 def encode_head(
     head: Head, base: VersionBase | None
 ) -> tuple[list[Any], VersionBase, bytes | None]:
-    """Encodes a checkpoint against a base; returns that, the base, and its row if it is new."""
+    """Encode a checkpoint against a base; returns that, the base, and its row if it is new."""
     versions, seen = head["channel_versions"], head["versions_seen"]
     row = None
     changes = None if base is None else _changes(versions, seen, base)
@@ -69,7 +69,7 @@ def encode_head(
 
 
 def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any] | None:
-    """Returns what was set and what went, of both maps; None where a new base costs less."""
+    """Return what was set and what went, of both maps; None where a new base costs less."""
     found: list[Any] = []
     for now, then in ((versions, base.versions), (seen, base.seen)):
         found.append({name: one for name, one in now.items() if then.get(name, _NONE) != one})
@@ -79,7 +79,7 @@ def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any]
 
 
 def base_key(record: Any) -> RowKey | None:
-    """Returns the key of the base that a stored checkpoint refers to, if it does."""
+    """Return the key of the base that a stored checkpoint refers to, if it does."""
     if type(record) is dict:
         return None
     if type(record) is not list or len(record) != _PARTS:
@@ -88,7 +88,7 @@ def base_key(record: Any) -> RowKey | None:
 
 
 def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
-    """Returns a base from its row, or raises CorruptPayloadError."""
+    """Return a base from its row, or raise CorruptPayloadError."""
     found = verify(data, stored, f"base {key[0]!r}")
     if key[0] != PREFIX + stored:
         raise CorruptPayloadError(f"Stored base {key[0]!r} belongs to another checkpoint.")
@@ -99,7 +99,7 @@ def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
 
 
 def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
-    """Returns a checkpoint from what is stored of it, or raises CorruptPayloadError."""
+    """Return a checkpoint from what is stored of it, or raise CorruptPayloadError."""
     key = base_key(record)
     if key is None:
         head: Head = record

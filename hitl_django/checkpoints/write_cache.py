@@ -35,7 +35,7 @@ class WriteCache:
         self._bases = 0  # at most that many namespaces have one
 
     def get(self, thread_id: str, ns: str) -> CachedNamespace:
-        """Returns what is known of a namespace."""
+        """Return what is known of a namespace."""
         return self._namespaces.get((thread_id, ns), UNKNOWN)
 
     def add(
@@ -46,7 +46,7 @@ class WriteCache:
         base: VersionBase | None,
         without_inline: str | None = None,
     ) -> None:
-        """Adds what was committed."""
+        """Add what was committed."""
         if not tips and base is None and without_inline is None:
             return
         known = self.get(thread_id, ns)
@@ -63,17 +63,17 @@ class WriteCache:
         known.without_inline = known.without_inline if without_inline is None else without_inline
 
     def replace(self, thread_id: str, ns: str, found: CachedNamespace) -> None:
-        """Sets what was read, in place of whatever was known."""
+        """Set what was read, in place of whatever was known."""
         self._drop((thread_id, ns))
         self.add(thread_id, ns, found.tips, found.base, found.without_inline)
 
     def forget_thread(self, thread_id: str) -> None:
-        """Forgets a thread whose rows may be gone."""
+        """Forget a thread whose rows may be gone."""
         for key in [key for key in self._namespaces if key[0] == thread_id]:
             self._drop(key)
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forget all."""
         self._namespaces.clear()
         self._bases = 0
 

@@ -27,7 +27,7 @@ UNSHARED = ("django.core.cache.backends.locmem.", "django.core.cache.backends.du
 def check_addresses(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Reports pages of this app that the project's URL patterns don't include."""
+    """Report pages of this app that the project's URL patterns don't include."""
     return [*_own_urls(), *_admin_urls()]
 
 
@@ -56,7 +56,7 @@ def _admin_urls() -> Iterator[checks.CheckMessage]:
 def check_databases(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Reports an unsupported database, and models that are written to another one than runs."""
+    """Report an unsupported database, and models that are written to another one than runs."""
     using = write_alias()
     if (vendor := connections[using].vendor) not in SUPPORTED:
         return [
@@ -85,7 +85,7 @@ def check_databases(
 def check_cache(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Points out that each process counts requests by itself, where the cache isn't shared."""
+    """Point out that each process counts requests by itself, where the cache isn't shared."""
     backend = str(settings.CACHES.get("default", {}).get("BACKEND", ""))
     rates = [key.name for key in list_settings() if key.metadata["check"] is rate]
     if not backend.startswith(UNSHARED) or all(getattr(hitl, name) is None for name in rates):

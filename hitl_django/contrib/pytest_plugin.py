@@ -23,6 +23,6 @@ def hitl(db: None) -> Iterator[GraphEnvironment]:
 
 
 def pytest_runtest_teardown() -> None:
-    """Closes the connections that wait to be lent: PostgreSQL removes no database that has some."""
+    """Close the connections that wait to be lent: PostgreSQL removes no database that has some."""
     if (module := sys.modules.get("hitl_django.db.shared_connections")) is not None:
         module.lent_connections.close()

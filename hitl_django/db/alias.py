@@ -8,5 +8,5 @@ from hitl_django.models import Run
 
 
 def write_alias() -> str:
-    """Returns the alias that the project's routers name for writing runs."""
+    """Return the alias that the project's routers name for writing runs."""
     return router.db_for_write(Run) if router.routers else DEFAULT_DB_ALIAS

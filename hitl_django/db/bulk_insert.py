@@ -22,7 +22,7 @@ Preparations = Sequence[tuple[int, Prepare]]
 
 
 def insertable_columns(model: type[models.Model]) -> list[str]:
-    """Returns the names of the columns that the database doesn't fill in by itself."""
+    """Return the names of the columns that the database doesn't fill in by itself."""
     return [
         field.attname
         for field in model._meta.concrete_fields
@@ -39,7 +39,7 @@ class NewKey:
         self.value: Any = None
 
     def find_in(self, row: Sequence[Any]) -> tuple[int, ...]:
-        """Returns the places of a row at which it stands."""
+        """Return the places of a row at which it stands."""
         return tuple([at for at, value in enumerate(row) if value is self])
 
 
@@ -78,7 +78,7 @@ class BulkInsert:
         self._texts: dict[tuple[str, str], _Text] = {}  # by vendor and time zone
 
     def run(self, using: str, rows: Rows) -> None:
-        """Inserts the rows; no row is no statement."""
+        """Insert the rows; no row is no statement."""
         if rows:
             connection = connections[using]
             with raw_cursor.open_cursor(connection) as cursor:
@@ -91,14 +91,14 @@ class BulkInsert:
         return self.fresh or bool(self.replaced)
 
     def values_of(self, row: models.Model) -> list[Any]:
-        """Returns an instance as values in this statement's order."""
+        """Return an instance as values in this statement's order."""
         held = row.__dict__
         return [held[name] for name in self.names]
 
     def statements(
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[tuple[str, list[Any]]]:
-        """Returns the statements: one, unless the rows are more than one can take."""
+        """Return the statements: one, unless the rows are more than one can take."""
         text = self._text(connection)
         if len(rows) == 1:
             return [(text.one, self.parameters(connection, rows, key))]
@@ -113,7 +113,7 @@ class BulkInsert:
         ]
 
     def keyed(self, connection: BaseDatabaseWrapper) -> str:
-        """Returns the statement of one row, which returns its key as ``key``."""
+        """Return the statement of one row, which returns its key as ``key``."""
         column = connection.ops.quote_name(self._field("pk").column)
         return f"{self._text(connection).one} RETURNING {column} AS key"
 
@@ -124,7 +124,7 @@ class BulkInsert:
         guards: Sequence[str],
         keys: Sequence[int] = (),
     ) -> str:
-        """Returns one statement that inserts rows where each of these tables has its one row.
+        """Return one statement that inserts rows where each of these tables has its one row.
 
         At the places of ``keys`` the rows have the ``key`` of the first of those tables.
         """
@@ -142,14 +142,14 @@ class BulkInsert:
         return f"{text.into}SELECT {columns} FROM {source}{text.conflict}"
 
     def provided(self, connection: BaseDatabaseWrapper, condition: str) -> str:
-        """Returns a statement that inserts one row where a query finds any."""
+        """Return a statement that inserts one row where a query finds any."""
         text = self._text(connection)
         return f"{text.into}SELECT {text.row[1:-1]} WHERE EXISTS ({condition}){text.conflict}"
 
     def parameters(
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[Any]:
-        """Returns the values of the rows as the driver takes them."""
+        """Return the values of the rows as the driver takes them."""
         text = self._text(connection)
         parameters: list[Any] = []
         for row in rows:
@@ -191,7 +191,7 @@ class BulkInsert:
         return found
 
     def _find_written_defaults(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
-        """Yields the columns that have the time as their default, and its expression.
+        """Yield the columns that have the time as their default, and its expression.
 
         Where the ORM writes a default into the statement, the table's own may be on another clock.
         """

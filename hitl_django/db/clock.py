@@ -19,7 +19,7 @@ _read: dict[str, tuple[float, datetime]] = {}
 
 
 def read_clock(using: str) -> datetime:
-    """Returns the database's time: read from it once a minute, and carried on in between."""
+    """Return the database's time: read from it once a minute, and carried on in between."""
     connection = connections[using]
     if connection.vendor != "postgresql":
         return timezone.now()  # this machine's clock is the database's as well

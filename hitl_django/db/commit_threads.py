@@ -27,7 +27,7 @@ class CommitThreads:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all threads: they stay behind where a process is forked."""
+        """Forget all threads: they stay behind where a process is forked."""
         self._lock = threading.Lock()
         self._idle: list[_CommitThread] = []
 
@@ -44,7 +44,7 @@ class CommitThreads:
         return stored
 
     def close(self) -> None:
-        """Ends the threads that have nothing to do, and waits for that."""
+        """End the threads that have nothing to do, and wait for that."""
         with self._lock:
             idle, self._idle = self._idle, []
         for thread in idle:
@@ -53,12 +53,12 @@ class CommitThreads:
             thread.join()
 
     def keep(self, thread: _CommitThread) -> None:
-        """Keeps a thread that has nothing to do for the next commit."""
+        """Keep a thread that has nothing to do for the next commit."""
         with self._lock:
             self._idle.append(thread)
 
     def drop(self, thread: _CommitThread) -> bool:
-        """Forgets a thread that was idle for long; False where it was just given something."""
+        """Forget a thread that was idle for long; False where it was just given something."""
         with self._lock:
             if thread not in self._idle:
                 return False

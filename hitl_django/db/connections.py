@@ -66,7 +66,7 @@ def keep_connections() -> None:
 
 
 def close_connections() -> None:
-    """Closes the connections that a thread which is done with its tasks has opened.
+    """Close the connections that a thread which is done with its tasks has opened.
 
     They are its own, and so nobody else's ever again: left to the garbage collector they would stay
     open for as long as that takes, until the server has none left.
@@ -89,7 +89,7 @@ def reset_connections() -> None:
 
 
 def close_lost_connections() -> None:
-    """Closes the connections that have been lost, so that the next query opens another.
+    """Close the connections that have been lost, so that the next query opens another.
 
     Those of this thread, and of the one on which async nodes query: nobody else looks after that.
     """
@@ -105,7 +105,7 @@ def _close_lost() -> None:
 
 
 def _depth(connection: Any) -> int:
-    """Counts the atomic blocks that a connection is in; autocommit set off by hand is one."""
+    """Count the atomic blocks that a connection is in; autocommit set off by hand is one."""
     if connection.connection is None:
         return 0
     if connection.in_atomic_block:
@@ -114,7 +114,7 @@ def _depth(connection: Any) -> int:
 
 
 def _rolled_back(before: dict[Any, int]) -> list[str]:
-    """Ends what was begun since; returns the connections it was begun on."""
+    """End what was begun since; returns the connections it was begun on."""
     left = []
     for connection, kept in before.items():
         if _depth(connection) <= kept:
@@ -129,7 +129,7 @@ def _rolled_back(before: dict[Any, int]) -> list[str]:
 
 
 def _roll_back_to(connection: Any, savepoints: int) -> None:
-    """Leaves the inner atomic blocks, and the one that the caller is in as it was."""
+    """Leave the inner atomic blocks, and the one that the caller is in as it was."""
     while len(connection.savepoint_ids) > savepoints:
         savepoint = connection.savepoint_ids.pop()
         if savepoint is not None:

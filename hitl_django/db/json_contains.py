@@ -35,7 +35,7 @@ class JSONContains(Func):
 
 
 def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterator[Sql]:
-    """Yields a condition for each member that the object ``source`` has to have."""
+    """Yield a condition for each member that the object ``source`` has to have."""
     yield "1", ()
     row = f"json_{level}"
     for key, value in wanted.items():
@@ -45,7 +45,7 @@ def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterat
 
 
 def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
-    """Yields the conditions for the value in a row of ``json_each``."""
+    """Yield the conditions for the value in a row of ``json_each``."""
     if isinstance(wanted, Mapping):
         yield f"{row}.type = 'object'", ()
         # A text is no JSON, and which condition is looked at first is up to the database.

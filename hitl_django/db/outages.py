@@ -32,7 +32,7 @@ _LOST_FILES = (
 
 
 def is_outage(error: BaseException) -> bool:
-    """Returns whether the same request may well succeed later.
+    """Return whether the same request may well succeed later.
 
     SQLite has the same error for a statement that is wrong: that is a fault of the installation,
     such as a migration that is missing, and ends where the host's other exceptions do.
@@ -46,7 +46,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 def is_database_lost(error: BaseException, using: str) -> bool:
-    """Returns whether the error, or one that led to it, is that the database ``using`` was lost.
+    """Return whether the error, or one that led to it, is that the database ``using`` was lost.
 
     An error in a statement is none of these, nor is any error of another database.
     """
@@ -72,7 +72,7 @@ def _sqlite_code(error: BaseException) -> int | None:
 
 
 def _aliases(error: Error) -> Iterator[str]:
-    """Yields the databases that raised the error.
+    """Yield the databases that raised the error.
 
     An error of Django's doesn't say, but what made it of the driver's stands in its traceback.
     """
@@ -85,7 +85,7 @@ def _aliases(error: Error) -> Iterator[str]:
 
 
 def _led_to(error: BaseException) -> Iterator[BaseException]:
-    """Yields an error with all those that it was raised from, while handling, or as a group of."""
+    """Yield an error with all those that it was raised from, while handling, or as a group of."""
     seen: set[int] = set()
     left = [error]
     while left:

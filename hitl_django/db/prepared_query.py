@@ -47,7 +47,7 @@ Prepare = Callable[[Any, Any], Any]
 
 
 def find_preparation(field: models.Field[Any, Any], connection: Any) -> Prepare | None:
-    """Returns what prepares a field's values for such a connection; None where nothing has to.
+    """Return what prepares a field's values for such a connection; None where nothing has to.
 
     What comes of them is as Django has it. It asks anew with each value what kind of field that is
     for, which takes longer than the rest; so the common kinds are asked once.
@@ -117,7 +117,7 @@ class _Compiled:
         raise NotImplementedError
 
     def ready(self, connection: Any, values: dict[str, Any]) -> tuple[str, list[Any]]:
-        """Returns the text and the parameters for these values."""
+        """Return the text and the parameters for these values."""
         text, known, many = self._compiled(connection)
         parameters = [
             constant if name is None
@@ -128,7 +128,7 @@ class _Compiled:
         return _with_lists(text, known, parameters) if many else (text, parameters)
 
     def text(self, connection: Any) -> str:
-        """Returns the text alone, which has a mark for each list."""
+        """Return the text alone, which has a mark for each list."""
         return self._compiled(connection)[0]
 
     def _compiled(self, connection: Any) -> tuple[str, list[_Part], bool]:
@@ -155,7 +155,7 @@ def _prepare_each(prepare: Prepare, values: Sequence[Any], connection: Any) -> l
 
 
 def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """Writes a query's own constants, which are words and numbers of this code, into its text.
+    """Write a query's own constants, which are words and numbers of this code, into its text.
 
     A partial index is for rows of one state. Where the state is a parameter, SQLite plans the query
     anew whenever it is bound, and PostgreSQL has no plan for all values that uses the index.
@@ -177,7 +177,7 @@ def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]
 
 
 def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tuple[str, list[Any]]:
-    """Fills in the lists, which have as many marks as members."""
+    """Fill in the lists, which have as many marks as members."""
     between = text.split("%s")
     text = between[0]
     flat: list[Any] = []
@@ -208,7 +208,7 @@ class PreparedSelect(_Compiled):
         self._rows, self._row, self._lock = rows, row, lock
 
     def run(self, using: str, **values: Any) -> list[Any]:
-        """Returns the rows."""
+        """Return the rows."""
         connection = connections[using]
         text, parameters = self.ready(connection, values)
         with raw_cursor.open_cursor(connection) as cursor:
@@ -216,7 +216,7 @@ class PreparedSelect(_Compiled):
             return self.name_columns(cursor.fetchall())
 
     def name_columns(self, rows: list[Any]) -> list[Any]:
-        """Returns the rows of this query as its named ones, if it has any."""
+        """Return the rows of this query as its named ones, if it has any."""
         return rows if self._row is None else [*starmap(self._row, rows)]
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
@@ -246,7 +246,7 @@ class PreparedUpdate(_Compiled):
         self._columns: dict[str, str] = {}  # by vendor
 
     def run(self, using: str, **values: Any) -> int:
-        """Returns the number of rows that matched."""
+        """Return the number of rows that matched."""
         connection = connections[using]
         text, parameters = self.ready(connection, values)
         with raw_cursor.open_cursor(connection) as cursor:
@@ -255,7 +255,7 @@ class PreparedUpdate(_Compiled):
             return count
 
     def columns(self, connection: Any) -> str:
-        """Returns the RETURNING list: a 1, so that a row that matched is seen, and the columns."""
+        """Return the RETURNING list: a 1, so that a row that matched is seen, and the columns."""
         found = self._columns.get(connection.vendor)
         if found is None:
             fields: list[Any] = [self.model._meta.get_field(name) for name in self.returning]

@@ -62,7 +62,7 @@ class RawCursor:
             self._connection.wrap_database_errors.__exit__(kind, error, trace)
 
     def execute(self, text: str, parameters: Any) -> None:
-        """Executes a statement with Django's placeholders."""
+        """Execute a statement with Django's placeholders."""
         connection = self._connection
         if connection.needs_rollback:
             connection.validate_no_broken_transaction()
@@ -72,7 +72,7 @@ class RawCursor:
         self._raw.execute(text, parameters)
 
     def another(self) -> RawCursor:
-        """Returns a cursor of the same connection, for a statement of the same round trip."""
+        """Return a cursor of the same connection, for a statement of the same round trip."""
         raw = type(self._raw)(self._raw.connection)
         return RawCursor(self._connection, raw, self._translation)
 
@@ -84,13 +84,13 @@ class RawCursor:
 
 
 def is_watched(connection: Any) -> bool:
-    """Returns whether somebody looks at the connection's statements: a wrapper, or the log."""
+    """Return whether somebody looks at the connection's statements: a wrapper, or the log."""
     return bool(connection.execute_wrappers) or connection.queries_logged
 
 
 @async_unsafe("You cannot call this from an async context - use a thread or sync_to_async.")
 def open_cursor(connection: Any) -> Any:
-    """Returns a cursor, opening a connection if necessary."""
+    """Return a cursor, opening a connection if necessary."""
     vendor = connection.vendor
     if is_watched(connection) or vendor not in ("sqlite", "postgresql"):
         return connection.cursor()
@@ -108,7 +108,7 @@ def open_cursor(connection: Any) -> Any:
 
 
 def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> list[list[Any]]:
-    """Executes statements of which each returns rows, in one round trip and one transaction.
+    """Execute statements of which each returns rows, in one round trip and one transaction.
 
     Each sees what those before it have written and committed others, as if it came by itself.
     Asks for ``can_pipeline``.
@@ -124,7 +124,7 @@ def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> 
 
 
 def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
-    """Returns the driver's cursor, and its placeholders if they aren't Django's."""
+    """Return the driver's cursor, and its placeholders if they aren't Django's."""
     if connection.vendor == "sqlite":
         return raw.cursor(), _INTERRUPT_MARKS
     if getattr(raw, "prepare_threshold", None) is None:
@@ -135,7 +135,7 @@ def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
 
 
 def can_pipeline(connection: Any) -> bool:
-    """Returns whether several statements can share a round trip of an open connection."""
+    """Return whether several statements can share a round trip of an open connection."""
     # psycopg's older brother knows nothing of it.
     return hasattr(connection.connection, "pipeline") and _can_pipeline()
 
@@ -148,12 +148,12 @@ def _can_pipeline() -> bool:
 
 
 def with_question_marks(text: str) -> str:
-    """Returns a statement with the placeholders of SQLite."""
+    """Return a statement with the placeholders of SQLite."""
     return _MARK.sub("?", text).replace("%%", "%")
 
 
 def with_numbers(text: str) -> bytes:
-    """Returns a statement with the placeholders of PostgreSQL."""
+    """Return a statement with the placeholders of PostgreSQL."""
     # As bytes, which know their hash: psycopg looks up by it what is prepared.
     first, *others = _MARK.split(text)
     parts = [first, *(f"${at}{part}" for at, part in enumerate(others, 1))]

@@ -30,7 +30,7 @@ FIRST, LAST = 0.005, 0.5
 
 
 def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
-    """Calls the function again where the database undid its transaction.
+    """Call the function again where the database undid its transaction.
 
     It doesn't do so within a transaction of the caller's, of which the function is a part: that one
     is undone as a whole, and whoever began it has to begin it again.
@@ -51,7 +51,7 @@ def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
 
 
 def may_retry(error: OperationalError, tries: int) -> bool:
-    """Returns whether the error is such a conflict; waits before it says yes."""
+    """Return whether the error is such a conflict; waits before it says yes."""
     if not is_conflict(error) or tries >= MOST:
         return False
     time.sleep(random.uniform(0, min(LAST, FIRST * 2 ** min(tries, 10))))
@@ -59,7 +59,7 @@ def may_retry(error: OperationalError, tries: int) -> bool:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Returns whether the database undid a transaction for the sake of another."""
+    """Return whether the database undid a transaction for the sake of another."""
     return getattr(error.__cause__, "sqlstate", None) in CODES
 
 

@@ -32,11 +32,11 @@ class RowMapper(Generic[M]):
         self._converters: dict[tuple[str, str], list[tuple[int, Any, list[Convert]]]] = {}
 
     def under(self, prefix: str) -> list[str]:
-        """Returns the columns' names for a query that reaches the model by a relation."""
+        """Return the columns' names for a query that reaches the model by a relation."""
         return [f"{prefix}__{field.name}" for field in self.fields]
 
     def read(self, using: str, values: Sequence[Any]) -> M:
-        """Returns a row as an instance; values behind the mapper's own columns are ignored."""
+        """Return a row as an instance; values behind the mapper's own columns are ignored."""
         count = len(self.names)
         row = self._converted(using, values)
         made = self._instance(dict(zip(self.names, row, strict=False)))
@@ -47,7 +47,7 @@ class RowMapper(Generic[M]):
         return made
 
     def new(self, **given: Any) -> M:
-        """Returns an instance that isn't stored yet; columns that aren't given get their defaults.
+        """Return an instance that isn't stored yet; columns that aren't given get their defaults.
 
         Columns go by the names of their attributes: ``thread_id`` and not ``thread``.
         """

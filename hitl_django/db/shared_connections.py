@@ -33,7 +33,7 @@ class SharedConnections:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all connections: they stay behind where a process is forked."""
+        """Forget all connections: they stay behind where a process is forked."""
         self._lock = threading.Condition()
         #: Those that wait, with the moment since when; the last is lent first.
         self._idle: list[tuple[float, Any]] = []
@@ -42,7 +42,7 @@ class SharedConnections:
 
     @contextmanager
     def lend(self, using: str) -> Iterator[Any]:
-        """Gives this thread a connection for the block, in the place of its own."""
+        """Give this thread a connection for the block, in the place of its own."""
         own = connections[using]
         with self._turns[using] if own.vendor == "sqlite" else nullcontext():
             connections[using] = lent = self._take(using)
@@ -57,7 +57,7 @@ class SharedConnections:
             self._give_back(lent)
 
     def close(self) -> None:
-        """Closes the connections that wait."""
+        """Close the connections that wait."""
         self._close_idle(float("inf"))
 
     def _take(self, using: str) -> Any:
@@ -79,7 +79,7 @@ class SharedConnections:
                 threading.Thread(target=self._watch, name="hitl-connections", daemon=True).start()
 
     def _watch(self) -> None:
-        """Closes what waits for long, until nothing waits."""
+        """Close what waits for long, until nothing waits."""
         lock = self._lock  # that of this process, where another is forked meanwhile
         while True:
             self._close_idle(time.monotonic() - IDLE)
@@ -90,7 +90,7 @@ class SharedConnections:
                 lock.wait(IDLE)
 
     def _close_idle(self, before: float) -> None:
-        """Closes the connections that wait since before a moment."""
+        """Close the connections that wait since before a moment."""
         lock = self._lock
         with lock:
             closed = [lent for since, lent in self._idle if since <= before]

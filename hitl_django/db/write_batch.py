@@ -47,7 +47,7 @@ class Prefetch:
         self.rows: list[Any] | None = None
 
     def keep(self, rows: list[Row]) -> None:
-        """Sets the rows."""
+        """Set the rows."""
         self.rows = self.statement.name_columns(rows)
 
 
@@ -83,7 +83,7 @@ class WriteBatch:
         error: Refusal | None = None,
         receive: Callable[[Row], object] | None = None,
     ) -> None:
-        """Adds an UPDATE that has to match a row: else nothing is written, and ``error`` is raised.
+        """Add an UPDATE that has to match a row: else nothing is written, and ``error`` is raised.
 
         ``receive`` is called with the columns that it returns, as a function of ``after_write`` is.
 
@@ -110,7 +110,7 @@ class WriteBatch:
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Adds the lock of a row of which a guard asks the same; on SQLite the guard is enough.
+        """Add the lock of a row of which a guard asks the same; on SQLite the guard is enough.
 
         Rows are locked in one order everywhere, which need not be that of the guards. Where the
         transaction is the lock, there is no such order.
@@ -119,7 +119,7 @@ class WriteBatch:
             self.lock(statement, values, error)
 
     def insert_first(self, statement: BulkInsert, row: models.Model) -> None:
-        """Adds the row that all others belong to, as it is when the batch is written.
+        """Add the row that all others belong to, as it is when the batch is written.
 
         Its key is known then; until then ``row.pk`` stands for it in the rows that refer to it.
         Such a batch has no guards: nobody else knows of the row yet.
@@ -128,7 +128,7 @@ class WriteBatch:
         self._first = statement, row, key
 
     def insert(self, statement: BulkInsert, rows: Rows) -> None:
-        """Adds rows, if there are any, to those that the same statement inserts."""
+        """Add rows, if there are any, to those that the same statement inserts."""
         if not rows:
             return
         for at, (known, others) in enumerate(self._inserted):
@@ -138,20 +138,20 @@ class WriteBatch:
         self._inserted.append((statement, rows))
 
     def prefetch(self, statement: PreparedSelect, values: dict[str, Any]) -> Prefetch:
-        """Adds a query that sees what the batch has written, and what it waited for."""
+        """Add a query that sees what the batch has written, and what it waited for."""
         self._prefetches.append(Prefetch(statement, values))
         return self._prefetches[-1]
 
     def before_commit(self, function: Callable[[], object]) -> None:
-        """Adds a function that is called in the same transaction, when all of this is written."""
+        """Add a function that is called in the same transaction, when all of this is written."""
         self._before.append(function)
 
     def after_write(self, function: Callable[[], object]) -> None:
-        """Adds a function that is called at the end, in the transaction or after it."""
+        """Add a function that is called at the end, in the transaction or after it."""
         self._after.append(function)
 
     def commit(self, *, durable: bool = False, savepoint: bool = True) -> list[Row]:
-        """Runs the batch as one transaction, or as a part of the caller's; returns as ``run``.
+        """Run the batch as one transaction, or as a part of the caller's; returns as ``run``.
 
         What is to be ``durable`` is no part of another transaction; RuntimeError where it would be.
         """
@@ -184,7 +184,7 @@ class WriteBatch:
         return self.commit(durable=durable, savepoint=savepoint)
 
     def _commit_alone(self, connection: Any) -> list[Row]:
-        """Writes it all between a BEGIN and a COMMIT of its own, which costs less than atomic()."""
+        """Write it all between a BEGIN and a COMMIT of its own, which costs less than atomic()."""
         begin = f"BEGIN {connection.transaction_mode or 'DEFERRED'}"
         with raw_cursor.open_cursor(connection) as cursor:
             try:
@@ -201,7 +201,7 @@ class WriteBatch:
         return found
 
     def run(self) -> list[Row]:
-        """Runs the statements; returns what the guards return, up to the first without a row.
+        """Run the statements; returns what the guards return, up to the first without a row.
 
         The caller has opened a transaction, unless the batch is one statement.
         """
@@ -236,7 +236,7 @@ class WriteBatch:
                     guard.receive(row)
 
     def _is_one(self, connection: Any) -> bool:
-        """Says whether all of it is one statement, which needs no transaction around it."""
+        """Return whether all of it is one statement, which needs no transaction around it."""
         if connection.vendor == "postgresql":
             return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MOST_PARAMETERS
         if connection.vendor != "sqlite" or self._first or self._prefetches:
@@ -308,7 +308,7 @@ class WriteBatch:
         return self._split(cursor.fetchall()) if self._guards else []
 
     def _compose(self, connection: Any) -> tuple[str, list[Any]]:
-        """Returns the one statement, and its parameters; nothing where nothing is written."""
+        """Return the one statement, and its parameters; nothing where nothing is written."""
         parameters: list[Any] = []
         first, key = None, None
         if self._first is not None:
@@ -329,7 +329,7 @@ class WriteBatch:
         return compose(connection.alias, first, guards, parts), parameters
 
     def _split(self, rows: list[Row]) -> list[Row]:
-        """Takes the one row apart into those of the required UPDATEs that have one."""
+        """Take the one row apart into those of the required UPDATEs that have one."""
         found: list[Row] = []
         row = rows[0] if rows else ()
         for guard in self._guards:
@@ -353,7 +353,7 @@ def _compose(
     guards: tuple[PreparedSelect | PreparedUpdate, ...],
     parts: tuple[tuple[BulkInsert, int, tuple[int, ...]], ...],
 ) -> str:
-    """Writes a batch of these statements as one, for any values: ``parts`` are its INSERTs.
+    """Write a batch of these statements as one, for any values: ``parts`` are its INSERTs.
 
     Each part has the number of its rows, and the places in them of the first row's key.
     """

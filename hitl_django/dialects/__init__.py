@@ -48,7 +48,7 @@ def recognise_dialect(
     kind: str = "interrupt",
     named: str | None = None,
 ) -> str:
-    """Names the dialect of a question.
+    """Name the dialect of a question.
 
     A response schema is a statement of its own on how to answer, so what has one is plain JSON,
     unless it says what the dialect does. So is what only resembles a dialect, and what doesn't have

@@ -109,7 +109,7 @@ class ApprovalRequestDialect(Dialect):
 
 
 def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields each decision that a response schema has, and what it says of it."""
+    """Yield each decision that a response schema has, and what it says of it."""
     definitions = schema.get("$defs", {})
     for branch in schema.get("oneOf", [schema]):
         found = _resolve(branch, definitions)
@@ -119,7 +119,7 @@ def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _action_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
-    """Returns what a response schema says of an edited action; nothing where it says nothing."""
+    """Return what a response schema says of an edited action; nothing where it says nothing."""
     edit = dict(_branches(schema or {})).get(EDIT, {})
     definitions = (schema or {}).get("$defs", {})
     return {**edit.get("properties", {}).get(EDITED, {}), "$defs": definitions}

@@ -24,12 +24,12 @@ class DialectInterrupt(Protocol):
 
     @property
     def start(self) -> Any:
-        """Returns what an edit edits: what the question asks, or what somebody has proposed."""
+        """Return what an edit edits: what the question asks, or what somebody has proposed."""
         ...
 
     @property
     def policy_values(self) -> Mapping[str, Any]:
-        """Returns the resume values that the graph's policy sets, by decision type."""
+        """Return the resume values that the graph's policy sets, by decision type."""
         ...
 
 
@@ -73,53 +73,53 @@ class Dialect(ABC):
 
     @abstractmethod
     def matches(self, payload: Any) -> bool:
-        """Says whether a payload is a question in this dialect."""
+        """Return whether a payload is a question in this dialect."""
 
     def takes_schema(self, schema: dict[str, Any]) -> bool:
-        """Says whether a question with this response schema can be answered in this dialect."""
+        """Return whether a question with this response schema can be answered in this dialect."""
         return False
 
     @abstractmethod
     def title(self, payload: Any) -> str:
-        """Returns a line that says what the question is; nothing where it has none."""
+        """Return a line that says what the question is; nothing where it has none."""
 
     @abstractmethod
     def why(self, payload: Any) -> str:
-        """Returns the payload's own explanation."""
+        """Return the payload's own explanation."""
 
     @abstractmethod
     def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
-        """Lists the decision types that a question takes, in the order to offer them."""
+        """List the decision types that a question takes, in the order to offer them."""
 
     @abstractmethod
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Returns what an edit edits, as the question asks it."""
+        """Return what an edit edits, as the question asks it."""
 
     @abstractmethod
     def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
-        """Returns the resume value of a decision that is allowed."""
+        """Return the resume value of a decision that is allowed."""
 
     @abstractmethod
     def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
-        """Returns the decisions that may have come to a resume value, the likeliest first.
+        """Return the decisions that may have come to a resume value, the likeliest first.
 
         Not those that have no value: they are tried in any case.
         """
 
     def apply_edit(self, payload: Any, value: Any) -> Any:
-        """Returns what the value of an edit makes of the prefill."""
+        """Return what the value of an edit makes of the prefill."""
         return value
 
     def may_edit_with(self, type: str, value: Any) -> bool:  # noqa: A002
-        """Says whether a value may edit something although decisions of its type don't."""
+        """Return whether a value may edit something although decisions of its type don't."""
         return False
 
     def actions(self, payload: Any) -> Sequence[RequestedAction]:
-        """Returns the actions that a question asks for."""
+        """Return the actions that a question asks for."""
         return ()
 
     def arguments_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
-        """Returns what is known of the arguments that an edit of one action edits."""
+        """Return what is known of the arguments that an edit of one action edits."""
         actions = self.actions(interrupt.payload)
         return actions[0].schema if len(actions) == 1 else None
 
@@ -132,9 +132,9 @@ class Dialect(ABC):
         return interrupt.schema
 
     def has_separate_actions(self, payload: Any) -> bool:
-        """Says whether a question asks for several actions, and each can be decided on its own."""
+        """Return whether an interrupt has several actions that are decided separately."""
         return False
 
     def action_decisions(self, resume: Any) -> Sequence[dict[str, Any]]:
-        """Returns the decision on each action, of a resume value for separate ones."""
+        """Return the decision on each action, of a resume value for separate ones."""
         return ()

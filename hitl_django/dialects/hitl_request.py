@@ -80,7 +80,7 @@ class HitlRequestDialect(Dialect):
         return tuple(word for word in ALLOWABLE if word in found)
 
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Returns ``{"name", "args"}``, or a list of them for several actions."""
+        """Return ``{"name", "args"}``, or a list of them for several actions."""
         actions = [_action(action) for action in interrupt.payload[ACTIONS]]
         return actions if len(actions) > 1 else actions[0]
 
@@ -165,7 +165,7 @@ class HitlRequestDialect(Dialect):
 def _checked(
     payload: Any, at: int, entry: Any, pointer: str, *, bare: bool = False
 ) -> dict[str, Any]:
-    """Returns a decision on one action; ``bare`` where the value was given without its frame."""
+    """Return a decision on one action; ``bare`` where the value was given without its frame."""
     entry = require_object(entry, pointer)
     word = entry.get("type")
     allowed = _allowed(payload)[at]
@@ -247,7 +247,7 @@ def _is_config(config: Any) -> bool:
 
 
 def _configs(payload: Any) -> list[dict[str, Any]] | None:
-    """Returns each action's configuration: the one in its place, or the only one of its name."""
+    """Return each action's configuration: the one in its place, or the only one of its name."""
     names = [action["name"] for action in payload[ACTIONS]]
     configs: list[dict[str, Any]] = payload[CONFIGS]
     if [config["action_name"] for config in configs] == names:

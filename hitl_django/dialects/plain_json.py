@@ -60,7 +60,7 @@ class PlainJsonDialect(Dialect):
         return (RESPOND,)
 
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Returns what a form starts with.
+        """Return what a form starts with.
 
         For an object schema each property's value of the same name in the payload, or its default;
         without a schema the payload itself, which is what an edit edits.
@@ -110,13 +110,13 @@ class PlainJsonDialect(Dialect):
 
 
 def asks_approval(schema: dict[str, Any]) -> bool:
-    """Says whether the answer is an object that says ``approved`` or not."""
+    """Return whether the answer is an object that says ``approved`` or not."""
     approved = (json_schema.find_properties(schema) or {}).get(APPROVED)
     return isinstance(approved, dict) and approved.get("type") == "boolean"
 
 
 def _given(template: Any, answer: Any, otherwise: Any) -> Any:
-    """Returns what an answer has where its template has VALUE."""
+    """Return what an answer has where its template has VALUE."""
     if template is VALUE:
         return answer
     parts: list[tuple[Any, Any]] = []

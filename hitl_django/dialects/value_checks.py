@@ -34,12 +34,12 @@ class Candidate(NamedTuple):
 
 
 def invalid_answer(message: str, *faults: tuple[str, str]) -> InvalidAnswerError:
-    """Returns the error for a value that doesn't fit; each fault is (JSON pointer, reason)."""
+    """Return the error for a value that doesn't fit; each fault is (JSON pointer, reason)."""
     return InvalidAnswerError(message, faults)
 
 
 def refuse_value(type: str, value: Any) -> None:  # noqa: A002
-    """Raises InvalidAnswerError where a value was given."""
+    """Raise InvalidAnswerError where a value was given."""
     if value is not UNSET:
         raise invalid_answer(
             f"The decision '{type}' takes no value.",
@@ -48,7 +48,7 @@ def refuse_value(type: str, value: Any) -> None:  # noqa: A002
 
 
 def require_value(type: str, value: Any) -> Any:  # noqa: A002
-    """Returns the value; raises InvalidAnswerError where none was given."""
+    """Return the value; raises InvalidAnswerError where none was given."""
     if value is UNSET:
         raise invalid_answer(
             f"The decision '{type}' requires a value.",
@@ -58,7 +58,7 @@ def require_value(type: str, value: Any) -> Any:  # noqa: A002
 
 
 def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
-    """Returns the value; raises InvalidAnswerError where it is anything but an object."""
+    """Return the value; raises InvalidAnswerError where it is anything but an object."""
     if not isinstance(value, dict):
         raise invalid_answer(
             "The value must be an object.",
@@ -68,7 +68,7 @@ def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
 
 
 def require_text(value: Any, pointer: str = "") -> str:
-    """Returns the value; raises InvalidAnswerError where it is anything but a text."""
+    """Return the value; raises InvalidAnswerError where it is anything but a text."""
     if not isinstance(value, str) or not value.strip():
         raise invalid_answer(
             "The value must be a string.", (pointer, ValidationMessage.make(_("must be a string")))
@@ -77,7 +77,7 @@ def require_text(value: Any, pointer: str = "") -> str:
 
 
 def require_members(value: dict[str, Any], *names: str, pointer: str = "") -> None:
-    """Raises InvalidAnswerError where an object doesn't have exactly these members."""
+    """Raise InvalidAnswerError where an object doesn't have exactly these members."""
     missing, unknown = (
         ValidationMessage.make(_("is required")),
         ValidationMessage.make(_("is unexpected")),

@@ -66,7 +66,7 @@ def find_ambient_variable() -> ContextVar[Any] | None:
 
 
 def is_traced() -> bool:
-    """Returns whether langchain traces what is called here, as an environment variable has it do.
+    """Return whether langchain traces what is called here, as an environment variable has it do.
 
     So LangSmith is switched on: no config has to name it.
     """

@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def takes_old_names(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Returns a decorator for a function of which parameters were ``renamed``: old to new.
+    """Return a decorator for a function of which parameters were ``renamed``: old to new.
 
     Raises TypeError where a call gives one under both names.
     """

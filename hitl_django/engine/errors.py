@@ -419,11 +419,11 @@ def resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def annotate(error: BaseException, note: str) -> None:
-    """Adds a note to an error, unless its class, which may be the user's, takes none."""
+    """Add a note to an error, unless its class, which may be the user's, takes none."""
     with suppress(Exception):
         error.add_note(note)
 
 
 def is_invalid_resume(error: BaseException) -> bool:
-    """Returns whether an answer that doesn't fit its response schema raised the error."""
+    """Return whether an answer that doesn't fit its response schema raised the error."""
     return isinstance(error, InvalidAnswerError)

@@ -57,7 +57,7 @@ def _escape_text(value: Any, depth: int = 0) -> Any:
 
 
 def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
-    """Raises UnserializableError, naming the path, unless ``value`` is plain JSON."""
+    """Raise UnserializableError, naming the path, unless ``value`` is plain JSON."""
     kind = type(value)
     if kind is str:
         if _BAD_TEXT.search(value):

@@ -70,7 +70,7 @@ class Interrupt(Generic[ValueT]):
 
     @classmethod
     def from_ns(cls, value: Any, ns: str, *, response_schema: Any = None) -> Interrupt:
-        """Returns the question that the task with this namespace asks first."""
+        """Return the question that the task with this namespace asks first."""
         return cls(value, xxh3_128_hexdigest(ns.encode()), response_schema=response_schema)
 
     @property
@@ -128,7 +128,7 @@ class TimeoutPolicy:
 
     @classmethod
     def coerce(cls, value: Timeout | None) -> TimeoutPolicy | None:
-        """Returns a policy in seconds, or None where it limits nothing.
+        """Return a policy in seconds, or None where it limits nothing.
 
         A bare time is a ``run_timeout``. Raises ValueError unless each time is more than 0.
         """
@@ -294,7 +294,7 @@ class GraphOutput(Generic[OutputT]):
     interrupts: tuple[Interrupt, ...] = ()
 
     def __getitem__(self, key: str) -> Any:
-        """Reads the state by key, for code written for version 1."""
+        """Read the state by key, for code written for version 1."""
         warnings.warn(
             "GraphOutput[key] is deprecated; use .value and .interrupts.",
             DeprecationWarning,

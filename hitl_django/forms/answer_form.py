@@ -152,7 +152,7 @@ class AnswerForm(forms.Form):
         return self._compose(self.tree)
 
     def is_edited(self) -> bool:
-        """Says whether a value that the form came with was changed; only of a valid form."""
+        """Return whether a value that the form came with was changed; only of a valid form."""
         for node in self.tree.nodes():
             if isinstance(node, Group) and self._is_taken_away(node):
                 return True
@@ -174,7 +174,7 @@ class AnswerForm(forms.Form):
         )
 
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
-        """Returns what a person typed or changed, valid or not: label, text, and word by word."""
+        """Return what a person typed or changed, valid or not: label, text, and word by word."""
         chosen: list[tuple[str, str, Sequence[Span]]] = [
             (node.label, str(kind_label(node.chosen(number))), ())
             for node in self.tree.nodes()
@@ -192,7 +192,7 @@ class AnswerForm(forms.Form):
         ]
 
     def original_members(self) -> dict[str, JSON]:
-        """Returns the members that the form shows in a field of their own, as they came."""
+        """Return the members that the form shows in a field of their own, as they came."""
         if not isinstance(self.tree, Group):
             return {}
         return {
@@ -202,7 +202,7 @@ class AnswerForm(forms.Form):
         }
 
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Shows each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
+        """Show each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
         for pointer, reason in faults:
             node, rest = self._find(pointer)
             reason = say(reason)
@@ -219,7 +219,7 @@ class AnswerForm(forms.Form):
             self.add_error(node.name, reason)
 
     def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Shows the faults of an answer that was read in part, but for the parts that weren't."""
+        """Show the faults of an answer that was read in part, but for the parts that weren't."""
         self.add_faults(
             [
                 (pointer, reason)
@@ -229,7 +229,7 @@ class AnswerForm(forms.Form):
         )
 
     def rows(self) -> list[Row]:
-        """Returns what the page lays out, objects and lists as groups of rows."""
+        """Return what the page lays out, objects and lists as groups of rows."""
         return self._rows(self.tree) if isinstance(self.tree, Group) else [self._row(self.tree)]
 
     def _row(self, node: Node) -> Row:
@@ -267,7 +267,7 @@ class AnswerForm(forms.Form):
         return Row(group=node, bound=self[node.choice], kinds=kinds)
 
     def _columns(self, node: Rows) -> list[forms.BoundField]:
-        """Returns a field for each column of a list that is shown as a table; none of others."""
+        """Return a field for each column of a list that is shown as a table; none of others."""
         items, first = node.shape.items, node.entries[0].node
         if items is None or not items.is_flat() or len(items.properties) > MAX_COLUMNS:
             return []
@@ -361,7 +361,7 @@ class AnswerForm(forms.Form):
         return self._grow(rows.shape.items, value, name, "", wanted=True)
 
     def _has_room(self, shape: SchemaNode, original: JSON) -> bool:
-        """Says whether a list can be shown as rows: of objects, and not of too many.
+        """Return whether a list can be shown as rows: of objects, and not of too many.
 
         Every list takes its part of what a form may hold, whatever was posted: a list that is
         shown as rows once always is.
@@ -379,7 +379,7 @@ class AnswerForm(forms.Form):
         return True
 
     def _blank_rows(self, rows: Rows) -> int:
-        """Returns how many blank rows a list has: as many as were posted, and some if asked for."""
+        """Return how many blank rows a list has: as many as were posted, and some if asked for."""
         assert rows.shape.items is not None
         posted = str(self.data.get(rows.count, "")) if self.is_bound else ""
         wanted = int(posted) if posted.isascii() and posted.isdecimal() and len(posted) < 4 else 0
@@ -388,7 +388,7 @@ class AnswerForm(forms.Form):
         return max(SPARE, min(wanted, MAX_SPARE // _width(rows.shape.items)))
 
     def _leave_out_blanks(self) -> None:
-        """Asks nothing of objects that weren't there and in which nothing was typed."""
+        """Ask nothing of objects that weren't there and in which nothing was typed."""
         for node in self.tree.nodes():
             if isinstance(node, Group):
                 absent = not isinstance(node.original, dict) and node.is_optional()
@@ -419,7 +419,7 @@ class AnswerForm(forms.Form):
         return all(map(self._is_blank, node.children()))
 
     def _chosen_number(self, node: OneOf) -> str:
-        """Returns the number of the alternative that was chosen, or ""."""
+        """Return the number of the alternative that was chosen, or ""."""
         number = str(self[node.choice].data or "")
         return "" if node.chosen(number) is None else number
 
@@ -427,7 +427,7 @@ class AnswerForm(forms.Form):
         return bool(group.absent and self[group.absent].data)
 
     def _is_in(self, entry: Entry) -> bool:
-        """Says whether an entry is in the answer: it was and stays, or something was typed."""
+        """Return whether an entry is in the answer: it was and stays, or something was typed."""
         if entry.removed:
             return not self[entry.removed].data
         return not self._is_blank(entry.node)
@@ -458,7 +458,7 @@ class AnswerForm(forms.Form):
         return node, parts
 
     def _resolve_node(self, node: Node) -> Node:
-        """Returns the alternative of a union that was chosen; any other node as it is."""
+        """Return the alternative of a union that was chosen; any other node as it is."""
         while isinstance(node, OneOf):
             chosen = node.chosen(self._chosen_number(node))
             if chosen is None:
@@ -477,7 +477,7 @@ class AnswerForm(forms.Form):
 
 
 def make_field(shape: SchemaNode, original: JSON, *, wanted: bool, label: str) -> AnswerField:
-    """Returns the field for a shape: the first that can show the original whole."""
+    """Return the field for a shape: the first that can show the original whole."""
     if shape.secret:
         inner = make_field(replace(shape, secret=False), MISSING, wanted=True, label=label)
         return SecretField(inner, original, wanted=wanted, label=label)
@@ -491,7 +491,7 @@ def make_field(shape: SchemaNode, original: JSON, *, wanted: bool, label: str) -
 
 
 def make_label(name: str, shape: SchemaNode | None = None) -> str:
-    """Returns a property's title, or its name in words."""
+    """Return a property's title, or its name in words."""
     words = name.replace("_", " ").strip()
     title = shape.title if shape else ""
     # Pydantic titles every field after its name; the admin writes labels like sentences.
@@ -507,12 +507,12 @@ def _is_object(shape: SchemaNode, original: JSON) -> bool:
 
 
 def _width(shape: SchemaNode) -> int:
-    """Counts the fields of one row."""
+    """Count the fields of one row."""
     return sum(1 for _ in shape.leaves()) + 1
 
 
 def find_alternative(shape: SchemaNode, original: JSON) -> str | None:
-    """Returns the number of the alternative that a value is of, "" for no value.
+    """Return the number of the alternative that a value is of, "" for no value.
 
     None where it is of none, so that only JSON text can show it.
     """
@@ -527,12 +527,12 @@ def find_alternative(shape: SchemaNode, original: JSON) -> str | None:
 
 
 def _count_known(shape: SchemaNode, value: JSON) -> int:
-    """Counts the members of an object that a shape knows."""
+    """Count the members of an object that a shape knows."""
     return sum(p.name in value for p in shape.properties) if isinstance(value, dict) else 0
 
 
 def kind_label(node: Node | None) -> Any:
-    """Returns what an alternative is called."""
+    """Return what an alternative is called."""
     if node is None:
         return _("No value")
     shape = node.field.shape if isinstance(node, Leaf) else node.shape
@@ -542,6 +542,6 @@ def kind_label(node: Node | None) -> Any:
 
 
 def is_identical(one: JSON, other: JSON) -> bool:
-    """Says whether two values are the same JSON; nothing is not even nothing."""
+    """Return whether two values are the same JSON; nothing is not even nothing."""
     # As JSON: in Python 1 equals True and 1.0.
     return one is not MISSING and to_json(one) == to_json(other)

@@ -206,7 +206,7 @@ class LinesField(AnswerField):
         return answer
 
     def reader(self) -> Callable[[str], JSON]:
-        """Returns what reads a line; a line that was there before is the value that was there."""
+        """Return what reads a line; a line that was there before is the value that was there."""
         items = self.shape.items
         assert items is not None
         known: dict[str, JSON] = {}
@@ -245,7 +245,7 @@ def _position(values: Sequence[JSON], wanted: JSON) -> int | None:
 
 
 def _with(options: Sequence[JSON], present: Sequence[JSON]) -> list[JSON]:
-    """Returns the values offered, and after them those that are there but not offered."""
+    """Return the values offered, and after them those that are there but not offered."""
     return [*options, *(value for value in present if _position(options, value) is None)]
 
 
@@ -264,7 +264,7 @@ def _label(value: JSON) -> Any:
 
 
 def _spell(items: SchemaNode, value: JSON) -> str:
-    """Returns a value as a line of a list has it."""
+    """Return a value as a line of a list has it."""
     if items.kind == "decimal" and isinstance(value, str):
         return format_number(value)
     return _line(value)

@@ -47,7 +47,7 @@ class CustomForm:
 
     @property
     def is_bound(self) -> bool:
-        """Says whether it came back from a browser."""
+        """Return whether it came back from a browser."""
         return self.form.is_bound
 
     @property
@@ -69,28 +69,28 @@ class CustomForm:
                 if value is not MISSING}  # fmt: skip
 
     def is_valid(self) -> bool:
-        """Says whether an answer can be made of it."""
+        """Return whether an answer can be made of it."""
         return self.form.is_valid()
 
     def is_edited(self) -> bool:
-        """Says whether a value that the form came with was changed; only of a valid form."""
+        """Return whether a value that the form came with was changed; only of a valid form."""
         answer = self.answer
         return any(not is_identical(answer[name], value) for name, value in self.original.items())
 
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
-        """Returns what a person typed or changed, valid or not, by its label."""
+        """Return what a person typed or changed, valid or not, by its label."""
         return [
             (str(bound.label), HIDDEN if _is_secret(bound) else str(bound.data or ""), ())
             for bound in map(self.form.__getitem__, self.form.changed_data)
         ]
 
     def original_members(self) -> dict[str, JSON]:
-        """Returns the members that the form shows in a field of their own, as they came."""
+        """Return the members that the form shows in a field of their own, as they came."""
         shown = {field.name for field in self.form.visible_fields()}
         return {name: value for name, value in self.original.items() if name in shown}
 
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Shows each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
+        """Show each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
         for pointer, reason in faults:
             name = (parse_pointer(pointer) or [""])[0]
             if name in self.form.fields:
@@ -100,7 +100,7 @@ class CustomForm:
                 self.form.add_error(None, where + say(reason))
 
     def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Shows the faults of an answer that was read in part, but for the parts that weren't."""
+        """Show the faults of an answer that was read in part, but for the parts that weren't."""
         self.add_faults(
             [
                 (pointer, reason)
@@ -110,7 +110,7 @@ class CustomForm:
         )
 
     def rows(self) -> list[Row]:
-        """Returns what the page lays out."""
+        """Return what the page lays out."""
         return [
             Row(
                 bound=bound,

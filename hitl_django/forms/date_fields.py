@@ -39,7 +39,7 @@ class MomentField(AnswerField):
 
     @classmethod
     def read(cls, text: str) -> Any:
-        """Returns the moment a text names, or None."""
+        """Return the moment a text names, or None."""
         if not cls.pattern.fullmatch(text):
             return None
         try:
@@ -64,7 +64,7 @@ class MomentField(AnswerField):
         return self.write(moment)
 
     def write(self, moment: Any) -> str:
-        """Returns the moment as it goes into the answer."""
+        """Return the moment as it goes into the answer."""
         return str(moment.isoformat())
 
 

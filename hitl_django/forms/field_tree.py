@@ -13,17 +13,17 @@ class TreeNode:
     """What the nodes have in common."""
 
     def children(self) -> Iterable[Node]:
-        """Returns the nodes right below."""
+        """Return the nodes right below."""
         return ()
 
     def nodes(self) -> Iterator[Node]:
-        """Yields the node and all below it."""
+        """Yield the node and all below it."""
         yield self  # type: ignore[misc]
         for child in self.children():
             yield from child.nodes()
 
     def leaves(self) -> Iterator[Leaf]:
-        """Yields the fields of the node and of all below it."""
+        """Yield the fields of the node and of all below it."""
         return (node for node in self.nodes() if isinstance(node, Leaf))
 
 
@@ -55,7 +55,7 @@ class Group(TreeNode):
         return self.members.values()
 
     def is_optional(self) -> bool:
-        """Returns whether the object may be left out or be null."""
+        """Return whether the object may be left out or be null."""
         return self.shape.nullable or not self.wanted
 
 
@@ -88,7 +88,7 @@ class Rows(TreeNode):
         return [entry.node for entry in self.entries]
 
     def empty_value(self) -> JSON:
-        """Returns what a list without entries is, where nothing was taken out of it."""
+        """Return what a list without entries is, where nothing was taken out of it."""
         if self.original is MISSING:
             return [] if self.wanted else MISSING
         return self.original
@@ -116,19 +116,19 @@ class OneOf(TreeNode):
         return self.alternatives
 
     def chosen(self, number: str) -> Node | None:
-        """Returns the alternative of a number as it is posted; None for no value."""
+        """Return the alternative of a number as it is posted; None for no value."""
         known = number.isascii() and number.isdecimal() and len(number) < 4
         at = int(number) if known else len(self.alternatives)
         return self.alternatives[at] if at < len(self.alternatives) else None
 
     def empty_value(self) -> JSON:
-        """Returns what no choice means: no such key, or null."""
+        """Return what no choice means: no such key, or null."""
         if not self.wanted and (self.original is MISSING or not self.shape.nullable):
             return MISSING
         return None if self.shape.nullable else MISSING
 
     def is_optional(self) -> bool:
-        """Returns whether the value may be left out or be null."""
+        """Return whether the value may be left out or be null."""
         return self.shape.nullable or not self.wanted
 
 

@@ -60,49 +60,49 @@ class AnswerField(forms.Field):
 
     @classmethod
     def fits(cls, shape: SchemaNode, original: JSON) -> bool:
-        """Says whether the field can show ``original`` without losing any of it."""
+        """Return whether the field can show ``original`` without losing any of it."""
         return original is MISSING or original is None
 
     def initial_value(self) -> Any:
-        """Returns what the widget shows of the original."""
+        """Return what the widget shows of the original."""
         return "" if self.original is MISSING or self.original is None else str(self.original)
 
     def help(self) -> Any:
-        """Returns what has to be said about the way of typing, where the schema says nothing."""
+        """Return what has to be said about the way of typing, where the schema says nothing."""
         return ""
 
     def is_blank(self, raw: Any) -> bool:
-        """Says whether nothing was typed or chosen."""
+        """Return whether nothing was typed or chosen."""
         return raw is None or raw in ("", [])
 
     def may_be_blank(self) -> bool:
-        """Says whether an empty box is an answer."""
+        """Return whether an empty box is an answer."""
         return self.shape.nullable or not self.wanted
 
     @property
     def is_needed(self) -> bool:
-        """Says whether something has to be typed or chosen; the page marks the label."""
+        """Return whether something has to be typed or chosen; the page marks the label."""
         return not self.may_be_blank()
 
     def is_unchanged(self, raw: Any) -> bool:
-        """Says whether the widget came back as it was shown."""
+        """Return whether the widget came back as it was shown."""
         return is_same_text(raw, self.initial)
 
     def format_value(self, raw: Any) -> str:
-        """Returns what was typed or chosen, in words."""
+        """Return what was typed or chosen, in words."""
         return "" if raw is None else str(raw)
 
     def format_original(self, length: int) -> str:
-        """Returns in words what the field came with; nothing where that is too long to show."""
+        """Return in words what the field came with; nothing where that is too long to show."""
         text = "" if self.original is MISSING else self.format_value(self.initial)
         return escape_hidden(text) if len(text) <= length else ""
 
     def spans(self, raw: Any) -> list[Span]:
-        """Returns what was changed of a text, word by word; nothing of anything else."""
+        """Return what was changed of a text, word by word; nothing of anything else."""
         return []
 
     def clean(self, value: Any) -> Any:
-        """Returns the JSON value that was meant, or MISSING."""
+        """Return the JSON value that was meant, or MISSING."""
         if self.left_out:
             return MISSING
         if self.original is not MISSING and self.is_unchanged(value):
@@ -119,7 +119,7 @@ class AnswerField(forms.Field):
             ) from None
 
     def blank_value(self) -> Any:
-        """Returns what an empty box means: no such key, null, or an error."""
+        """Return what an empty box means: no such key, null, or an error."""
         if not self.wanted and (self.original is MISSING or not self.shape.nullable):
             return MISSING
         if self.shape.nullable:
@@ -127,7 +127,7 @@ class AnswerField(forms.Field):
         raise ValidationError(self.error_messages["required"], code="required")
 
     def parse(self, raw: Any) -> Any:
-        """Reads what a person typed or chose; a ValueError says that it can't be read."""
+        """Read what a person typed or chose; a ValueError says that it can't be read."""
         raise NotImplementedError
 
 
@@ -343,7 +343,7 @@ class ConstField(AnswerField):
 
 
 def text_widget(text: str, *, long: bool = False) -> forms.Widget:
-    """Returns a box as large as the text it holds."""
+    """Return a box as large as the text it holds."""
     lines = sum(1 + len(line) // LINE for line in normalize_newlines(text).split("\n"))
     if lines == 1 and not long:
         return forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"})

@@ -38,7 +38,7 @@ _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 
 
 def parse_integer(text: str) -> int:
-    """Reads a whole number; a ValueError where it is none, ValidationError for too many digits."""
+    """Read a whole number; a ValueError where it is none, ValidationError for too many digits."""
     text = text.strip()
     if not _INTEGER.fullmatch(text):
         raise ValueError(text)
@@ -48,7 +48,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_number(text: str, *, like: Any = None) -> int | float:
-    """Reads a finite number: a float where ``like`` is one, else an int where it is whole."""
+    """Read a finite number: a float where ``like`` is one, else an int where it is whole."""
     return _read_number(_with_point(text), like)
 
 
@@ -64,7 +64,7 @@ def _read_number(text: str, like: Any) -> int | float:
 
 
 def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> Any:
-    """Reads a decimal and spells it in JSON the way ``like`` was spelled.
+    """Read a decimal and spells it in JSON the way ``like`` was spelled.
 
     Without an example it is a string, which keeps every digit. So it is where a JSON number
     would change the value.
@@ -80,7 +80,7 @@ def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> 
 
 
 def format_number(value: float | str) -> str:
-    """Writes a number, or a decimal in a text, as it is typed in the reader's language.
+    """Write a number, or a decimal in a text, as it is typed in the reader's language.
 
     Nothing is rounded, and thousands aren't separated: it is read back as the same number.
     """
@@ -89,12 +89,12 @@ def format_number(value: float | str) -> str:
 
 
 def _get_separator() -> str:
-    """Returns what stands before the decimals in the reader's language, a point or a comma."""
+    """Return what stands before the decimals in the reader's language, a point or a comma."""
     return "," if get_format("DECIMAL_SEPARATOR") == "," else "."
 
 
 def _with_point(text: str) -> str:
-    """Returns a number as JSON writes it; ValidationError where it may be one of two."""
+    """Return a number as JSON writes it; ValidationError where it may be one of two."""
     text = text.strip()
     if _get_separator() == ".":
         return text
@@ -107,7 +107,7 @@ def _with_point(text: str) -> str:
 
 
 def is_decimal(value: Any) -> bool:
-    """Says whether a JSON value can be shown in a decimal's field."""
+    """Return whether a JSON value can be shown in a decimal's field."""
     if isinstance(value, str):
         try:
             return bool(_NUMBER.fullmatch(value)) and Decimal(value).is_finite()
@@ -117,17 +117,17 @@ def is_decimal(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Says whether a JSON value is a number."""
+    """Return whether a JSON value is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Writes a value as JSON text for people: nothing escaped that needn't be."""
+    """Write a value as JSON text for people: nothing escaped that needn't be."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def from_json(text: str) -> Any:
-    """Reads JSON text strictly: no NaN, no infinity, no key twice, no bottomless nesting.
+    """Read JSON text strictly: no NaN, no infinity, no key twice, no bottomless nesting.
 
     Raises ValueError, whose message says where; ValidationError for what is too much of JSON.
     """
@@ -144,7 +144,7 @@ def _too_much(rule: str) -> ValidationError:
 
 
 def is_same_text(raw: Any, shown: Any) -> bool:
-    """Says whether a text came back as it was shown; a browser rewrites only the line ends."""
+    """Return whether a text came back as it was shown; a browser rewrites only the line ends."""
     return (
         isinstance(raw, str)
         and isinstance(shown, str)
@@ -153,7 +153,7 @@ def is_same_text(raw: Any, shown: Any) -> bool:
 
 
 def normalize_newlines(text: str) -> str:
-    """Turns every line end into a line feed."""
+    """Turn every line end into a line feed."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -164,7 +164,7 @@ _HIDDEN_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
 
 
 def escape_hidden(text: str) -> str:
-    """Returns the text with every character that wouldn't show replaced by its code point.
+    """Return the text with every character that wouldn't show replaced by its code point.
 
     Line feeds and tabs stay, and so do the joiners that Persian and emoji are written with.
     """
@@ -175,7 +175,7 @@ def escape_hidden(text: str) -> str:
 
 
 def list_hidden(text: str) -> list[str]:
-    """Returns the code points of the characters of a text that wouldn't show, each once."""
+    """Return the code points of the characters of a text that wouldn't show, each once."""
     text = text.replace("\r\n", "\n")
     return list(dict.fromkeys(_name_code(c) for at, c in enumerate(text) if _is_hidden(text, at)))
 

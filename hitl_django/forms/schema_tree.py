@@ -102,11 +102,11 @@ class SchemaNode:
     secret: bool = False
 
     def without(self, name: str) -> SchemaNode:
-        """Returns the same object shape less one property."""
+        """Return the same object shape less one property."""
         return replace(self, properties=tuple(p for p in self.properties if p.name != name))
 
     def restrict_to(self, pointers: Sequence[str], path: str = "") -> SchemaNode:
-        """Returns the same shape less the members to which none of the JSON pointers leads."""
+        """Return the same shape less the members to which none of the JSON pointers leads."""
         if self.kind != "object":
             return self
         kept = []
@@ -132,20 +132,20 @@ class SchemaNode:
         )
 
     def leaves(self) -> Iterator[SchemaNode]:
-        """Yields every shape that becomes one field."""
+        """Yield every shape that becomes one field."""
         if self.kind != "object":
             yield self
         for shape in (*(prop.shape for prop in self.properties), *self.alternatives):
             yield from shape.leaves()
 
     def is_flat(self) -> bool:
-        """Says whether this is an object, each of whose members is one small field."""
+        """Return whether this is an object, each of whose members is one small field."""
         large = ("choices", "json", "object", "rows", "union")
         members = [prop.shape for prop in self.properties]
         return self.kind == "object" and not any(m.kind in large or m.long for m in members)
 
     def holds(self, value: JSON) -> bool:
-        """Says whether a value is of this shape, as far as its kinds and constants tell."""
+        """Return whether a value is of this shape, as far as its kinds and constants tell."""
         if value is None and self.nullable:
             return True
         match self.kind:
@@ -175,7 +175,7 @@ class SchemaNode:
 
 
 def read_shape(schema: JSON) -> SchemaNode:
-    """Reads a JSON schema (draft 2020-12, as pydantic writes it).
+    """Read a JSON schema (draft 2020-12, as pydantic writes it).
 
     What it doesn't know becomes a ``json`` shape, so every schema can be answered.
     """
@@ -184,7 +184,7 @@ def read_shape(schema: JSON) -> SchemaNode:
 
 
 def infer_shape(payload: JSON) -> SchemaNode:
-    """Reads the shape of a payload that came without a schema."""
+    """Read the shape of a payload that came without a schema."""
     return _bounded(_infer(payload, depth=0))
 
 
@@ -255,7 +255,7 @@ class _Reader:
         depth: int,
         seen: frozenset[str],
     ) -> SchemaNode:
-        """Reads several schemas of which one has to fit: each becomes an alternative."""
+        """Read several schemas of which one has to fit: each becomes an alternative."""
         if depth >= MAX_DEPTH:
             return known
         read = [self.alternative(part, depth, seen) for part in parts]
@@ -274,7 +274,7 @@ class _Reader:
         )
 
     def alternative(self, part: dict[str, JSON], depth: int, seen: frozenset[str]) -> SchemaNode:
-        """Reads one schema of a union; a model's own title is the name of its alternative."""
+        """Read one schema of a union; a model's own title is the name of its alternative."""
         read = self.read(part, depth=depth + 1, seen=seen)
         target = self.find(part["$ref"]) if isinstance(part.get("$ref"), str) else None
         return (
@@ -286,7 +286,7 @@ class _Reader:
     def resolve(
         self, schema: dict[str, JSON], seen: frozenset[str]
     ) -> tuple[dict[str, JSON], bool, frozenset[str]]:
-        """Follows references and takes "or null" off, until a schema of its own is left."""
+        """Follow references and takes "or null" off, until a schema of its own is left."""
         nullable = False
         # Every turn either follows a reference that was not followed before or takes a wrapper
         # off, so this ends; a reference to itself is left standing, and read as JSON.
@@ -327,7 +327,7 @@ class _Reader:
         return schema, nullable, seen
 
     def find(self, ref: str) -> dict[str, JSON] | None:
-        """Looks a reference up in the schema itself; nothing is ever fetched."""
+        """Look a reference up in the schema itself; nothing is ever fetched."""
         if not ref.startswith("#"):
             return None
         found = self.root
@@ -369,7 +369,7 @@ class _Reader:
 
 
 def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
-    """Returns a list of objects as rows; of lists of objects within those, as it was known."""
+    """Return a list of objects as rows; of lists of objects within those, as it was known."""
     shapes = items.alternatives if items.kind == "union" else (items,)
     if not all(shape.kind == "object" and shape.properties for shape in shapes):
         return known
@@ -379,7 +379,7 @@ def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
 
 
 def _parts(schema: dict[str, JSON]) -> list[dict[str, JSON]]:
-    """Returns the schemas of a union that says all there is to say; none for any other schema."""
+    """Return the schemas of a union that says all there is to say; none for any other schema."""
     keys = schema.keys() & {"anyOf", "oneOf"}
     if len(keys) != 1 or not schema.keys().isdisjoint({"type", "properties", "allOf", "not"}):
         return []
@@ -390,7 +390,7 @@ def _parts(schema: dict[str, JSON]) -> list[dict[str, JSON]]:
 
 
 def _choice_of(read: list[SchemaNode], known: SchemaNode) -> SchemaNode:
-    """Returns constants, each with a name of its own, as one choice."""
+    """Return constants, each with a name of its own, as one choice."""
     options = tuple(alternative.options[0] for alternative in read)
     if any(isinstance(option, dict | list) or option is None for option in options):
         return known
@@ -399,12 +399,12 @@ def _choice_of(read: list[SchemaNode], known: SchemaNode) -> SchemaNode:
 
 
 def to_label(value: JSON) -> str:
-    """Returns a constant as it is called where it has no name."""
+    """Return a constant as it is called where it has no name."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _discriminator(schema: dict[str, JSON], read: list[SchemaNode]) -> str | None:
-    """Returns the member whose constant tells objects apart: the one named, or the only one."""
+    """Return the member whose constant tells objects apart: the one named, or the only one."""
     constants = []
     for alternative in read:
         found = {p.name: to_label(p.shape.options[0]) for p in alternative.properties
@@ -420,7 +420,7 @@ def _discriminator(schema: dict[str, JSON], read: list[SchemaNode]) -> str | Non
 
 
 def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
-    """Returns an alternative that always has the constant which tells it apart, and is named.
+    """Return an alternative that always has the constant which tells it apart, and is named.
 
     The constant is a better name than that of a class, but not than one that somebody has written.
     """
@@ -438,7 +438,7 @@ def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
 
 
 def _or_null(shape: SchemaNode) -> SchemaNode:
-    """Returns a shape whose empty field is a value already, with null as a choice of its own."""
+    """Return a shape whose empty field is a value already, with null as a choice of its own."""
     if not shape.nullable:
         return shape
     plain = replace(shape, nullable=False, title="", description="")
@@ -446,7 +446,7 @@ def _or_null(shape: SchemaNode) -> SchemaNode:
 
 
 def _takes_text(schema: dict[str, JSON]) -> bool:
-    """Says whether a schema that becomes JSON text allows a text."""
+    """Return whether a schema that becomes JSON text allows a text."""
     kinds = schema.get("type")
     if kinds is not None:
         return kinds == "string" or (isinstance(kinds, list) and "string" in kinds)
@@ -458,7 +458,7 @@ def _takes_text(schema: dict[str, JSON]) -> bool:
 
 
 def _split_words(name: str) -> str:
-    """Returns the name of a class as words."""
+    """Return the name of a class as words."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).capitalize()
 
 
@@ -468,7 +468,7 @@ def _is_same(one: JSON, other: JSON) -> bool:
 
 
 def _only_part(schema: dict[str, JSON]) -> tuple[dict[str, JSON], bool] | None:
-    """Returns the one real part of an anyOf, oneOf or allOf, and whether null is another.
+    """Return the one real part of an anyOf, oneOf or allOf, and whether null is another.
 
     Only where the part stands for the whole: beside a type of its own it is one more condition.
     """
@@ -505,7 +505,7 @@ def _choice(options: list[JSON], known: SchemaNode) -> SchemaNode:
 
 
 def _decimal(schema: dict[str, JSON]) -> tuple[str, ...]:
-    """Recognises how pydantic writes a Decimal: a number, or the same number as a string."""
+    """Recognise how pydantic writes a Decimal: a number, or the same number as a string."""
     parts = schema.get("anyOf")
     if not isinstance(parts, list) or len(parts) != 2:
         return ()
@@ -563,7 +563,7 @@ def _infer_list(values: list[JSON], *, depth: int) -> SchemaNode:
 
 
 def _infer_rows(values: list[dict[str, JSON]], *, depth: int) -> SchemaNode:
-    """Reads a list of objects as rows where all have the same keys, of the same kinds."""
+    """Read a list of objects as rows where all have the same keys, of the same kinds."""
     shapes = {_infer(value, depth=depth + 1) for value in values}
     if len(shapes) == 1 and depth < MAX_DEPTH:
         return _rows_of(shapes.pop(), SchemaNode("json"))

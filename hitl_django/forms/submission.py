@@ -25,7 +25,7 @@ MOST, PART = 8 * 1024 * 1024, 64 * 1024
 
 
 def read_form(request: HttpRequest) -> QueryDict:
-    """Returns the fields of a form; one of TOO_LARGE or UNREADABLE where that can't be done.
+    """Return the fields of a form; one of TOO_LARGE or UNREADABLE where that can't be done.
 
     Django's error reports, which may be sent as email, leave out all of them from then on.
     """
@@ -42,12 +42,12 @@ def read_form(request: HttpRequest) -> QueryDict:
 
 
 def hide_from_reports(request: HttpRequest) -> None:
-    """Leaves the fields of a form out of Django's error reports: an answer may be a secret."""
+    """Leave the fields of a form out of Django's error reports: an answer may be a secret."""
     request.sensitive_post_parameters = "__ALL__"  # type: ignore[attr-defined]
 
 
 def discard_body(request: HttpRequest) -> None:
-    """Reads on, within bounds, so that a browser gets to see why its form was refused."""
+    """Read on, within bounds, so that a browser gets to see why its form was refused."""
     read = 0
     try:
         while read < MOST and (part := request.read(PART)):

@@ -42,7 +42,7 @@ _looked: dict[str, float] = {}
 
 
 def store_shape(registered: RegisteredGraph) -> None:
-    """Stores the shape of a graph unless this process knows it to be stored."""
+    """Store the shape of a graph unless this process knows it to be stored."""
     using = router.db_for_write(GraphShape)
     known = (using, registered.fingerprint)
     until = monotonic() + AGAIN
@@ -66,7 +66,7 @@ def store_shape(registered: RegisteredGraph) -> None:
 
 
 def remove_unused_shapes() -> int:
-    """Deletes the shapes that no run names any more, a batch of them; returns how many.
+    """Delete the shapes that no run names any more, a batch of them; returns how many.
 
     Now and then only: what is unused stays so.
     """
@@ -88,7 +88,7 @@ def remove_unused_shapes() -> int:
 
 
 def clear_shapes() -> None:
-    """Clears what this process knows of the stored shapes; for tests."""
+    """Clear what this process knows of the stored shapes; for tests."""
     _stored.clear()
     _looked.clear()
 
@@ -101,7 +101,7 @@ def refuse_if_changed(
     new_input: bool = False,
     checkpoint_id: str | None = None,
 ) -> None:
-    """Raises GraphChangedError where the thread, stored under ``stored``, can't go on.
+    """Raise GraphChangedError where the thread, stored under ``stored``, can't go on.
 
     With ``new_input`` it gets some, so that only what its channels hold matters. It goes on from
     its newest checkpoint, or from that of ``checkpoint_id``.
@@ -142,7 +142,7 @@ def refuse_if_changed(
 
 @retry_on_conflict
 def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: RegisteredGraph) -> None:
-    """Records that a run goes on under the graph's present shape; GraphChangedError if it can't.
+    """Record that a run goes on under the graph's present shape; GraphChangedError if it can't.
 
     This comes before anything is run: a worker that is killed later leaves the shape that the next
     one has to compare with.

@@ -36,12 +36,12 @@ class Hint:
 
     @property
     def is_laid_out(self) -> bool:
-        """Says whether a text of the format reads otherwise than it is typed."""
+        """Return whether a text of the format reads otherwise than it is typed."""
         return self.format == "markdown"
 
     @classmethod
     def parse(cls, text: Any) -> Hint:
-        """Reads ``"money EUR"``; ValueError for what is no format."""
+        """Read ``"money EUR"``; ValueError for what is no format."""
         name, _, argument = text.partition(" ") if isinstance(text, str) else ("", "", "")
         if name not in FORMATS or (argument and not FORMATS[name]):
             raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {text!r}.")
@@ -49,7 +49,7 @@ class Hint:
 
 
 def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
-    """Reads hints by a member's name, or by a JSON pointer that passes over places in lists."""
+    """Read hints by a member's name, or by a JSON pointer that passes over places in lists."""
     return {
         tuple(parse_pointer(way)) if way.startswith("/") else (way,): Hint.parse(text)
         for way, text in display.items()
@@ -57,5 +57,5 @@ def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
 
 
 def get_names(way: Iterable[str | int]) -> Names:
-    """Returns the names on the way to a value."""
+    """Return the names on the way to a value."""
     return tuple(part for part in way if isinstance(part, str))

@@ -69,7 +69,7 @@ class RegisteredGraph:
         return mask_secrets(describe_context(self.graph) or {}, context)
 
     def with_graph(self, graph: Pregel) -> RegisteredGraph:
-        """Returns the same registration of a variant of its graph."""
+        """Return the same registration of a variant of its graph."""
         return replace(self, graph=graph)
 
 
@@ -137,7 +137,7 @@ def register(
     migrate_state: MigrateState | None = None,
     pin: bool = False,
 ) -> Callable[[Factory], Factory]:
-    """Registers the function below it as the factory of the graph ``name``.
+    """Register the function below it as the factory of the graph ``name``.
 
     The factory returns a StateGraph, compiled or not, and is called once, at first use; one that
     fails is left alone for ten seconds, and is called again at the next use after that. What an
@@ -215,7 +215,7 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Forgets a graph; for tests."""
+    """Forget a graph; for tests."""
     with _lock:
         _forget(name)
 
@@ -229,13 +229,13 @@ def _forget(name: str) -> None:
 
 
 def _get_age(entry: _Entry) -> list[tuple[int, int, str]]:
-    """Returns what versions are sorted by: the numbers in them as numbers."""
+    """Return what versions are sorted by: the numbers in them as numbers."""
     parts = re.findall(r"\d+|\D+", entry.version)
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 
 
 def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
-    """Returns the factories of which nobody can say which one a run is to get."""
+    """Return the factories of which nobody can say which one a run is to get."""
     versions = [entry.version for entry in entries]
     found = [
         entry
@@ -249,7 +249,7 @@ def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
 
 @contextmanager
 def hide_graphs() -> Iterator[None]:
-    """Hides all graphs from the block, and forgets those that it registers; for tests."""
+    """Hide all graphs from the block, and forgets those that it registers; for tests."""
     tables: tuple[dict[Any, Any], ...] = (_entries, _versions, _duplicates, _built, _failed)
     kept = [dict(table) for table in tables]
     for table in tables:
@@ -263,24 +263,24 @@ def hide_graphs() -> Iterator[None]:
 
 
 def list_names() -> list[str]:
-    """Lists the registered names, sorted."""
+    """List the registered names, sorted."""
     return sorted(_entries)
 
 
 def get_title(name: str) -> Any:
-    """Returns what people call a graph, whether or not it can be built here; else its name."""
+    """Return what people call a graph, whether or not it can be built here; else its name."""
     entry = _entries.get(name)
     return name if entry is None else entry.title
 
 
 def get_review_policy(name: str) -> ReviewPolicy:
-    """Returns the review policy of a graph, whether or not it can be built here."""
+    """Return the review policy of a graph, whether or not it can be built here."""
     entry = _entries.get(name)
     return _ORDINARY if entry is None else entry.review
 
 
 def get_present_name(name: str, node: str) -> str:
-    """Returns what a node is called today, whether or not its graph can be built here."""
+    """Return what a node is called today, whether or not its graph can be built here."""
     entry, passed = _entries.get(name), set[str]()
     while entry is not None and node in entry.renamed and node not in passed:
         passed.add(node)
@@ -298,7 +298,7 @@ def list_display_hints() -> dict[str, Mapping[str, str]]:
 
 
 def list_reviewer_groups() -> dict[str, frozenset[str]]:
-    """Returns the names of the groups that review a graph, by graph, where only some groups do."""
+    """Return the names of the groups that review a graph, by graph, where only some groups do."""
     return {
         name: frozenset(entry.review.groups)
         for name, entry in sorted(_entries.items())
@@ -307,31 +307,31 @@ def list_reviewer_groups() -> dict[str, frozenset[str]]:
 
 
 def is_startable_over_api(name: str) -> bool:
-    """Says whether the API starts runs of a graph, as far as the graph has a say in that."""
+    """Return whether the API starts runs of a graph, as far as the graph has a say in that."""
     entry = _entries.get(name)
     return entry is None or entry.api
 
 
 def get_starter_groups(name: str) -> frozenset[str]:
-    """Returns the names of the groups whose members alone may start a graph; empty: anybody may."""
+    """Return the names of the groups whose members alone may start a graph; empty: anybody may."""
     entry = _entries.get(name)
     return frozenset() if entry is None else entry.startable_by
 
 
 def list_starter_groups() -> dict[str, frozenset[str]]:
-    """Returns the names of the groups that may start a graph, by graph, where only some may."""
+    """Return the names of the groups that may start a graph, by graph, where only some may."""
     return {
         name: entry.startable_by for name, entry in sorted(_entries.items()) if entry.startable_by
     }
 
 
 def list_duplicates() -> dict[str, list[str]]:
-    """Returns the names that were registered more than once, each with its factories."""
+    """Return the names that were registered more than once, each with its factories."""
     return {name: list(factories) for name, factories in _duplicates.items()}
 
 
 def get_redacted_keys(name: str) -> tuple[str, ...]:
-    """Returns the keys whose values are hidden, those that the graph's schemas declare included.
+    """Return the keys whose values are hidden, those that the graph's schemas declare included.
 
     Of a graph that can't be built here these are the keys of its registration.
     """
@@ -344,7 +344,7 @@ def get_redacted_keys(name: str) -> tuple[str, ...]:
 
 
 def mask_values(name: str, values: Any) -> Any:
-    """Returns an input of a graph without its secrets; nothing where they aren't known here."""
+    """Return an input of a graph without its secrets; nothing where they aren't known here."""
     try:
         return get_graph(name).mask(values)
     except (UnknownGraphError, BrokenGraphError):
@@ -369,12 +369,12 @@ def mask_context(name: str, context: Any) -> Any:
 
 
 def list_versions(name: str) -> list[str]:
-    """Lists the registered versions of a graph, the newest last."""
+    """List the registered versions of a graph, the newest last."""
     return [entry.version for entry in sorted(_versions.get(name, ()), key=_get_age)]
 
 
 def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
-    """Returns a registered graph, as a BrokenGraph where it can't be built."""
+    """Return a registered graph, as a BrokenGraph where it can't be built."""
     try:
         return get_graph(name)
     except BrokenGraphError as error:
@@ -383,7 +383,7 @@ def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
 
 
 def get_graph(name: str) -> RegisteredGraph:
-    """Returns the graph of that name, built at first use.
+    """Return the graph of that name, built at first use.
 
     Raises UnknownGraphError where there is none, and BrokenGraphError where its factory fails or
     failed lately.
@@ -395,7 +395,7 @@ def get_graph(name: str) -> RegisteredGraph:
 
 
 def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> RegisteredGraph:
-    """Returns the graph that a run goes on with, which began with this version.
+    """Return the graph that a run goes on with, which began with this version.
 
     That is its own version, where that is pinned, and else the newest. Raises UnknownVersionError
     where a run that was pinned to its version finds it no more, and what ``get_graph`` raises.
@@ -409,7 +409,7 @@ def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> Reg
 
 
 def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Returns the options of a run that begins, which say that it is pinned where it is."""
+    """Return the options of a run that begins, which say that it is pinned where it is."""
     rest = {name: value for name, value in (options or {}).items() if name != PINNED}
     return ({**rest, PINNED: True} if registered.pin else rest) or None
 

@@ -22,7 +22,7 @@ VERSION = "graph_version"
 
 
 def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -> dict[str, Any]:
-    """Returns the metadata of a run's checkpoints: the run, and whose version isn't the run's."""
+    """Return the metadata of a run's checkpoints: the run, and whose version isn't the run's."""
     metadata = {"run_id": str(run_id)}
     if began_with != registered.version:
         metadata[VERSION] = registered.version
@@ -30,7 +30,7 @@ def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -
 
 
 def find_version(saved: CheckpointTuple) -> str | None:
-    """Returns the version that has stored a checkpoint; None for one that no run has."""
+    """Return the version that has stored a checkpoint; None for one that no run has."""
     metadata: Mapping[str, Any] = saved.metadata
     if VERSION in metadata:
         return str(metadata[VERSION])
@@ -43,14 +43,14 @@ def find_version(saved: CheckpointTuple) -> str | None:
 
 
 def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) -> bool:
-    """Says whether a checkpoint's state is of another version, which can be migrated."""
+    """Return whether a checkpoint's state is of another version, which can be migrated."""
     if registered.migrate_state is None or saved is None:
         return False
     return find_version(saved) not in (None, registered.version)
 
 
 def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) -> RegisteredGraph:
-    """Returns the graph for a thread that goes on from a checkpoint, with its state migrated.
+    """Return the graph for a thread that goes on from a checkpoint, with its state migrated.
 
     Nothing is stored. Raises GraphChangedError where the function fails, or what it returns isn't
     a state of the graph.

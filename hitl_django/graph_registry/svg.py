@@ -28,7 +28,7 @@ NAMED = 30
 
 @lru_cache(maxsize=64)
 def get_picture(graph: Pregel) -> Picture:
-    """Returns the layout of a graph, which is computed once for as long as it is registered."""
+    """Return the layout of a graph, which is computed once for as long as it is registered."""
     return lay_out_graph(graph, say=escape_invisible)
 
 
@@ -42,7 +42,7 @@ def draw_svg(
     failed: Collection[str] = (),
     ident: str = "hitl-graph",
 ) -> SafeString:
-    """Returns a picture as SVG; the nodes in each state are given by their ids.
+    """Return a picture as SVG; the nodes in each state are given by their ids.
 
     ``ident`` begins the ids in the drawing: two on one page need different ones.
     """

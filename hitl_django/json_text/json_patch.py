@@ -16,7 +16,7 @@ MAX_STEPS = 500_000
 
 
 def make_patch(old: Any, new: Any) -> Patch:
-    """Returns the patch that makes ``new`` of ``old``; empty where they are the same JSON.
+    """Return the patch that makes ``new`` of ``old``; empty where they are the same JSON.
 
     It adds, removes and replaces, at the deepest place that says it. As JSON, true isn't 1 and 1
     isn't 1.0.
@@ -27,7 +27,7 @@ def make_patch(old: Any, new: Any) -> Patch:
 
 
 def apply_patch(document: Any, patch: Patch) -> Any:
-    """Returns the document with the patch applied; the document itself stays as it is.
+    """Return the document with the patch applied; the document itself stays as it is.
 
     Raises ValueError for a step that can't be applied, or isn't one that ``make_patch`` makes.
     """
@@ -44,7 +44,7 @@ def apply_patch(document: Any, patch: Patch) -> Any:
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Returns whether two values are the same JSON."""
+    """Return whether two values are the same JSON."""
     return _text(one) == _text(other)
 
 
@@ -101,7 +101,7 @@ def _apply_step(found: Any, step: dict[str, Any], last: str) -> None:
 
 
 def _key(found: Any, part: str, highest: int) -> Any:
-    """Returns what addresses a part that is there."""
+    """Return what addresses a part that is there."""
     if isinstance(found, dict) and part in found:
         return part
     index = read_index(part)

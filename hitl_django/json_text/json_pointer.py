@@ -9,17 +9,17 @@ _STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
 
 
 def escape_part(part: str | int) -> str:
-    """Writes a member's name, or a place in a list, as one part of a pointer."""
+    """Write a member's name, or a place in a list, as one part of a pointer."""
     return str(part).replace("~", "~0").replace("/", "~1")
 
 
 def format_pointer(parts: Iterable[str | int]) -> str:
-    """Writes the way to a value as a pointer; no parts are the whole document."""
+    """Write the way to a value as a pointer; no parts are the whole document."""
     return "".join(f"/{escape_part(part)}" for part in parts)
 
 
 def parse_pointer(pointer: str) -> list[str]:
-    """Returns the parts of a pointer, with what was escaped in them as it was."""
+    """Return the parts of a pointer, with what was escaped in them as it was."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
@@ -32,5 +32,5 @@ def read_index(part: str) -> int | None:
 
 
 def split_path(path: str) -> list[str]:
-    """Returns the parts of a path as the engine writes it, such as ``$.items[0].price``."""
+    """Return the parts of a path as the engine writes it, such as ``$.items[0].price``."""
     return [index or name for index, name in _STEP.findall(path)]

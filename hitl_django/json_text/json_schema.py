@@ -27,7 +27,7 @@ TOO_COMPLEX = _("is too complex to validate: send fewer or less deeply nested va
 
 
 def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the properties of an object schema, or None for any other."""
+    """Return the properties of an object schema, or None for any other."""
     found = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(found, dict):
         return None
@@ -35,7 +35,7 @@ def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
-    """Lists what of the value doesn't fit, as (JSON pointer, reason), in document order."""
+    """List what of the value doesn't fit, as (JSON pointer, reason), in document order."""
     found: list[tuple[str, str]] = []
     try:
         with schema_keywords.limit_work():
@@ -60,7 +60,7 @@ def _reason(error: ValidationError) -> str:
 
 
 def _undialected(schema: Any) -> Any:
-    """Leaves ``$schema`` out: below it jsonschema would apply keywords of its own, not ours."""
+    """Leave ``$schema`` out: below it jsonschema would apply keywords of its own, not ours."""
     if isinstance(schema, list):
         return [_undialected(below) for below in schema]
     if not isinstance(schema, dict):

@@ -27,31 +27,31 @@ class ValidationMessage(str):
 
     @classmethod
     def make(cls, words: Any, **params: Any) -> ValidationMessage:
-        """Returns the reason that a translatable template says, with its parameters."""
+        """Return the reason that a translatable template says, with its parameters."""
         with override(None):
             made = cls(words % params)
         made.words, made.params = words, params
         return made
 
     def sentence(self) -> str:
-        """Returns it as a sentence in the reader's language."""
+        """Return it as a sentence in the reader's language."""
         shown = {name: _localized(value) for name, value in self.params.items()}
         return f"{capfirst(str(self.words % shown)).removesuffix('.')}."
 
 
 def say(reason: str) -> str:
-    """Returns a reason in the reader's language, if it knows how it reads there."""
+    """Return a reason in the reader's language, if it knows how it reads there."""
     return reason.sentence() if isinstance(reason, ValidationMessage) else reason
 
 
 def explain(keyword: str, rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
-    """Returns why a value breaks a keyword of a schema; None where there are no words for that."""
+    """Return why a value breaks a keyword of a schema; None where there are no words for that."""
     explain_keyword = _FAULTS.get(keyword)
     return None if explain_keyword is None else explain_keyword(rule, value, schema)
 
 
 def describe_limits(schema: dict[str, Any]) -> list[ValidationMessage]:
-    """Returns the limits that a schema sets, for people who are about to fill in a value."""
+    """Return the limits that a schema sets, for people who are about to fill in a value."""
     found = [
         _within(schema, _BETWEEN, "minimum", "maximum"),
         _more_than(schema),

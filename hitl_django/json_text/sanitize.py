@@ -17,7 +17,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def escape_invisible(text: str) -> str:
-    """Returns the text on one line, its invisible characters written as code points."""
+    """Return the text on one line, its invisible characters written as code points."""
     line = " ".join(text.split())
     if line.isascii() and line.isprintable():
         return line
@@ -30,24 +30,24 @@ def escape_invisible(text: str) -> str:
 
 
 def is_joiner(text: str, at: int) -> bool:
-    """Says whether a character joins two letters or signs, as Persian and emoji are written."""
+    """Return whether a character joins two letters or signs, as Persian and emoji are written."""
     if text[at] not in _JOINERS or not 0 < at < len(text) - 1:
         return False
     return not text[at - 1].isascii() and not text[at + 1].isascii()
 
 
 def format_count(number: int, one: str, several: str) -> str:
-    """Returns ``1 run`` or ``3 runs``: the number, and the words that go with it."""
+    """Return ``1 run`` or ``3 runs``: the number, and the words that go with it."""
     return f"{number} {one if number == 1 else several}"
 
 
 def escape_unstorable(text: str) -> str:
-    """Returns the text with what a database or UTF-8 refuses written as code points."""
+    """Return the text with what a database or UTF-8 refuses written as code points."""
     return _UNSTORABLE.sub(lambda found: _code_point(found[0]), text)
 
 
 def make_title(payload: Any, node: str) -> str:
-    """Returns a question's title in one line: of the payload's own words, or that ``node`` asks."""
+    """Return a question's title in one line: of the payload's own words, or that ``node`` asks."""
     words = payload
     if isinstance(payload, dict):
         words = next((payload[key] for key in TITLE_KEYS if _has_words(payload.get(key))), None)
@@ -57,7 +57,7 @@ def make_title(payload: Any, node: str) -> str:
 
 
 def shorten(line: str, length: int = TITLE_LENGTH) -> str:
-    """Cuts a line at the last word that fits."""
+    """Cut a line at the last word that fits."""
     if len(line) <= length:
         return line
     cut = line[: length - 1]

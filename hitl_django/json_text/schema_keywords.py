@@ -53,7 +53,7 @@ class Budget:
         self.known: dict[int, tuple[list[Any], frozenset[str]]] = {}
 
     def spend(self, units: int) -> None:
-        """Takes units of work; raises BudgetSpentError where there are none."""
+        """Take units of work; raises BudgetSpentError where there are none."""
         self.left -= units
         if self.left < 0:
             raise BudgetSpentError
@@ -64,7 +64,7 @@ _budget: ContextVar[Budget | None] = ContextVar("hitl_schema_budget", default=No
 
 @contextmanager
 def limit_work() -> Iterator[Budget]:
-    """Opens a budget for the block, or goes on with the one that is open."""
+    """Open a budget for the block, or goes on with the one that is open."""
     known = _budget.get()
     if known is not None:
         yield known
@@ -123,7 +123,7 @@ def _as_fraction(number: Any) -> Fraction:
 
 
 def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Errors:
-    """Applies the properties, first those that tell at a glance which of several objects it is."""
+    """Apply the properties, first those that tell at a glance which of several objects it is."""
     if not isinstance(instance, dict):
         return
     found = [(name, below) for name, below in properties.items() if name in instance]
@@ -170,7 +170,7 @@ class _Attempts:
         self.kept: Errors = ()
 
     def fits(self, errors: Iterator[ValidationError]) -> bool:
-        """Says whether a branch has nothing against the value."""
+        """Return whether a branch has nothing against the value."""
         first = next(errors, None)
         if first is None:
             return True
@@ -181,19 +181,19 @@ class _Attempts:
         return False
 
     def faults(self) -> Errors:
-        """Yields the faults by the branch that is meant, or that there are some by each."""
+        """Yield the faults by the branch that is meant, or that there are some by each."""
         return self.kept or [ValidationError("matches none of the given schemas")]
 
 
 def _is_of_another_kind(fault: ValidationError) -> bool:
-    """Says whether a branch is for values of another type, or with another constant."""
+    """Return whether a branch is for values of another type, or with another constant."""
     if fault.validator == "type":
         return not fault.path
     return fault.validator == "const" and len(fault.path) <= 1
 
 
 def _named(branches: Any, instance: Any, schema: Any) -> list[Any]:
-    """Returns the branch of a union that a discriminator names, as OpenAPI has it, if one does."""
+    """Return the branch of a union that a discriminator names, as OpenAPI has it, if one does."""
     discriminator = schema.get("discriminator")
     if not isinstance(discriminator, dict) or not isinstance(instance, dict):
         return []
@@ -222,7 +222,7 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Er
 
 
 def _texts(values: list[Any]) -> frozenset[str]:
-    """Returns the texts of values that stand in the schema, made once for each validation."""
+    """Return the texts of values that stand in the schema, made once for each validation."""
     open_budget = _budget.get()
     known = {} if open_budget is None else open_budget.known
     if id(values) not in known:  # kept with its texts, since the id of what is gone is given again
@@ -231,7 +231,7 @@ def _texts(values: list[Any]) -> frozenset[str]:
 
 
 def _text(value: Any) -> str:
-    """Returns a text that values have in common if they are the same to JSON Schema, as 1 and 1.0.
+    """Return a text that values have in common if they are the same to JSON Schema, as 1 and 1.0.
 
     Texts can be looked up in a set by whoever made them: of numbers somebody could find thousands
     with the same hash.
@@ -335,7 +335,7 @@ _UNEVALUATED_PROPERTIES = Draft202012Validator.VALIDATORS["unevaluatedProperties
 
 
 def _counted(keyword: str, apply: Keyword) -> Keyword:
-    """Applies a keyword and counts it, with the parts it goes through and the words it makes."""
+    """Apply a keyword and counts it, with the parts it goes through and the words it makes."""
     cost = COSTS.get(keyword)
 
     def counted(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
@@ -351,7 +351,7 @@ def _counted(keyword: str, apply: Keyword) -> Keyword:
 
 
 def _shortened(message: str) -> str:
-    """Leaves out what stands between the beginning of what is quoted and what is said of it."""
+    """Leave out what stands between the beginning of what is quoted and what is said of it."""
     return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
 
 

@@ -41,7 +41,7 @@ class Block:
 def align_sequences(
     old: Sequence[Hashable], new: Sequence[Hashable], budget: StepBudget | None = None
 ) -> list[Block]:
-    """Returns the sequences as blocks that are the same and blocks that differ, in turn."""
+    """Return the sequences as blocks that are the same and blocks that differ, in turn."""
     first = _count_equal(old, new)
     last = _count_equal(old[first:][::-1], new[first:][::-1])
     rest = old[first : len(old) - last], new[first : len(new) - last]
@@ -64,7 +64,7 @@ def _count_equal(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
 def _find_matches(
     old: Sequence[Hashable], new: Sequence[Hashable], budget: StepBudget
 ) -> list[tuple[int, int]]:
-    """Returns the places that a shortest edit leaves alone; none where finding it takes too long.
+    """Return the places that a shortest edit leaves alone; none where finding it takes too long.
 
     ``ends[k]`` is how far into ``old`` one gets on diagonal k with so many edits; ``trace`` keeps
     it for each number of edits, to find the way back.

@@ -69,7 +69,7 @@ class StrictJSONError(ValueError):
 
 
 def parse_strict(text: str, *, max_digits: int | None = None) -> Any:
-    """Returns the value of a JSON text.
+    """Return the value of a JSON text.
 
     Raises StrictJSONError for the first violation, and another ValueError, whose message says
     where, for what is no JSON.
@@ -86,7 +86,7 @@ def parse_strict(text: str, *, max_digits: int | None = None) -> Any:
 def collect_violations(
     text: str, *, max_digits: int | None = None, storable: bool = False
 ) -> tuple[Any, list[Violation]]:
-    """Returns the value of a JSON text, and in its order all that is wrong with it.
+    """Return the value of a JSON text, and in its order all that is wrong with it.
 
     In the value, the violation stands for what it refuses. ``storable`` refuses characters that
     can't be stored as well. Raises json.JSONDecodeError for what is no JSON at all, and
@@ -135,7 +135,7 @@ def collect_violations(
 
 
 def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
-    """Raises PayloadLimitError for too many levels or values, before anything is built of them.
+    """Raise PayloadLimitError for too many levels or values, before anything is built of them.
 
     Values are counted at all levels. The text need not be JSON.
     """
@@ -159,7 +159,7 @@ def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
 
 
 def _locate(value: Any, path: tuple[str | int, ...], storable: bool) -> Iterator[Violation]:
-    """Yields the violations within a value, each with the way to it."""
+    """Yield the violations within a value, each with the way to it."""
     if isinstance(value, str):
         if storable and _UNSTORABLE.search(value):
             yield Violation("unstorable_text", value, path)

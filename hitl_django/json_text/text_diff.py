@@ -40,7 +40,7 @@ class Span:
 
 
 def compare_fields(old: Any, new: Any) -> list[FieldChange]:
-    """Lists what is different, member by member, in the order of ``old``.
+    """List what is different, member by member, in the order of ``old``.
 
     Lists of one length are compared place by place; others are different as a whole.
     """
@@ -48,7 +48,7 @@ def compare_fields(old: Any, new: Any) -> list[FieldChange]:
 
 
 def compare_words(old: str, new: str) -> list[Span]:
-    """Returns both texts in one: what stayed, what went and what came, word by word.
+    """Return both texts in one: what stayed, what went and what came, word by word.
 
     Long texts are compared by lines, and those with little in common are replaced as a whole, so
     that it never takes long.

@@ -30,12 +30,12 @@ _EMAIL = EmailValidator()
 
 
 def is_uri(text: str) -> bool:
-    """Says whether a text is an address with its scheme, in ASCII."""
+    """Return whether a text is an address with its scheme, in ASCII."""
     return text.isascii() and is_iri(text)
 
 
 def is_iri(text: str) -> bool:
-    """Says whether a text is an address with its scheme, in any letters."""
+    """Return whether a text is an address with its scheme, in any letters."""
     if not (_SCHEME.match(text) and _REFERENCE.fullmatch(text)):
         return False
     try:
@@ -46,22 +46,22 @@ def is_iri(text: str) -> bool:
 
 
 def is_reference(text: str) -> bool:
-    """Says whether a text is an address or a part of one, in any letters."""
+    """Return whether a text is an address or a part of one, in any letters."""
     return _REFERENCE.fullmatch(text) is not None
 
 
 def is_date(text: str) -> bool:
-    """Says whether a text is a day."""
+    """Return whether a text is a day."""
     return _DATE.fullmatch(text) is not None and _reads(datetime.date.fromisoformat, text)
 
 
 def is_time(text: str) -> bool:
-    """Says whether a text is a time of day."""
+    """Return whether a text is a time of day."""
     return _TIME.fullmatch(text) is not None and _reads(datetime.time.fromisoformat, text.upper())
 
 
 def is_moment(text: str) -> bool:
-    """Says whether a text is a day and a time."""
+    """Return whether a text is a day and a time."""
     return is_date(text[:10]) and text[10:11] in ("T", "t", " ") and is_time(text[11:])
 
 
@@ -71,23 +71,23 @@ def is_local_moment(text: str) -> bool:
 
 
 def is_email(text: str) -> bool:
-    """Says whether a text is an e-mail address."""
+    """Return whether a text is an e-mail address."""
     return _reads(_EMAIL, text)
 
 
 def is_international_email(text: str) -> bool:
-    """Says whether a text is an e-mail address, in any letters."""
+    """Return whether a text is an e-mail address, in any letters."""
     name, at, host = text.rpartition("@")
     return bool(at and name) and not re.search(r"[\s@]", name) and is_international_host(host)
 
 
 def is_host(text: str) -> bool:
-    """Says whether a text is the name of a host."""
+    """Return whether a text is the name of a host."""
     return len(text) <= 253 and all(_LABEL.fullmatch(part) for part in text.split("."))
 
 
 def is_international_host(text: str) -> bool:
-    """Says whether a text is the name of a host, in any letters."""
+    """Return whether a text is the name of a host, in any letters."""
     if len(text) > 253:
         return False
     try:
@@ -97,19 +97,19 @@ def is_international_host(text: str) -> bool:
 
 
 def is_pointer(text: str) -> bool:
-    """Says whether a text is a JSON Pointer."""
+    """Return whether a text is a JSON Pointer."""
     return (not text or text.startswith("/")) and re.search("~(?![01])", text) is None
 
 
 def is_relative_pointer(text: str) -> bool:
-    """Says whether a text is a relative JSON Pointer."""
+    """Return whether a text is a relative JSON Pointer."""
     found = re.match("(?:0|[1-9][0-9]*+)", text)
     rest = "" if found is None else text[found.end() :]
     return found is not None and (rest == "#" or is_pointer(rest))
 
 
 def is_duration(text: str) -> bool:
-    """Says whether a text is a length of time."""
+    """Return whether a text is a length of time."""
     return _DURATION.fullmatch(text) is not None
 
 

@@ -27,7 +27,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument("id", type=parse_id, help="interrupt id")
     parser.add_argument("type", choices=list(DECISION_TYPES), help="decision type")
     parser.add_argument("--value", metavar="JSON", help="the response, or the edited value")
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Decides, or says why that can't be."""
+    """Decide, or says why that can't be."""
     try:
         decided = services.decide(
             options["id"],
@@ -75,7 +75,7 @@ def _parse_value(text: str | None) -> Any:
 
 
 def find_user(name: str) -> Any:
-    """Returns the user of this name; CommandError where there is none."""
+    """Return the user of this name; CommandError where there is none."""
     users = get_user_model()
     try:
         return users._default_manager.get_by_natural_key(name)

@@ -57,7 +57,7 @@ LOST_KEY = (
 
 
 def examine_installation(*, audited: bool) -> Iterator[Finding]:
-    """Yields the findings, those that the others depend on first; an error there ends it.
+    """Yield the findings, those that the others depend on first; an error there ends it.
 
     With ``audited`` every audit entry is examined as well, and the key of every encrypted row.
     """
@@ -87,7 +87,7 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
 
 
 def find_obstacle(*, needs_database: bool) -> Finding | None:
-    """Returns the finding that keeps every command from working, or None.
+    """Return the finding that keeps every command from working, or None.
 
     A database that is away is no reason for one that may wait for it.
     """
@@ -99,7 +99,7 @@ def find_obstacle(*, needs_database: bool) -> Finding | None:
 
 
 def _audit() -> Iterator[Finding]:
-    """Yields every thread whose audit trail, or what it is about, was tampered with."""
+    """Yield every thread whose audit trail, or what it is about, was tampered with."""
     sound, unreadable = True, 0
     for checked in audit.check_threads():
         unreadable += bool(checked.unreadable)
@@ -127,7 +127,7 @@ def _audit() -> Iterator[Finding]:
 
 
 def _encryption() -> Iterator[Finding]:
-    """Yields how many rows aren't under the first of ENCRYPTION_KEYS, where it has any."""
+    """Yield how many rows aren't under the first of ENCRYPTION_KEYS, where it has any."""
     if find_key_ring() is None:
         return
     plain = old = unreadable = 0
@@ -146,7 +146,7 @@ def _encryption() -> Iterator[Finding]:
 
 
 def _keys() -> Iterator[Finding]:
-    """Yields whether what is stored is of a key that isn't in ENCRYPTION_KEYS; of a sample."""
+    """Yield whether what is stored is of a key that isn't in ENCRYPTION_KEYS; of a sample."""
     for column, model in ENCRYPTED:
         rows = model._default_manager.using(write_alias()).values_list(column, flat=True)
         try:
@@ -190,7 +190,7 @@ def _is_read_only(connection: Any) -> bool:
 
 
 def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
-    """Yields whether the migrations of these apps, or of all, are applied; and those they need."""
+    """Yield whether the migrations of these apps, or of all, are applied; and those they need."""
     executor = MigrationExecutor(connections[write_alias()])
     newest = [leaf for leaf in executor.loader.graph.leaf_nodes() if not apps or leaf[0] in apps]
     names = sorted(f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(newest))
@@ -330,7 +330,7 @@ def _runs() -> Iterator[Finding]:
 
 
 def _growth() -> Iterator[Finding]:
-    """Yields how much is kept, how fast it grows, and which settings bound it."""
+    """Yield how much is kept, how fast it grows, and which settings bound it."""
     size = tables.measure_tables(write_alias())
     if not size.runs:
         return

@@ -19,7 +19,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.set_defaults(skip_checks=True)  # they are among what is looked at
     parser.add_argument(
         "--audit",
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Reports each finding, and fails where there is an error."""
+    """Report each finding, and fails where there is an error."""
     styles = {
         "ok": command.style.SUCCESS,
         "note": command.style.NOTICE,

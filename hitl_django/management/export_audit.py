@@ -24,7 +24,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument(
         "--since", type=date.fromisoformat, required=True, metavar="DATE", help="first day"
     )
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Prints an entry a line."""
+    """Print an entry a line."""
     last = options["until"] or timezone.localdate()
     try:
         period = services.Period.build(options["since"], last, max_days=None)

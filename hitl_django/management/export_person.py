@@ -18,11 +18,11 @@ HELP = "Export all rows that refer to a user, including archived threads, as JSO
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument("user", help="username")
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Prints a row a line."""
+    """Print a row a line."""
     for row in services.export_person(find_user(options["user"])):
         print_json(command, asdict(row))

@@ -17,14 +17,14 @@ HELP = "Draw a registered graph as text, SVG or Mermaid."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument("name", help="graph name")
     parser.add_argument("--format", choices=("ascii", "mermaid", "svg"), default="ascii")
     parser.add_argument("--output", metavar="FILE", help="output file")
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Writes the drawing."""
+    """Write the drawing."""
     try:
         registered = registry.get_graph(options["name"])
     except (UnknownGraphError, BrokenGraphError) as error:

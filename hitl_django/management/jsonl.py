@@ -39,7 +39,7 @@ class StartLine:
 
 
 def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
-    """Yields the lines that are not blank.
+    """Yield the lines that are not blank.
 
     Bytes and not text, so that a line that isn't UTF-8 is one bad line and not the end of the file.
     """
@@ -51,7 +51,7 @@ def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
 
 
 def parse_line(line: StartLine, graph: str | None) -> StartRequest:
-    """Returns the request of a line; raises BadLine where it makes none.
+    """Return the request of a line; raises BadLine where it makes none.
 
     A line is the input itself, or ``{"input": …}`` with other keys of ``ENVELOPE`` and none else.
     ``graph`` is for lines that name none; one that names another is refused, because

@@ -61,7 +61,7 @@ def _list_kinds() -> dict[str, _Listed]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument("what", nargs="?", choices=("interrupts", "runs"), default="interrupts")
     parser.add_argument("--state", help="filter by state")
     parser.add_argument("--graph", help="filter by graph")
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Prints what is asked for, as a table or as JSON Lines."""
+    """Print what is asked for, as a table or as JSON Lines."""
     listed = _list_kinds()[options["what"]]
     rows = _select(listed, options)
     outside = {f"out_{name}": column for name, column in listed.columns.items()}

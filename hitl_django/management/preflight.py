@@ -50,7 +50,7 @@ class _Reason(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument("--graph", help="only runs of this graph")
     parser.add_argument(
         "--limit", type=parse_count, help="maximum number of runs to print; all are counted"
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Prints each run that would park; fails where there are any."""
+    """Print each run that would park; fails where there are any."""
     if options["export"] and options["shapes"]:
         raise CommandError("--export and --shapes can't be combined.")
     graph = options["graph"]
@@ -145,7 +145,7 @@ def find_obstacle(run: ActiveRun) -> str | None:
 
 
 def find_runs(graph: str | None) -> Iterator[ActiveRun]:
-    """Yields the runs under way, a page of them at a time."""
+    """Yield the runs under way, a page of them at a time."""
     runs = Run.objects.using(write_alias()).filter(state__in=UNDER_WAY)
     if graph:
         runs = runs.filter(graph=graph)
@@ -163,7 +163,7 @@ def find_runs(graph: str | None) -> Iterator[ActiveRun]:
 
 
 def _iterate_pages(runs: QuerySet[Run]) -> Iterator[Run]:
-    """Yields rows by graph and key; no cursor stays open, and no transaction."""
+    """Yield rows by graph and key; no cursor stays open, and no transaction."""
     graphs = runs.order_by("graph").values_list("graph", flat=True).distinct()
     for graph in list(graphs):
         rows = runs.filter(graph=graph).order_by("pk")
@@ -189,7 +189,7 @@ def _make_load(thread: ThreadKey) -> Callable[[str], CheckpointTuple | None]:
 
 
 def export_runs(runs: Iterator[ActiveRun], stream: TextIO) -> int:
-    """Writes what each run relies on; returns how many there were."""
+    """Write what each run relies on; returns how many there were."""
     writer, count = StructureExporter(stream), 0
     for run in runs:
         heads: dict[str, CheckpointTuple] = {}

@@ -17,17 +17,17 @@ WIDEST = 60
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--json``."""
+    """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON Lines")
 
 
 def print_json(command: BaseCommand, row: Mapping[str, Any]) -> None:
-    """Prints one object on one line."""
+    """Print one object on one line."""
     command.stdout.write(json.dumps(row, cls=DjangoJSONEncoder, ensure_ascii=False))
 
 
 def print_table(command: BaseCommand, columns: Sequence[str], rows: Iterable[Any]) -> None:
-    """Prints rows under their heads, each column as wide as what is in it."""
+    """Print rows under their heads, each column as wide as what is in it."""
     cells = [[shorten(escape_invisible(str(cell)), WIDEST) for cell in row] for row in rows]
     if not cells:
         return
@@ -38,7 +38,7 @@ def print_table(command: BaseCommand, columns: Sequence[str], rows: Iterable[Any
 
 
 def print_details(command: BaseCommand, details: Mapping[str, Any]) -> None:
-    """Prints names with their values, which may take several lines; what is empty is left out."""
+    """Print names with their values, which may take several lines; what is empty is left out."""
     width = max(map(len, details))
     for name, value in details.items():
         if value in (None, "", [], {}):
@@ -54,5 +54,5 @@ def print_details(command: BaseCommand, details: Mapping[str, Any]) -> None:
 
 
 def _escape_line(line: str) -> str:
-    """Returns a line that does nothing to a terminal, with its indentation."""
+    """Return a line that does nothing to a terminal, with its indentation."""
     return " " * (len(line) - len(line.lstrip(" "))) + escape_invisible(line)

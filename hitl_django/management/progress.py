@@ -32,7 +32,7 @@ class Progress:
         self._width = 0
 
     def show(self, done: int, note: str) -> None:
-        """Shows the progress, unless it was shown a moment ago."""
+        """Show the progress, unless it was shown a moment ago."""
         if time.monotonic() - self._shown_at < self.interval:
             return
         self._shown_at = time.monotonic()
@@ -42,14 +42,14 @@ class Progress:
             self.stream.write(note, str)
 
     def count(self, rows: Iterable[T], one: str, many: str) -> Iterator[T]:
-        """Yields the rows, and shows how many of them are done: "3 runs"."""
+        """Yield the rows, and shows how many of them are done: "3 runs"."""
         for done, row in enumerate(rows, start=1):
             yield row
             self.show(done, format_count(done, one, many))
         self.clear()
 
     def clear(self) -> None:
-        """Removes the bar, so that a line can be printed instead."""
+        """Remove the bar, so that a line can be printed instead."""
         if self._width:
             self._draw("")
             self.stream.write("\r", str, "")

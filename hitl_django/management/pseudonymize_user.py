@@ -22,7 +22,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument("user", help="username")
     parser.add_argument(
         "--yes",
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Forgets the user, or says what there is to forget."""
+    """Forget the user, or says what there is to forget."""
     user = find_user(options["user"])
     if not options["yes"]:
         _preview(command, user)

@@ -23,7 +23,7 @@ PORTION = 100  # threads after which the command says how far it has come
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument(
         "--days",
         type=parse_days,
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Deletes or prunes until nothing is left that is old enough."""
+    """Delete or prunes until nothing is left that is old enough."""
     days, graph = options["days"], options["graph"]
     verb, total = "pruned" if options["prune"] else "deleted", 0
     progress = Progress(command.stderr)

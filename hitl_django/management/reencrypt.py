@@ -23,7 +23,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument(
         "--check",
         action="store_true",
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Rewrites the rows, unless they are only to be checked, and says what is left."""
+    """Rewrite the rows, unless they are only to be checked, and says what is left."""
     if find_key_ring() is None:
         raise CommandError("HITL['ENCRYPTION_KEYS'] is empty.")
     if not options["check"]:
@@ -52,7 +52,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def _go_through(command: BaseCommand, batches: Iterator[RowCounts], verb: str) -> Counter[str]:
-    """Returns the sums of all batches, and shows how far it has come."""
+    """Return the sums of all batches, and shows how far it has come."""
     progress, total = Progress(command.stderr, None), Counter[str]()
     for batch in batches:
         for name in ("rows", "old", "plain", "rewritten", "unreadable"):

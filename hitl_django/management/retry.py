@@ -25,7 +25,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument(
         "--state",
         required=True,
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Retries each run; says which could not be, and why."""
+    """Retry each run; says which could not be, and why."""
     found = services.list_retryable(options["state"], graph=options["graph"])
     done = failed = 0
     progress = Progress(command.stderr)

@@ -18,19 +18,19 @@ HELP = "Show an interrupt or a run, with its payload and decisions."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument("id", type=parse_id, help="interrupt or run id")
     add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Prints the details."""
+    """Print the details."""
     details = _describe(options["id"])
     (print_json if options["json"] else print_details)(command, details)
 
 
 def parse_id(text: str) -> UUID:
-    """Returns an id; ArgumentTypeError where it is none."""
+    """Return an id; ArgumentTypeError where it is none."""
     try:
         return UUID(text)
     except ValueError:

@@ -31,7 +31,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument(
         "graph", nargs="?", help="graph for all lines; by default each line names its own"
     )
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Starts a run for each line, and reports by its number each line that asks for none."""
+    """Start a run for each line, and reports by its number each line that asks for none."""
     graph = options["graph"]
     if graph is not None:
         refuse_unknown_graph(graph)
@@ -72,7 +72,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def start_run(line: StartLine, graph: str | None) -> str:
-    """Starts the run that a line asks for; returns whether it is "started" or was "there"."""
+    """Start the run that a line asks for; returns whether it is "started" or was "there"."""
     request = parse_line(line, graph)
     run = services.start(
         request.graph,
@@ -88,7 +88,7 @@ def start_run(line: StartLine, graph: str | None) -> str:
 
 
 def refuse_unknown_graph(graph: str) -> None:
-    """Raises CommandError for a graph that isn't registered, before any line is read."""
+    """Raise CommandError for a graph that isn't registered, before any line is read."""
     try:
         registry.get_graph(graph)
     except UnknownGraphError as error:
@@ -97,7 +97,7 @@ def refuse_unknown_graph(graph: str) -> None:
 
 @contextmanager
 def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """Opens the input as bytes; yields it, and its size where it is a file."""
+    """Open the input as bytes; yields it, and its size where it is a file."""
     if name == "-":
         yield sys.stdin.buffer, None
         return
@@ -111,7 +111,7 @@ def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
 
 @contextmanager
 def silence_logs(verbosity: int) -> Iterator[None]:
-    """Disables the logs of single runs: they would tear the progress bar, and are in the counts.
+    """Disable the logs of single runs: they would tear the progress bar, and are in the counts.
 
     ``--verbosity 2`` lets them through.
     """
@@ -125,7 +125,7 @@ def silence_logs(verbosity: int) -> Iterator[None]:
 
 
 def describe_error(error: Exception) -> str:
-    """Returns what is wrong in one line, each fault with its path."""
+    """Return what is wrong in one line, each fault with its path."""
     faults = getattr(error, "faults", ())
     if not faults:
         return " ".join(str(error).split())
@@ -133,7 +133,7 @@ def describe_error(error: Exception) -> str:
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """Returns the counts as a sentence."""
+    """Return the counts as a sentence."""
     return (
         f"{counts['started']} started, {counts['there']} already existed, {counts['bad']} failed."
     )

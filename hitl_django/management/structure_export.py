@@ -42,7 +42,7 @@ class StructureExporter:
         self._written: set[str] = set()
 
     def write(self, run: ActiveRun, heads: dict[str, CheckpointTuple]) -> None:
-        """Writes a run with the heads of the namespaces that it relies on."""
+        """Write a run with the heads of the namespaces that it relies on."""
         if run.shape is not None and run.fingerprint not in self._written:
             self._written.add(run.fingerprint)
             self._put({"kind": "shape", "fingerprint": run.fingerprint, "shape": run.shape})
@@ -63,7 +63,7 @@ class StructureExporter:
 
 
 def read_dump(stream: TextIO) -> Iterator[ActiveRun]:
-    """Yields the runs of a dump; ValueError, with the line, for what is none."""
+    """Yield the runs of a dump; ValueError, with the line, for what is none."""
     shapes: dict[str, GraphStructure] = {}
     for number, text in enumerate(stream, 1):
         if not text.strip():
@@ -94,7 +94,7 @@ def _encode_head(saved: CheckpointTuple) -> dict[str, Any]:
 
 
 def _encode_values(held: Any) -> Any:
-    """Returns what starts nodes as it is, and of everything else only that it is there."""
+    """Return what starts nodes as it is, and of everything else only that it is there."""
     if isinstance(held, list) and held and all(isinstance(sent, Send) for sent in held):
         return {"sent_to": [sent.node for sent in held]}
     if isinstance(held, set | frozenset):

@@ -18,10 +18,10 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds no arguments."""
+    """Add no arguments."""
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Sweeps once, and reports it."""
+    """Sweep once, and reports it."""
     sweep()
     command.stdout.write("Swept.")

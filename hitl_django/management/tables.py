@@ -34,12 +34,12 @@ class Size:
 
     @property
     def bytes_a_day(self) -> float:
-        """Returns what a day adds, if runs take as much as they did."""
+        """Return what a day adds, if runs take as much as they did."""
         return self.bytes / max(self.runs, 1) * self.recent / DAYS
 
 
 def measure_tables(using: str) -> Size:
-    """Measures the tables by the database's catalogue and the index of the newest runs."""
+    """Measure the tables by the database's catalogue and the index of the newest runs."""
     runs = Run.objects.using(using).order_by()
     recent = runs.filter(created_at__gte=Now() - timedelta(days=DAYS))[:MOST].count()
     connection = connections[using]
@@ -62,7 +62,7 @@ def _shorten_name(table: str) -> str:
 
 
 def _read_relations(connection: BaseDatabaseWrapper) -> dict[str, tuple[int, int]]:
-    """Returns of each of our tables the rows that PostgreSQL plans with, and its bytes."""
+    """Return of each of our tables the rows that PostgreSQL plans with, and its bytes."""
     names = [model._meta.db_table for model in list_models()]
     with connection.cursor() as cursor:
         cursor.execute(

@@ -27,13 +27,13 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument("--file", metavar="FILE", help="exported audit log; - reads standard input")
     add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Names the first bad entry of each thread."""
+    """Name the first bad entry of each thread."""
     broken: set[str] = set()
     progress = Progress(command.stderr)
     for found in _check(options["file"], progress):
@@ -72,7 +72,7 @@ def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
 
 
 def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yields the threads of an exported record that have a fault, with its entry and line.
+    """Yield the threads of an exported record that have a fault, with its entry and line.
 
     It is the first of each thread. Each entry follows on its thread's last.
     """

@@ -29,12 +29,12 @@ PAGE = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Prints each thread that isn't whole, with what it lacks; fails where there are any."""
+    """Print each thread that isn't whole, with what it lacks; fails where there are any."""
     threads = Thread.objects.using(write_alias()).order_by("pk")
     progress = Progress(command.stderr, threads.count())
     checked = broken = 0
@@ -60,7 +60,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def find_faults(thread: Thread) -> Iterator[str]:
-    """Yields what a thread lacks, or has damaged; its values are in none of the texts."""
+    """Yield what a thread lacks, or has damaged; its values are in none of the texts."""
     yield from _find_unreadable(thread)
     yield from _find_missing_interrupts(thread)
     seq = audit.find_first_fault(thread)
@@ -69,7 +69,7 @@ def find_faults(thread: Thread) -> Iterator[str]:
 
 
 def _find_unreadable(thread: Thread) -> Iterator[str]:
-    """Reads the newest checkpoint of each namespace, with the writes on top of it."""
+    """Read the newest checkpoint of each namespace, with the writes on top of it."""
     saver = DjangoSaver()
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
     for ns in rows.order_by("ns").values_list("ns", flat=True).distinct():
@@ -82,7 +82,7 @@ def _find_unreadable(thread: Thread) -> Iterator[str]:
 
 
 def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
-    """Compares the runs that wait with what is asked."""
+    """Compare the runs that wait with what is asked."""
     asked = Interrupt.objects.using(write_alias()).filter(
         thread=thread, status=Interrupt.Status.PENDING
     )

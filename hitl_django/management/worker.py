@@ -24,7 +24,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument(
         "--grace",
         type=parse_seconds,
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Supervises the processes until a signal asks for the end."""
+    """Supervise the processes until a signal asks for the end."""
     queue = dispatcher.get_dispatcher().command()
     path: Path | None = options["health_file"]
     if path is not None and not path.parent.is_dir():

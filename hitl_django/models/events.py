@@ -23,7 +23,7 @@ KINDS = (STATES, *MODES, SUBGRAPHS)
 
 
 def encode_kinds(names: Iterable[str]) -> str:
-    """Returns a choice of kinds of events as it is stored; ValueError where there is no such kind.
+    """Return a choice of kinds of events as it is stored; ValueError where there is no such kind.
 
     Who chooses any kind gets the states as well. An empty choice records no events.
     """
@@ -41,12 +41,12 @@ def encode_kinds(names: Iterable[str]) -> str:
 
 @cache
 def decode_modes(choice: str) -> frozenset[str]:
-    """Returns the stream modes in a stored choice."""
+    """Return the stream modes in a stored choice."""
     return frozenset(choice.split(",")).intersection(MODES)
 
 
 def includes_subgraphs(choice: str) -> bool:
-    """Returns whether a stored choice includes the chunks of subgraphs."""
+    """Return whether a stored choice includes the chunks of subgraphs."""
     return choice.endswith(SUBGRAPHS)
 
 

@@ -42,7 +42,7 @@ class JSONTextField(models.TextField):
         return self.encode(value)
 
     def encode(self, value: Any) -> str | None:
-        """Returns a value as JSON."""
+        """Return a value as JSON."""
         # None is JSON's null, an answer like any other; only a nullable column has a NULL to
         # say "nothing was given".
         if value is None and self.null:
@@ -111,17 +111,17 @@ class EncryptedJSONField(EncryptedField, JSONTextField):
 
 
 def name_column(field: models.Field[Any, Any]) -> str:
-    """Returns the name under which a column's texts are encrypted."""
+    """Return the name under which a column's texts are encrypted."""
     return f"{field.model._meta.db_table}.{field.column}"
 
 
 def canonical_json(value: Any) -> bytes:
-    """Writes JSON so that equal values are equal bytes, whatever the order of their keys."""
+    """Write JSON so that equal values are equal bytes, whatever the order of their keys."""
     return _encode_sorted(value).encode()
 
 
 def digest_json(value: Any) -> str:
-    """Names a JSON value by 128 bits of SHA-256: nobody makes two values of one name."""
+    """Name a JSON value by 128 bits of SHA-256: nobody makes two values of one name."""
     return hashlib.sha256(canonical_json(value)).hexdigest()[:32]
 
 
@@ -151,16 +151,16 @@ class NamespaceField(models.BinaryField):
 
 
 def encode_namespace(labels: Sequence[str]) -> bytes:
-    """Writes the labels of a namespace, none of which has a NUL."""
+    """Write the labels of a namespace, none of which has a NUL."""
     return b"".join(label.encode() + b"\0" for label in labels)
 
 
 def decode_namespace(data: bytes) -> tuple[str, ...]:
-    """Reads the labels of a namespace."""
+    """Read the labels of a namespace."""
     return tuple(label.decode() for label in data.split(b"\0")[:-1])
 
 
 def namespace_bounds(labels: Sequence[str]) -> tuple[bytes, bytes]:
-    """Returns where a namespace and those below it begin, and what comes behind them."""
+    """Return where a namespace and those below it begin, and what comes behind them."""
     first = encode_namespace(labels)
     return first, first[:-1] + b"\1"

@@ -26,7 +26,7 @@ from .threads import Run, Thread
 
 
 def queue_order() -> tuple[Any, ...]:
-    """Returns the order of the queue: overdue, priority, due, age.
+    """Return the order of the queue: overdue, priority, due, age.
 
     Every term is a column of one index, so a page of a long queue costs what one of a short queue
     does. ``overdue`` is a column, since no index knows what time it is. That what has no due time
@@ -37,12 +37,12 @@ def queue_order() -> tuple[Any, ...]:
 
 
 def get_cleared_claim() -> dict[str, Any]:
-    """Returns what is set where a claim ends: by its holder, or because the question is closed."""
+    """Return what is set where a claim ends: by its holder, or because the question is closed."""
     return {"claimed_by": None, "claimed_label": "", "claimed_until": None}
 
 
 def get_closed_columns() -> dict[str, Any]:
-    """Returns what is set besides its status where a question is closed, in whichever way."""
+    """Return what is set besides its status where a question is closed, in whichever way."""
     return {
         "closed_at": Now(),
         "version": F("version") + 1,
@@ -288,11 +288,11 @@ class Interrupt(models.Model):
         return escape_invisible(self.title)
 
     def closing(self) -> Decision | None:
-        """Returns the decision that closed the question; None while it is open or had none."""
+        """Return the decision that closed the question; None while it is open or had none."""
         return self._effective(self.version - 1)
 
     def refused(self) -> Decision | None:
-        """Returns the decision whose answer didn't fit, so that the question is open again."""
+        """Return the decision whose answer didn't fit, so that the question is open again."""
         if self.status != self.Status.PENDING or self.refused_version is None:
             return None
         found = self._effective(self.refused_version)

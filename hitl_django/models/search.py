@@ -28,7 +28,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def build_search_text(*values: Any) -> str:
-    """Returns the search text of texts and of JSON values, whose keys aren't part of it."""
+    """Return the search text of texts and of JSON values, whose keys aren't part of it."""
     found: list[str] = []
     left = LENGTH
     for text in _list_texts(values):
@@ -41,7 +41,7 @@ def build_search_text(*values: Any) -> str:
 
 
 def build_grams(text: str) -> str:
-    """Returns the grams of a search text, a space between them."""
+    """Return the grams of a search text, a space between them."""
     found: set[str] = set()
     for word in text.split():
         found.update(_list_grams(word), (f"^{word[:1]}", f"^{word[:2]}"))
@@ -57,7 +57,7 @@ def _list_words(text: str) -> list[str]:
 
 
 def _list_texts(values: Any) -> Iterator[str]:
-    """Yields the texts and numbers of JSON values in their order."""
+    """Yield the texts and numbers of JSON values in their order."""
     for value in values:
         if isinstance(value, str):
             yield value
@@ -110,17 +110,17 @@ class GramIndex(_PostgreSQLIndex):
 
 
 def has_index(using: str) -> bool:
-    """Says whether a database has an index of grams."""
+    """Return whether a database has an index of grams."""
     return connections[using].vendor == "postgresql"
 
 
 def index_text(text: str | None, using: str) -> str | None:
-    """Returns the grams of a search text, where the database has an index of them."""
+    """Return the grams of a search text, where the database has an index of them."""
     return build_grams(text) if text and has_index(using) else None
 
 
 def has_words(text: str, using: str, *, common: bool = False, through: str = "") -> Q:
-    """Selects the questions whose search text has every word of a text.
+    """Select the questions whose search text has every word of a text.
 
     The index finds few rows fast, and the first of many slowly: it reads all of them, and nothing
     tells the planner how many there are. For words that are known to be ``common`` it is left
@@ -143,7 +143,7 @@ def has_words(text: str, using: str, *, common: bool = False, through: str = "")
 
 
 def _build_sought_grams(words: list[str]) -> str:
-    """Returns the grams that a search text with these words has."""
+    """Return the grams that a search text with these words has."""
     found: set[str] = set()
     for word in words:
         found.update(_list_grams(word) if len(word) >= GRAM else (f"^{word}",))

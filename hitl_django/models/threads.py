@@ -258,7 +258,7 @@ class Run(models.Model):
 
     @classmethod
     def exists_live(cls) -> models.Exists:
-        """Returns the condition, on threads, that one has a run which is under way."""
+        """Return the condition, on threads, that one has a run which is under way."""
         live = cls.objects.filter(thread=models.OuterRef("pk"), state__in=cls.ACTIVE)
         return models.Exists(live)
 
@@ -266,7 +266,7 @@ class Run(models.Model):
     def select_newest(
         cls, runs: models.QuerySet[Run], *, besides: Run | None = None
     ) -> models.QuerySet[Run]:
-        """Returns those of the runs that have begun, the newest first; this one in any case."""
+        """Return those of the runs that have begun, the newest first; this one in any case."""
         begun = models.Q(input__isnull=True)
         if besides is not None:
             begun |= models.Q(pk=besides.pk)

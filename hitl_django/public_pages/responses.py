@@ -49,7 +49,7 @@ def render_page(
 def protect_response(
     response: Response, *, styles: str = "'none'", images: str = "'none'"
 ) -> Response:
-    """Forbids an answer to load anything else, to be framed, and to name its address.
+    """Forbid an answer to load anything else, to be framed, and to name its address.
 
     A policy of its own, as that of a file, stays.
     """
@@ -61,13 +61,13 @@ def protect_response(
 
 
 def _list_image_sources() -> list[str]:
-    """Returns where pictures of a question may come from (admin/display/value_formats.py)."""
+    """Return where pictures of a question may come from (admin/display/value_formats.py)."""
     own = (_read_origin(str(url)) for url in (settings.MEDIA_URL, settings.STATIC_URL))
     hosts = (f"https://{host}" for host in hitl.IMAGE_HOSTS)
     return list(dict.fromkeys(["'self'", *filter(None, own), *hosts]))
 
 
 def _read_origin(url: str) -> str:
-    """Returns the origin of an address; "" of one on this site."""
+    """Return the origin of an address; "" of one on this site."""
     found = urlsplit(url)
     return f"{found.scheme or 'https'}://{found.netloc}" if found.netloc else ""

@@ -12,7 +12,7 @@ _HOLDERS = ("content", "additional_kwargs", "tool_call_chunks", "invalid_tool_ca
 
 
 def describe_message(shown: Any, attempt: int) -> Any:
-    """Returns a message and its metadata, redacted before, as they are stored.
+    """Return a message and its metadata, redacted before, as they are stored.
 
     ``run_attempt`` among the metadata tells what a repeated node says from what was said before.
     """

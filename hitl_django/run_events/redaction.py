@@ -35,7 +35,7 @@ _EXACT = 2**53  # whole numbers up to which every reader of JSON has them exactl
 
 
 def redact_value(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any, bool]:
-    """Returns the value as JSON of about ``most`` bytes, and whether anything was left out.
+    """Return the value as JSON of about ``most`` bytes, and whether anything was left out.
 
     ``redact`` names further keys whose values are hidden, at whatever depth.
     """
@@ -158,19 +158,19 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_simple(text: str) -> bool:
-    """Tells whether a string takes as many bytes as it has characters, and looks like them."""
+    """Tell whether a string takes as many bytes as it has characters, and looks like them."""
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _bare(value: str | float) -> str | int | float:
-    """Returns the value without what its class adds."""
+    """Return the value without what its class adds."""
     if isinstance(value, str):
         return str.__str__(value)
     return int.__int__(value) if isinstance(value, int) else float.__float__(value)
 
 
 def _size(text: str) -> int:
-    """Returns how many bytes a string takes as JSON."""
+    """Return how many bytes a string takes as JSON."""
     return len(json.dumps(text, ensure_ascii=False).encode())
 
 

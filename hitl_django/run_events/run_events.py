@@ -68,7 +68,7 @@ class EventLog:
 
     @classmethod
     def for_run(cls, run: Run) -> EventLog:
-        """Returns the log of a run whose state nobody else can change any more."""
+        """Return the log of a run whose state nobody else can change any more."""
         return cls(run.pk, run.graph, run.events, run.last_event)
 
     @property
@@ -82,7 +82,7 @@ class EventLog:
         return includes_subgraphs(self.choice)
 
     def catch_up(self, using: str) -> None:
-        """Looks up the last number.
+        """Look up the last number.
 
         A worker that is gone may have added more than its run says; and where a commit has failed,
         what was counted for it may never have been written.
@@ -92,13 +92,13 @@ class EventLog:
             self.last = max(self._known, found[0][0] if found else 0)
 
     def append_state(self, batch: WriteBatch, state: str, **about: Any) -> int:
-        """Adds that the run comes to be in this state; returns the last number."""
+        """Add that the run comes to be in this state; returns the last number."""
         if self.choice:
             batch.insert(ADD, [self._row(str(state), "", about, False)])
         return self.last
 
     def append_chunks(self, batch: WriteBatch, chunks: Sequence[Chunk]) -> None:
-        """Adds the stream chunks that the engine emits with a commit."""
+        """Add the stream chunks that the engine emits with a commit."""
         rows = []
         for ns, mode, data in chunks:
             if mode in self.modes:
@@ -110,7 +110,7 @@ class EventLog:
         batch.insert(ADD, rows)
 
     def redact(self, data: Any) -> RedactedEvent:
-        """Returns what is stored of the data of a chunk."""
+        """Return what is stored of the data of a chunk."""
         return RedactedEvent(
             *redact_value(data, int(hitl.EVENT_MAX_BYTES), registry.get_redacted_keys(self.graph))
         )
@@ -121,7 +121,7 @@ class EventLog:
 
 
 def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
-    """Adds that a run goes on, and why; returns the number that its row keeps.
+    """Add that a run goes on, and why; returns the number that its row keeps.
 
     The caller holds the thread's lock, and has read the run behind it.
     """
@@ -129,7 +129,7 @@ def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
 
 
 def append_event(batch: WriteBatch, run: Run, state: str, **about: Any) -> None:
-    """Adds that a run has come to be in this state; the caller holds the thread's lock.
+    """Add that a run has come to be in this state; the caller holds the thread's lock.
 
     The number that the run's row keeps is updated at once: the caller's transaction is open.
     """

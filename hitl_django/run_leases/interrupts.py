@@ -56,7 +56,7 @@ def create_interrupts(
 def sync_interrupts(
     lease: RunLease, pending_interrupts: Sequence[PendingInterrupt], using: str
 ) -> tuple[bool, list[str]]:
-    """Brings the queue in line with exactly these questions of the run.
+    """Bring the queue in line with exactly these questions of the run.
 
     Returns whether the run has an answer to go on with, because one of them has been decided
     already, or all of them where its graph waits for that; and the ids of those that wait. A
@@ -107,7 +107,7 @@ def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> 
 
 
 def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = ()) -> None:
-    """Closes the interrupts of the run that wait, as superseded, but for those in ``stays``."""
+    """Close the interrupts of the run that wait, as superseded, but for those in ``stays``."""
     left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
     left = left.exclude(interrupt_id__in=stays)
     found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
@@ -190,7 +190,7 @@ def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, In
 
 
 def _raise_again(row: Interrupt, asked: Interrupt, pending: PendingInterrupt, using: str) -> None:
-    """Opens an interrupt again, or raises other words under its id.
+    """Open an interrupt again, or raise other words under its id.
 
     One that merely waited is built anew from what is stored, without its terms: those of the same
     words stay.

@@ -20,7 +20,7 @@ ResultT = TypeVar("ResultT")
 
 
 def _make_coroutine(verb: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Returns a coroutine function that takes and returns what the verb does."""
+    """Return a coroutine function that takes and return what the verb does."""
     call = sync_to_async(verb)
 
     @wraps(verb)

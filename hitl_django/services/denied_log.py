@@ -26,7 +26,7 @@ MOST, WITHIN = 10, timedelta(hours=1)
 
 @contextmanager
 def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
-    """Records a NotAllowedError that comes out of the block, on the thread that it names.
+    """Record a NotAllowedError that comes out of the block, on the thread that it names.
 
     Stands around the transaction of the attempt, which has been rolled back by then: the entry has
     one of its own. In a caller's transaction it lasts if the caller's does.

@@ -35,7 +35,7 @@ class IdempotentResult(NamedTuple):
 def run_idempotent(
     act: Callable[[], Made], name: Callable[[Made], str], *, key: str, request: Any, by: Any
 ) -> IdempotentResult:
-    """Calls ``act``, unless the user has had it called under the same key before.
+    """Call ``act``, unless the user has had it called under the same key before.
 
     ``name`` gives the id of what was made, under which a repeat finds it. ``request`` is JSON that
     says what is asked for; the same key with another is an IdempotencyKeyReusedError. One
@@ -57,7 +57,7 @@ def run_idempotent(
 
 
 def remove_old(limit: int = BATCH) -> int:
-    """Deletes keys that are no longer known, so many at most; returns how many there were."""
+    """Delete keys that are no longer known, so many at most; returns how many there were."""
     rows = IdempotencyRecord.objects.using(write_alias())
     old = rows.filter(created_at__lt=Now() - KEPT).order_by("created_at")
     gone = list(old.values_list("pk", flat=True)[:limit])

@@ -87,7 +87,7 @@ class PersonRow:
 
 
 def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
-    """Yields every row in which a user stands, table by table, and then those of the archive.
+    """Yield every row in which a user stands, table by table, and then those of the archive.
 
     The archive is read from end to end. NotAllowedError at once for who is no superuser; None may.
     """
@@ -185,7 +185,7 @@ class Person:
                 yield archived, archive.read(archived)
 
     def _find_email(self) -> str:
-        """Returns the e-mail address of the user alone; nothing where somebody else has it too."""
+        """Return the e-mail address of the user alone; nothing where somebody else has it too."""
         name = self.users.get_email_field_name()
         email = str(getattr(self.user, name, "") or "")
         others = self.users._default_manager.using(self.using).exclude(pk=self.user.pk)
@@ -196,11 +196,11 @@ class Person:
         return bool(self.email) and email.casefold() == self.email.casefold()
 
     def rows(self, model: type[Model]) -> QuerySet[Any]:
-        """Returns all rows of a table."""
+        """Return all rows of a table."""
         return model._base_manager.using(self.using)
 
     def select(self, model: type[Model], *, keyed: bool = True) -> Q | None:
-        """Returns the condition on rows in which the user may stand; None where none can.
+        """Return the condition on rows in which the user may stand; None where none can.
 
         Unless they are ``keyed``, those are left out that only a foreign key leads from.
         """
@@ -229,7 +229,7 @@ class Person:
         return reduce(or_, found) if found else None
 
     def find_columns(self, row: Any) -> Iterator[str]:
-        """Yields the columns of a row in which the user stands."""
+        """Yield the columns of a row in which the user stands."""
         model = type(row)
         for key in list_keys(model):
             if getattr(row, f"{key}_id") == self.user.pk:
@@ -256,7 +256,7 @@ class Person:
                 yield column
 
     def find_places(self, entry: AuditEntry, *, keyed: bool = True) -> list[str]:
-        """Lists the places of an entry of the record in which the user stands.
+        """List the places of an entry of the record in which the user stands.
 
         Unless they are ``keyed``, those are left out to which a foreign key leads.
         """
@@ -327,7 +327,7 @@ def _list_guest_tables() -> list[Any]:
 
 
 def list_keys(model: type[Model]) -> list[str]:
-    """Lists the foreign keys of a model that lead to users."""
+    """List the foreign keys of a model that lead to users."""
     users = get_user_model()
     return [field.name for field in model._meta.concrete_fields if field.related_model is users]
 

@@ -55,7 +55,7 @@ class PseudonymizedUser:
 
 
 def pseudonymize_user(user: Any, *, by: Any = None, via: str = "code") -> PseudonymizedUser:
-    """Puts a pseudonym in place of a user, in every row in which they stand and in the archive.
+    """Put a pseudonym in place of a user, in every row in which they stand and in the archive.
 
     Foreign keys to the user become NULL, and rows that are the user's alone go. Words stay, but for
     the name in comments that mention them. Each record still holds, and says that it was changed.
@@ -125,7 +125,7 @@ class _Forgetting:
         return counts
 
     def _update(self, rows: QuerySet[Any], *, keyed: bool = True) -> int:
-        """Updates these rows of one table; returns how many of them it had to."""
+        """Update these rows of one table; returns how many of them it had to."""
         count = 0
         model = rows.model
         for page in _read_pages(rows.only(*_list_columns(model))):
@@ -143,7 +143,7 @@ class _Forgetting:
         return count
 
     def _update_record(self, thread: Thread, *, keyed: bool) -> int:
-        """Redacts a thread's entries, and appends one that says which for each page of them."""
+        """Redact a thread's entries, and appends one that says which for each page of them."""
         redaction = Redaction(self.pseudonym)
         entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")
         count = last = 0
@@ -233,7 +233,7 @@ class _Forgetting:
         return counts
 
     def _find_changes(self, row: Any, *, keyed: bool = True) -> dict[str, Any]:
-        """Returns what a row has where the person stands in it, by the names of its columns."""
+        """Return what a row has where the person stands in it, by the names of its columns."""
         labels = {key: label for label, key in list_labels(type(row)).items()}
         guests = find_guests(type(row))
         changes: dict[str, Any] = {}
@@ -260,7 +260,7 @@ class _Forgetting:
 
 
 def _list_columns(model: type[Model]) -> list[str]:
-    """Lists the columns that are read to find a person, and others that change with them."""
+    """List the columns that are read to find a person, and others that change with them."""
     guests = find_guests(model)
     return [
         "pk",
@@ -273,7 +273,7 @@ def _list_columns(model: type[Model]) -> list[str]:
 
 
 def _read_pages(rows: QuerySet[Any]) -> Iterator[list[Any]]:
-    """Yields rows a page at a time, along their key: nothing is open while they are changed."""
+    """Yield rows a page at a time, along their key: nothing is open while they are changed."""
     last: Any = None
     ordered = rows.order_by("pk")
     while page := list((ordered if last is None else ordered.filter(pk__gt=last))[:PAGE]):

@@ -29,7 +29,7 @@ class RunInfo:
 
     @classmethod
     def from_row(cls, run: Run, *, created: bool = False) -> RunInfo:
-        """Returns a run's row as a plain value."""
+        """Return a run's row as a plain value."""
         return cls(
             id=run.pk,
             thread_id=run.thread.thread_id,
@@ -47,7 +47,7 @@ class RunInfo:
     def result(self, schema: type[ResultT], *, by: Any = None) -> ResultT: ...
 
     def result(self, schema: Any = None, *, by: Any = None) -> Any:
-        """Returns what came of the run, as ``run_result`` does, looked up anew."""
+        """Return what came of the run, as ``run_result`` does, looked up anew."""
         return run_result(self.id, schema, by=by)
 
 
@@ -82,7 +82,7 @@ class DecisionInfo:
 
     @classmethod
     def from_row(cls, decision: Decision, run_id: UUID, *, repeated: bool = False) -> DecisionInfo:
-        """Returns a decision's row as a plain value."""
+        """Return a decision's row as a plain value."""
         return cls(
             **read_fields(cls, decision, but=("run_id", "type", "complete", "repeated")),
             run_id=run_id,
@@ -93,6 +93,6 @@ class DecisionInfo:
 
 
 def read_fields(info: type[Any], row: Any, *, but: Collection[str] = ()) -> dict[str, Any]:
-    """Returns what a row has of the fields of a dataclass, less those that are told otherwise."""
+    """Return what a row has of the fields of a dataclass, less those that are told otherwise."""
     names = info.__dataclass_fields__
     return {name: getattr(row, name) for name in names if name not in but}

@@ -48,7 +48,7 @@ class Dispatcher(ABC):
         """
 
     def message_row(self, function: str, argument: str) -> models.Model | None:
-        """Returns the message as an unsaved row of a table in the runs' database, if it is one.
+        """Return the message as an unsaved row of a table in the runs' database, if it is one.
 
         It is inserted with the other rows of the transaction, by the same statement, and
         ``enqueue`` is not called. Columns with a default in the database are left to it.
@@ -56,7 +56,7 @@ class Dispatcher(ABC):
         return None
 
     def time_slice(self) -> float | None:
-        """Returns the seconds a worker may stay with one run; None where nothing limits it."""
+        """Return the seconds a worker may stay with one run; None where nothing limits it."""
         return None
 
     def stop_errors(self) -> Mapping[type[BaseException], str]:
@@ -68,29 +68,29 @@ class Dispatcher(ABC):
         return {}
 
     def install(self, using: str) -> None:  # noqa: B027  # a queue without schedules needs nothing
-        """Arranges for SWEEP to be called regularly; ``using`` was just migrated."""
+        """Arrange for SWEEP to be called regularly; ``using`` was just migrated."""
 
     def check(self) -> Sequence[CheckMessage]:
-        """Reports settings of the queue that are known to hurt."""
+        """Report settings of the queue that are known to hurt."""
         return ()
 
     def probe(self) -> Sequence[CheckMessage]:
-        """Reports what of the queue is missing at this moment; CRITICAL if nobody can reach it."""
+        """Report what of the queue is missing at this moment; CRITICAL if nobody can reach it."""
         return ()
 
     def command(self) -> Sequence[str]:
-        """Returns the management command that starts workers; empty where none is needed."""
+        """Return the management command that starts workers; empty where none is needed."""
         return ()
 
     def reports_when_idle(self) -> bool:
-        """Returns whether idle workers report, because they carry out the scheduled sweep.
+        """Return whether idle workers report, because they carry out the scheduled sweep.
 
         Where they don't, the sweep sends them a message once or twice a minute.
         """
         return False
 
     def environment(self) -> Mapping[str, str]:
-        """Returns what the environment of that command has to hold."""
+        """Return what the environment of that command has to hold."""
         return {}
 
 
@@ -117,7 +117,7 @@ class _Nesting(threading.local):
         self.left: deque[Callable[[], object]] = deque()
 
     def perform(self, call: Callable[[], object]) -> None:
-        """Makes a call, or leaves it to the outermost where it would be too deep."""
+        """Make a call, or leave it to the outermost where it would be too deep."""
         if self.depth >= DEEPEST:
             self.left.append(call)
             return
@@ -136,7 +136,7 @@ _nesting = _Nesting()
 
 
 def get_dispatcher() -> Dispatcher:
-    """Returns the dispatcher that ``HITL["DISPATCH"]`` names."""
+    """Return the dispatcher that ``HITL["DISPATCH"]`` names."""
     chosen: Dispatcher = _find_dispatcher(hitl.DISPATCH)()
     return chosen
 
@@ -148,7 +148,7 @@ def _find_dispatcher(path: str) -> type[Dispatcher]:
 
 
 def enqueue(run_id: object, batch: WriteBatch) -> None:
-    """Adds a message that a run is due to what is written."""
+    """Add a message that a run is due to what is written."""
     _add_message(ADVANCE, run_id, batch)
 
 
@@ -163,12 +163,12 @@ def list_functions() -> frozenset[str]:
 
 
 def enqueue_report(batch: WriteBatch) -> None:
-    """Adds a message to what is written that has an idle worker report."""
+    """Add a message to what is written that has an idle worker report."""
     _add_message(REPORT, "", batch)
 
 
 def get_time_slice() -> float | None:
-    """Returns the seconds a worker may stay with one run; None where nothing limits it."""
+    """Return the seconds a worker may stay with one run; None where nothing limits it."""
     if hitl.TIME_SLICE_SECONDS is not None:
         return float(hitl.TIME_SLICE_SECONDS)
     return get_dispatcher().time_slice()

@@ -29,7 +29,7 @@ _reported: tuple[int, float] | None = None
 
 
 def report_work() -> None:
-    """Records that this process has just worked, once in HEARTBEAT_SECONDS at most."""
+    """Record that this process has just worked, once in HEARTBEAT_SECONDS at most."""
     global _reported
     now, pid = time.monotonic(), os.getpid()
     since = now - _reported[1] if _reported is not None and _reported[0] == pid else None
@@ -44,18 +44,18 @@ def report_work() -> None:
 
 
 def report_idle(argument: str) -> None:
-    """Carries out a message that only shows that a worker takes messages."""
+    """Carry out a message that only shows that a worker takes messages."""
     report_work()
 
 
 def is_report_due() -> bool:
-    """Returns whether no worker has reported for so long that one should be made to."""
+    """Return whether no worker has reported for so long that one should be made to."""
     limit = get_heartbeat_limit() / 3
     return not WorkerHeartbeat.objects.using(write_alias()).filter(at__gte=Now() - limit).exists()
 
 
 def get_heartbeat_limit() -> timedelta:
-    """Returns after how long without a report a worker counts as gone.
+    """Return after how long without a report a worker counts as gone.
 
     An idle worker reports when it carries out the scheduled sweep, or a message that the sweep sent
     it: twice a minute at best.

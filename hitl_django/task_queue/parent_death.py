@@ -30,7 +30,7 @@ class _Process:
 
 
 def build_environment() -> dict[str, str]:
-    """Returns what a program's environment has to hold for it to end with this process."""
+    """Return what a program's environment has to hold for it to end with this process."""
     return {VARIABLE: str(os.getpid())}
 
 

@@ -30,12 +30,12 @@ class StatusReport:
 
 
 def is_supervised() -> bool:
-    """Returns whether a supervisor has started this process, or the one that it comes from."""
+    """Return whether a supervisor has started this process, or the one that it comes from."""
     return VARIABLE in os.environ
 
 
 def report_status(word: WorkerStatus, seconds: float = 0.0) -> None:
-    """Reports to the supervisor, if there is one."""
+    """Report to the supervisor, if there is one."""
     pipe = os.environ.get(VARIABLE)
     if not pipe:
         return
@@ -57,11 +57,11 @@ class SupervisorPipe:
         self._rest = b""
 
     def environment(self) -> dict[str, str]:
-        """Returns what the processes' environment has to hold."""
+        """Return what the processes' environment has to hold."""
         return {VARIABLE: str(self.writing)}
 
     def read_reports(self) -> Iterator[StatusReport]:
-        """Yields the reports since the last call."""
+        """Yield the reports since the last call."""
         while chunk := self._read():
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
@@ -69,7 +69,7 @@ class SupervisorPipe:
                     yield pulse
 
     def close(self) -> None:
-        """Closes both ends."""
+        """Close both ends."""
         os.close(self.reading)
         os.close(self.writing)
 

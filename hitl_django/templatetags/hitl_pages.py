@@ -53,7 +53,7 @@ def waiting_for_you(context: Any) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def start_url(context: Any) -> str:
-    """Returns the page on which the user may start a run; "" for who may start none."""
+    """Return the page on which the user may start a run; "" for who may start none."""
     request = context.get("request")
     if request is None or not any(find_startable_graphs(request.user)):
         return ""

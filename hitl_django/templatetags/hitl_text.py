@@ -19,7 +19,7 @@ register = template.Library()
 
 @register.filter
 def visible(value: Any) -> str:
-    """Shows characters that a screen hides by their code points."""
+    """Show characters that a screen hides by their code points."""
     # The text is escaped like any other: what comes out was never marked as safe.
     return escape_hidden(str(value)) if value is not None else ""
 
@@ -32,13 +32,13 @@ def graph_title(name: str) -> str:
 
 @register.filter(expects_localtime=True)
 def moment(value: datetime) -> str:
-    """Shows a moment as everywhere, and says it to programs with all its digits."""
+    """Show a moment as everywhere, and says it to programs with all its digits."""
     return format_html('<time datetime="{}">{}</time>', value.isoformat(), localize(value))
 
 
 @register.filter
 def or_erased(text: str) -> str:
-    """Shows a text that nobody leaves empty: where it is, it was erased."""
+    """Show a text that nobody leaves empty: where it is, it was erased."""
     return visible(text) or gettext("(erased)")
 
 

@@ -14,7 +14,7 @@ from hitl_django.models import AuditEntry
 
 
 def move_back(passed: timedelta) -> None:
-    """Moves every stored moment of the package's rows back, as if that much time had passed.
+    """Move every stored moment of the package's rows back, as if that much time had passed.
 
     The database's clock, which decides what is due, is nobody's to set. Only the record and the
     archive keep their times: those of the record are part of its hashes, archived rows are packed.

@@ -30,7 +30,7 @@ class NondeterminismError(AssertionError):
 
 
 def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
-    """Runs a story twice, and again for each moment at which a worker can die; compares them all.
+    """Run a story twice, and again for each moment at which a worker can die; compares them all.
 
     The story starts runs and decides what they ask, in the environment that it is given. What is
     compared are the states of its threads after each step, what was asked and decided, how its runs
@@ -84,7 +84,7 @@ class _FrailEnvironment(GraphEnvironment):
 
 
 def _tell(story: Story, deaths: _Deaths) -> dict[str, Any]:
-    """Returns what a story comes to, and leaves nothing of it behind."""
+    """Return what a story comes to, and leave nothing of it behind."""
 
     class MortalSaver(DjangoSaver):
         def commit_all(self, commits: Sequence[Commit]) -> None:
@@ -109,7 +109,7 @@ def _tell(story: Story, deaths: _Deaths) -> dict[str, Any]:
 
 @contextmanager
 def _rolled_back() -> Iterator[None]:
-    """Undoes what the block writes, to the databases of the product and of its runs."""
+    """Undo what the block writes, to the databases of the product and of its runs."""
     with ExitStack() as stack:
         for alias in {DEFAULT_DB_ALIAS, write_alias()}:
             block: Any = transaction.atomic(using=alias)
@@ -148,7 +148,7 @@ def _compare(first: Any, again: Any, ignore: Collection[str], when: str) -> None
 def _find_difference(
     one: Any, other: Any, ignore: Collection[str], path: str
 ) -> tuple[str, Any, Any] | None:
-    """Returns where two values differ first, with both; None where they are the same."""
+    """Return where two values differ first, with both; None where they are the same."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         pairs: list[tuple[str, Any, Any]] = [
             (f"{path}.{key}" if path else str(key), one.get(key), other.get(key))

@@ -41,20 +41,20 @@ class GraphEnvironment:
         self._entered.close()
 
     def start(self, graph: str, input: Any, **options: Any) -> RunInfo:  # noqa: A002
-        """Starts a run as ``services.start`` does, and takes it as far as it goes."""
+        """Start a run as ``services.start`` does, and takes it as far as it goes."""
         run = services.start(graph, input, **options)
         self.advance()
         return self.get_run(run)
 
     def advance(self) -> int:
-        """Takes on every run that is due; returns how many there were.
+        """Take on every run that is due; returns how many there were.
 
         For what the product's own code has started or decided.
         """
         return self._advance()
 
     def advance_time(self, **passed: float) -> None:
-        """Lets time pass, in the words of ``timedelta``, and does what has become due by then.
+        """Let time pass, in the words of ``timedelta``, and does what has become due by then.
 
         That is expiry, reminders, due dates, claims, links, leases and retention, all of which go
         by moments that are stored: they are moved back. Rows of the product's own stay as they are,
@@ -78,7 +78,7 @@ class GraphEnvironment:
         node: str | None = None,
         run: RunInfo | UUID | str | None = None,
     ) -> QuerySet[Interrupt]:
-        """Returns the open questions that these describe, the longest asked first."""
+        """Return the open questions that these describe, the longest asked first."""
         given = {"title": title, "graph": graph, "node": node}
         found = Interrupt.objects.using(write_alias()).filter(
             status=Interrupt.Status.PENDING,
@@ -89,7 +89,7 @@ class GraphEnvironment:
         return found.order_by("created_at", "id")
 
     def interrupt(self, title: str | None = None, **described: Any) -> Interrupt:
-        """Returns the one open question that these describe; AssertionError where it isn't one."""
+        """Return the one open question that these describe; AssertionError where it isn't one."""
         found = list(self.interrupts(title, **described)[:2])
         if len(found) != 1:
             wanted = {"title": title, **described}
@@ -113,7 +113,7 @@ class GraphEnvironment:
         run: RunInfo | UUID | str | None = None,
         **decision: Any,
     ) -> DecisionInfo:
-        """Decides an open question as ``services.decide`` does, and takes its run on.
+        """Decide an open question as ``services.decide`` does, and takes its run on.
 
         ``interrupt`` is its title or its row; ``graph``, ``node`` and ``run`` describe it
         otherwise. Where they describe none, or several, it is an AssertionError that says what is
@@ -126,7 +126,7 @@ class GraphEnvironment:
         return decided
 
     def make_interrupt(self, payload: Any = "Continue?", **terms: Any) -> Interrupt:
-        """Makes an open question, for tests of views, policies and pages that need one.
+        """Make an open question, for tests of views, policies and pages that need one.
 
         ``terms`` are those of ``review()``. It is asked by a run of a graph of its own.
         """
@@ -136,12 +136,12 @@ class GraphEnvironment:
     # What became of it.
 
     def get_run(self, run: RunInfo | UUID | str) -> RunInfo:
-        """Returns a run as it stands now."""
+        """Return a run as it stands now."""
         runs = Run.objects.using(write_alias()).select_related("thread")
         return RunInfo.from_row(runs.get(pk=_find_id(run)))
 
     def assert_asks(self, run: RunInfo | UUID | str, *titles: str) -> None:
-        """Asserts that a run waits for people, who are asked exactly these, in any order."""
+        """Assert that a run waits for people, who are asked exactly these, in any order."""
         asked = sorted(self.interrupts(run=run).values_list("title", flat=True))
         if asked != sorted(titles) or not asked:
             raise AssertionError(
@@ -151,7 +151,7 @@ class GraphEnvironment:
             )
 
     def assert_finished(self, run: RunInfo | UUID | str, **values: Any) -> Any:
-        """Asserts that a run has succeeded, with these values in its state; returns its result."""
+        """Assert that a run has succeeded, with these values in its state; returns its result."""
         self._assert_state(run, Run.State.SUCCEEDED)
         result = services.run_result(_find_id(run))
         for name, value in values.items():
@@ -163,11 +163,11 @@ class GraphEnvironment:
         return result
 
     def assert_failed(self, run: RunInfo | UUID | str, error: str = "") -> None:
-        """Asserts that a run has failed, with an error that holds these words."""
+        """Assert that a run has failed, with an error that holds these words."""
         self._assert_state(run, Run.State.FAILED, error)
 
     def assert_parked(self, run: RunInfo | UUID | str, error: str = "") -> None:
-        """Asserts that a run was parked for an operator to look at, for such a reason."""
+        """Assert that a run was parked for an operator to look at, for such a reason."""
         self._assert_state(run, Run.State.PARKED, error)
 
     def _assert_state(self, run: RunInfo | UUID | str, state: str, error: str = "") -> None:

@@ -31,7 +31,7 @@ class CollectingDispatcher(dispatcher.Dispatcher):
 
 @contextmanager
 def inline() -> Iterator[Callable[[], int]]:
-    """Gives a function that advances every run enqueued so far, and returns how many there were.
+    """Give a function that advances every run enqueued so far, and return how many there were.
 
     It works inside a TestCase too, whose transaction is never committed. A run goes on at once with
     what was decided, whatever ``UNDO_SECONDS`` says. For code that wants to look at what is stored

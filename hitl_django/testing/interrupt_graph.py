@@ -26,14 +26,14 @@ _asked: list[tuple[Any, dict[str, Any]]] = []
 
 
 def keep(payload: Any, terms: dict[str, Any]) -> Asking:
-    """Returns the input of a run that asks this."""
+    """Return the input of a run that asks this."""
     _asked.append((payload, terms))
     return {"number": len(_asked) - 1}
 
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Registers the graph for the block."""
+    """Register the graph for the block."""
     registry.register(NAME)(_build)
     try:
         yield

@@ -62,16 +62,16 @@ class Child:
             )
 
     def exit_code(self) -> int | None:
-        """Returns the exit code, or None while it runs."""
+        """Return the exit code, or None while it runs."""
         return self.process.poll()
 
     def terminate(self) -> None:
-        """Asks the main process, and only that one, to stop."""
+        """Ask the main process, and only that one, to stop."""
         if self.exit_code() is None:
             self.process.send_signal(signal.SIGTERM)
 
     def wait(self, deadline: float) -> None:
-        """Waits for the end until the deadline; then end the whole session by force."""
+        """Wait for the end until the deadline; then end the whole session by force."""
         try:
             self.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -79,14 +79,14 @@ class Child:
             self.process.wait()
 
     def signal_all(self, number: signal.Signals) -> None:
-        """Sends a signal to every process of the session, even if the main one has ended."""
+        """Send a signal to every process of the session, even if the main one has ended."""
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
             pass  # none is left
 
     def read_log_tail(self, lines: int = 15) -> str:
-        """Returns the end of its log."""
+        """Return the end of its log."""
         text = self.program.log.read_text(errors="replace") if self.program.log else ""
         return "\n".join(text.splitlines()[-lines:])
 
@@ -104,7 +104,7 @@ class StopSignals:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Handles the signals as long as the block lasts."""
+        """Handle the signals as long as the block lasts."""
         before = {number: signal.signal(number, self._receive) for number in STOP_SIGNALS}
         try:
             yield
@@ -114,7 +114,7 @@ class StopSignals:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Puts Stopped off to the end of the block.
+        """Put Stopped off to the end of the block.
 
         Ignoring the signals instead would be inherited by a process started meanwhile, which
         then could not be stopped.
@@ -127,12 +127,12 @@ class StopSignals:
         self.check()
 
     def check(self) -> None:
-        """Raises Stopped if a signal has asked for the end."""
+        """Raise Stopped if a signal has asked for the end."""
         if self._asked is not None:
             raise Stopped(self._asked)
 
     def sleep(self, seconds: float) -> None:
-        """Sleeps until a signal asks for the end, or one has."""
+        """Sleep until a signal asks for the end, or one has."""
         self.check()
         time.sleep(seconds)
         self.check()
@@ -145,7 +145,7 @@ class StopSignals:
 
 @contextmanager
 def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator[list[Child]]:
-    """Runs programs as long as the block lasts; all are stopped however the block ends."""
+    """Run programs as long as the block lasts; all are stopped however the block ends."""
     children: list[Child] = []
     try:
         with listener.deferred():  # one that was started but not noted would stay behind
@@ -158,7 +158,7 @@ def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator
 
 
 def stop_children(children: Sequence[Child]) -> None:
-    """Stops programs side by side, within PATIENCE together."""
+    """Stop programs side by side, within PATIENCE together."""
     for child in children:
         child.terminate()
     deadline = time.monotonic() + PATIENCE

@@ -26,7 +26,7 @@ class HealthFile:
         self.path = path
 
     def write(self, *, is_ready: bool) -> None:
-        """Writes the word, whole at every moment that somebody reads it."""
+        """Write the word, whole at every moment that somebody reads it."""
         if self.path is None:
             return
         new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
@@ -37,6 +37,6 @@ class HealthFile:
             logger.exception("could not write the health file")  # the probe says so, too
 
     def remove(self) -> None:
-        """Removes the file: nobody works any more."""
+        """Remove the file: nobody works any more."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

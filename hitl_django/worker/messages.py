@@ -17,7 +17,7 @@ from . import runner
 
 
 def perform(function: str, argument: str) -> None:
-    """Calls what a message names, and reports that this process works.
+    """Call what a message names, and reports that this process works.
 
     A queue's table or broker may be open to more people than its code is, so nothing is called but
     what messages are for: ValueError otherwise. SIGTERM leaves the run at its next step's edge, and
@@ -42,7 +42,7 @@ class _Tasks:
 
 
 def begin_task() -> None:
-    """Reports that this process is busy, for as long as its node likes.
+    """Report that this process is busy, for as long as its node likes.
 
     The time slice bounds the run and not the node, and these queues kill nothing that takes long.
     """
@@ -52,7 +52,7 @@ def begin_task() -> None:
 
 
 def end_task() -> None:
-    """Reports that this process is idle, unless another of its threads is busy."""
+    """Report that this process is idle, unless another of its threads is busy."""
     with _Tasks.lock:
         _Tasks.count = max(0, _Tasks.count - 1)
         if not _Tasks.count:
@@ -61,7 +61,7 @@ def end_task() -> None:
 
 
 def drain_on_sigterm() -> None:
-    """Leaves all runs of this process at their next steps' edges when its supervisor ends it.
+    """Leave all runs of this process at their next steps' edges when its supervisor ends it.
 
     For a queue whose workers are threads: no handler of SIGTERM can be theirs.
     """

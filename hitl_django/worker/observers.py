@@ -14,10 +14,10 @@ class RunSegment(Protocol):
     """What an observer keeps of a worker's stretch: from the claim of a run to where it is left."""
 
     def around_task(self, context: TaskContext) -> AbstractContextManager[object]:
-        """Returns what a task is run within, all of its attempts; on the thread that runs it."""
+        """Return what a task is run within, all of its attempts; on the thread that runs it."""
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Hears how the run was left; not called where the process is ending."""
+        """Hear how the run was left; not called where the process is ending."""
 
 
 #: Begins to observe a stretch; what it yields hears of it.
@@ -49,7 +49,7 @@ def observe_segment(lease: RunLease) -> Iterator[Sequence[RunSegment]]:
 
 
 def combine_around(stretches: Sequence[RunSegment]) -> AroundTask | None:
-    """Returns what tasks are run within; None where nobody observes them, which costs nothing."""
+    """Return what tasks are run within; None where nobody observes them, which costs nothing."""
     if not stretches:
         return None
 

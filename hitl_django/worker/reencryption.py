@@ -76,12 +76,12 @@ class RowCounts:
 
 
 def count_rows() -> Iterator[RowCounts]:
-    """Yields what the rows are under, batch by batch; changes nothing."""
+    """Yield what the rows are under, batch by batch; changes nothing."""
     return _look_at_all(rewrite=False)
 
 
 def rewrite_rows() -> Iterator[RowCounts]:
-    """Encrypts with the first key what isn't, and yields batch by batch what there was.
+    """Encrypt with the first key what isn't, and yield batch by batch what there was.
 
     CorruptPayloadError where there is no key.
     """
@@ -128,7 +128,7 @@ def _look_at(table: _Table, heads: list[Any], *, rewrite: bool) -> RowCounts:
 
 @retry_on_conflict
 def _rewrite_together(table: _Table, chosen: list[Any]) -> tuple[int, int]:
-    """Rewrites rows in one transaction; returns how many, and how many can't be read."""
+    """Rewrite rows in one transaction; returns how many, and how many can't be read."""
     rewritten = unreadable = 0
     with transaction.atomic(using=write_alias()):
         for pk in chosen:
@@ -157,7 +157,7 @@ class _Table:
     heads: dict[str, Any]
 
     def read_heads(self, last: Any) -> list[Any]:
-        """Returns the next rows behind this key: their keys, and the heads of their columns."""
+        """Return the next rows behind this key: their keys, and the heads of their columns."""
         rows = self.rows.order_by("pk")
         if last is not None:
             rows = rows.filter(pk__gt=last)
@@ -169,11 +169,11 @@ class _Table:
         return self.model._base_manager.using(write_alias())
 
     def classify(self, pk: Any, head: list[Any]) -> str:
-        """Returns what the row is under; CorruptPayloadError where that can't be known."""
+        """Return what the row is under; CorruptPayloadError where that can't be known."""
         raise NotImplementedError
 
     def rewrite(self, pk: Any) -> bool:
-        """Encrypts a row with the first key; returns whether it had to be.
+        """Encrypt a row with the first key; returns whether it had to be.
 
         Raises where somebody was there first.
         """
@@ -280,11 +280,11 @@ class _Bytes(_Table):
         return True
 
     def encrypt(self, row: Any) -> None:
-        """Sets the columns of a row as they are under the first key."""
+        """Set the columns of a row as they are under the first key."""
         raise NotImplementedError
 
     def classify_row(self, row: Any) -> str:
-        """Returns what a row is under that was read whole."""
+        """Return what a row is under that was read whole."""
         return _join([_classify_bytes(bytes(getattr(row, name))) for name in self.columns])
 
 

@@ -66,7 +66,7 @@ def apply_terms(
 def list_terms(
     terms: float | Mapping[str, float | None] | None,
 ) -> Iterator[tuple[float, str | None]]:
-    """Yields the days that threads are kept, each with the graph that it is for; None is all.
+    """Yield the days that threads are kept, each with the graph that it is for; None is all.
 
     ``terms`` is the value of a setting such as RETENTION_DAYS: days, days by graph, or None to keep
     all threads. The days of ``OTHER_GRAPHS`` are yielded for each other graph with ended threads,
@@ -84,7 +84,7 @@ def list_terms(
 
 
 def _list_graphs(using: str) -> list[str]:
-    """Lists the graphs of threads that ended, each found by one step in an index."""
+    """List the graphs of threads that ended, each found by one step in an index."""
     found = set[str]()
     models: list[type[Model]] = [Thread, *(model for model, _ in iterate_archives())]
     for model in models:
@@ -162,7 +162,7 @@ def _delete_together(using: str, days: float, chosen: list[int]) -> int:
 
 
 def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
-    """Prunes threads that ended that long ago to their newest checkpoints.
+    """Prune threads that ended that long ago to their newest checkpoints.
 
     The newest state can still be read and decisions stand; what came between is gone. Yields as it
     goes how many they are. One that can't be pruned keeps none of the others: the first such error
@@ -220,7 +220,7 @@ def delete_events(days: float, limit: int) -> int:
 
 
 def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
-    """Yields the keys of threads that have ended, along the index."""
+    """Yield the keys of threads that have ended, along the index."""
     rest = ended = threads.order_by("ended_at", "pk")
     while rows := list(rest.values_list("ended_at", "pk", named=True)[:size]):
         yield [row.pk for row in rows]
@@ -229,7 +229,7 @@ def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]
 
 
 def _at_rest(using: str, days: float) -> QuerySet[Thread]:
-    """Returns the threads whose last run ended before, and that no run waits for."""
+    """Return the threads whose last run ended before, and that no run waits for."""
     return Thread.objects.using(using).filter(ended_at__lt=_before(days), has_waiting=False)
 
 

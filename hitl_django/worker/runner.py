@@ -37,7 +37,7 @@ logger = logging.getLogger("hitl_django")
 
 
 def advance(run_id: str) -> None:
-    """Takes the run as far as it goes: to its end, its next question, or the end of the slice.
+    """Take the run as far as it goes: to its end, its next question, or the end of the slice.
 
     Returns at once where there is nothing to do, so a message may come late or twice. Whatever goes
     wrong is stored on the run and not raised, since no queue could do more about it. The errors
@@ -64,7 +64,7 @@ def advance(run_id: str) -> None:
 
 
 def _work_on(lease: RunLease, stretches: Sequence[RunSegment]) -> tuple[str, BaseException | None]:
-    """Takes a claimed run as far as it goes; returns how it was left, and what failed it."""
+    """Take a claimed run as far as it goes; returns how it was left, and what failed it."""
     stop = StopNote(lease)
     try:
         outcome = _drive(lease, combine_around(stretches), stop)
@@ -103,7 +103,7 @@ _drain_reason: str | None = None
 
 
 def drain(reason: str = "shutdown") -> None:
-    """Leaves every run of this process at its next step, QUEUED and enqueued; takes up no other.
+    """Leave every run of this process at its next step, QUEUED and enqueued; takes up no other.
 
     For a process that is about to end. It takes no lock, so a signal handler may call it.
     """

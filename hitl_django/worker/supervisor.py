@@ -54,7 +54,7 @@ class WorkerWatch:
         self.unsettled: float | None = None
 
     def record(self, report: StatusReport, now: float) -> None:
-        """Adds a process's report."""
+        """Add a process's report."""
         if report.word == "settled":
             self.unsettled = None
             return
@@ -66,16 +66,16 @@ class WorkerWatch:
         self.unsettled = now if self.unsettled is None else self.unsettled
 
     def expect(self, runs: Sequence[UUID], now: float) -> None:
-        """Expects that a worker takes up one of these runs, which were just enqueued."""
+        """Expect that a worker takes up one of these runs, which were just enqueued."""
         if runs and self.expected is None:
             self.expected = now, runs
 
     def reset(self) -> None:
-        """Forgets what was expected: nobody could do it."""
+        """Forget what was expected: nobody could do it."""
         self.expected = self.unsettled = None
 
     def find_fault(self, now: float) -> str | None:
-        """Returns why the processes should be started anew, or None."""
+        """Return why the processes should be started anew, or None."""
         is_owed = self.unsettled is not None and now - self.unsettled >= PATIENCE
         if is_owed and not _broker_is_down():
             return "tasks finish, but their results are not processed"
@@ -109,7 +109,7 @@ class Supervisor:
         self._swept = -float("inf")
 
     def run(self) -> None:
-        """Runs until a signal asks for the end; then the processes end in order."""
+        """Run until a signal asks for the end; then the processes end in order."""
         delay = SHORTEST
         try:
             with self.listener.installed():
@@ -127,7 +127,7 @@ class Supervisor:
             connections.close_all()
 
     def _run_once(self) -> str:
-        """Runs the processes until something is wrong with them; returns what."""
+        """Run the processes until something is wrong with them; returns what."""
         pipe, child, grace = SupervisorPipe(), None, self.grace
         try:
             with self.listener.deferred():  # one that was started but not noted would stay behind
@@ -195,7 +195,7 @@ class Supervisor:
 
 
 def is_running(pid: int) -> bool:
-    """Returns whether there is such a process."""
+    """Return whether there is such a process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

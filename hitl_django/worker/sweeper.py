@@ -105,13 +105,13 @@ def _enqueue_overdue() -> list[UUID]:
 
 
 def is_any_due(run_ids: Sequence[UUID]) -> bool:
-    """Returns whether one of these runs still waits for a worker."""
+    """Return whether one of these runs still waits for a worker."""
     due = Run.objects.using(write_alias()).filter(pk__in=run_ids)
     return due.filter(_untended()).exists()
 
 
 def find_missed_since() -> datetime | None:
-    """Returns since when something waits that a sweep should have seen to; None where nothing does.
+    """Return since when something waits that a sweep should have seen to; None where nothing does.
 
     It looks for what a sweep does first: enqueue runs again or for the first time after an undo was
     possible, and expire questions; and asks the optional apps. While others are enqueued, those
@@ -135,7 +135,7 @@ def find_missed_since() -> datetime | None:
 
 
 def _overdue() -> QuerySet[Run]:
-    """Returns the runs that should be moving and aren't, those enqueued longest ago first."""
+    """Return the runs that should be moving and aren't, those enqueued longest ago first."""
     enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     # The states and the time come first and by themselves: they are what the index is made for.
     due = Run.objects.using(write_alias()).filter(
@@ -145,7 +145,7 @@ def _overdue() -> QuerySet[Run]:
 
 
 def _overdue_to_begin() -> QuerySet[Run]:
-    """Returns the runs that wait for a thread which is free: no worker got the message."""
+    """Return the runs that wait for a thread which is free: no worker got the message."""
     enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     waiting = Run.objects.using(write_alias()).filter(
         thread__has_waiting=True, thread__ended_at__isnull=False, state=Run.State.WAITING

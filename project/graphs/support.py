@@ -26,18 +26,18 @@ PACE = 0.06
 
 
 def look_up(order: str) -> str:
-    """Looks an order up."""
+    """Look an order up."""
     return f"Order {order}: a lamp for 49.90 EUR, delivered last week."
 
 
 def refund(order: str, cents: int) -> str:
-    """Pays the price of an order back."""
+    """Pay the price of an order back."""
     return f"Order {order}: {cents / 100:.2f} EUR refunded."
 
 
 @register_langgraph("support", version="1", title=_("Support"))
 def build_support() -> Any:
-    """Returns the agent; langchain is loaded with it, and not before."""
+    """Return the agent; langchain is loaded with it, and not before."""
     from langchain.agents import create_agent
     from langchain.agents.middleware import HumanInTheLoopMiddleware
     from langchain_core.language_models.chat_models import (
@@ -76,7 +76,7 @@ def build_support() -> Any:
 
 
 def _answer(messages: list[Any]) -> Iterator[dict[str, Any]]:
-    """Yields what the model says next, in pieces: words, and the call of a tool at their end."""
+    """Yield what the model says next, in pieces: words, and the call of a tool at their end."""
     (asked,) = [message for message in messages if message.type == "human"][-1:]
     since = messages[messages.index(asked) + 1 :]
     found = ORDER.search(asked.text)

@@ -47,7 +47,7 @@ WITHOUT_A_ROW = {
 
 
 def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
-    """Gives the name and the route of each address of this app in the admin."""
+    """Give the name and the route of each address of this app in the admin."""
     for pattern in found:
         if isinstance(pattern, URLResolver):
             yield from patterns(pattern.url_patterns, before + str(pattern.pattern))

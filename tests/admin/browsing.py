@@ -71,7 +71,7 @@ def line_feeds(text: str) -> str:
 
 
 def post_of(html: str) -> dict[str, list[str]]:
-    """Returns what a browser would post of the form, untouched."""
+    """Return what a browser would post of the form, untouched."""
     reader = FormReader()
     reader.feed(line_feeds(html))
     reader.close()
@@ -82,7 +82,7 @@ def post_of(html: str) -> dict[str, list[str]]:
 
 
 def sheet_of(client: Client, item: Interrupt) -> dict[str, list[str]]:
-    """Opens a question and returns what its form would post, untouched."""
+    """Open a question and return what its form would post, untouched."""
     response = client.get(page_of(item))
     assert response.status_code == 200
     form = re.search(r'<form method="post"[^>]*data-hitl-sheet.*?</form>', text_of(response), re.S)

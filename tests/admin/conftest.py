@@ -52,7 +52,7 @@ def advance(db: None) -> Iterator[Callable[[], int]]:
 
 @pytest.fixture
 def person(db: None) -> Callable[[str], Any]:
-    """Makes the user of a role, or finds the one made before."""
+    """Make the user of a role, or finds the one made before."""
 
     def make(role: str) -> Any:
         users = get_user_model().objects
@@ -72,7 +72,7 @@ def person(db: None) -> Callable[[str], Any]:
 
 @pytest.fixture
 def browse(person: Callable[[str], Any]) -> Callable[[str], Client]:
-    """Logs a role in."""
+    """Log a role in."""
 
     def log_in(role: str) -> Client:
         client = Client()
@@ -89,7 +89,7 @@ def reviewer(browse: Callable[[str], Client]) -> Client:
 
 @pytest.fixture
 def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
-    """Runs a graph of tests.graphs up to its question."""
+    """Run a graph of tests.graphs up to its question."""
 
     def ask(graph: str = "typed", **state: Any) -> Interrupt:
         first = {"typed": {"amount": 12.5, "customer": "Dana"}, "approval": {"text": "the news"}}
@@ -101,7 +101,7 @@ def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
 
 
 def make_interrupt(payload: Any, schema: Any = None, **fields: Any) -> Interrupt:
-    """Stores a question that no graph asked: enough to be looked at."""
+    """Store a question that no graph asked: enough to be looked at."""
     number = next(_numbers)
     graph = fields.setdefault("graph", "made")
     thread = Thread.objects.create(thread_id=f"made-{number}", graph=graph)
@@ -136,7 +136,7 @@ def make_interrupt(payload: Any, schema: Any = None, **fields: Any) -> Interrupt
 
 
 def page_of(item: Any, model: str = "reviewitem") -> str:
-    """Returns the address of a row's page."""
+    """Return the address of a row's page."""
     return reverse(f"admin:{name_app(model)}_{model}_change", args=[getattr(item, "pk", item)])
 
 

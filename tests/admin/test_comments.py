@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 
 def show(client: Client, text: str, **options: Any) -> str:
-    """Returns a comment as its question's page shows it."""
+    """Return a comment as its question's page shows it."""
     item = make_interrupt({})
     services.comment(item.pk, text, **options)
     found = re.search(

@@ -85,7 +85,7 @@ ORIGINAL = {
 def asked(
     shape: SchemaNode, original: Any = MISSING, changes: dict[str, Any] | None = None
 ) -> AnswerForm:
-    """Returns the form as it comes back: what was shown, with the changes a person made."""
+    """Return the form as it comes back: what was shown, with the changes a person made."""
     data = QueryDict(mutable=True)
     for name, values in post_of(AnswerForm(shape, original).as_p()).items():
         data.setlist(name, values)
@@ -103,7 +103,7 @@ def answered(
 
 
 def exactly(value: Any) -> str:
-    """Returns a text that is equal only for the same JSON: 1 is neither 1.0 nor true."""
+    """Return a text that is equal only for the same JSON: 1 is neither 1.0 nor true."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -368,7 +368,7 @@ CONTACT = {
 
 
 def schemas(*, required: bool = True) -> st.SearchStrategy[dict[str, Any]]:
-    """Makes schemas as pydantic writes them."""
+    """Make schemas as pydantic writes them."""
     plain = st.sampled_from(
         [
             {"type": "string"},
@@ -437,7 +437,7 @@ def test_a_value_that_fits_comes_back_untouched(data: st.DataObject) -> None:
 
 
 def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Makes values that a schema of ``schemas`` allows."""
+    """Make values that a schema of ``schemas`` allows."""
     if "properties" in schema:
         required = {k: fitting(v) for k, v in schema["properties"].items()}
         optional = {k: required.pop(k) for k in list(required) if k not in schema["required"]}

@@ -136,7 +136,7 @@ def marked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unmarked(html: str) -> set[str]:
-    """Returns the words of a page's content that no catalogue could translate."""
+    """Return the words of a page's content that no catalogue could translate."""
     page = Markup()
     page.feed(html[html.index('<div id="content"') : html.rindex("<footer")])
     texts = ["\n".join(page.shown)]

@@ -80,7 +80,7 @@ def root(admin_user: Any) -> Client:
 
 
 def links(html: str) -> set[str]:
-    """Returns where the links and forms of a page lead, without the site's own menus."""
+    """Return where the links and forms of a page lead, without the site's own menus."""
     main = html[html.index('id="content-main"') :]
     return {url for url in re.findall(r'(?:href|action)="(/[^"]*)"', main) if url != "/"}
 

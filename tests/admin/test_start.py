@@ -108,7 +108,7 @@ def graphs_of_ours() -> Iterator[None]:
 
 
 def opened(client: Client, graph: str) -> dict[str, Any]:
-    """Opens the form, and returns what it would post, untouched."""
+    """Open the form, and return what it would post, untouched."""
     return posted_of(client.get(form_of(graph)))
 
 

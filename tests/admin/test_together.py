@@ -33,7 +33,7 @@ def five(advance: Callable[[], int]) -> list[Interrupt]:
 
 
 def forms_of(page: Any) -> dict[str, dict[str, Any]]:
-    """Returns what each form that leads to the page of many would post, by its button."""
+    """Return what each form that leads to the page of many would post, by its button."""
     found = re.findall(rf'<form method="post" action="{BULK}">.*?</form>', text_of(page), re.S)
     made = {}
     for form in found:

@@ -31,7 +31,7 @@ from .conftest import make_interrupt, page_of
 
 @contextmanager
 def displayed(**display: str) -> Iterator[str]:
-    """Registers a graph whose policy has these hints; yields its name."""
+    """Register a graph whose policy has these hints; yields its name."""
     name = "displayed"
     register(name, review=ReviewPolicy(display=display))(plain)
     try:
@@ -41,14 +41,14 @@ def displayed(**display: str) -> Iterator[str]:
 
 
 def shown(client: Client, payload: Any, **display: str) -> str:
-    """Returns what the page shows of a payload, below its heading."""
+    """Return what the page shows of a payload, below its heading."""
     with displayed(**display) as graph:
         page = text_of(client.get(page_of(make_interrupt(payload, graph=graph))))
     return page[page.index("hitl-facts") : page.index('class="module hitl-option"')]
 
 
 def values(page: str) -> list[str]:
-    """Returns the values of a page as text."""
+    """Return the values of a page as text."""
     found = re.findall(r"<dd[^>]*>(.*?)</dd>", page, re.S)
     return [re.sub(r"\s+", " ", re.sub("<[^>]*>", "", one)).strip() for one in found]
 

@@ -16,20 +16,20 @@ Document = dict[str, Any]
 
 @cache
 def document() -> Document:
-    """Returns the document that the API serves."""
+    """Return the document that the API serves."""
     made: Document = Generator().get_schema()
     return made
 
 
 def declared(name: str, method: str) -> Document | None:
-    """Returns what the document says of a method at the address of that name."""
+    """Return what the document says of a method at the address of that name."""
     (pattern,) = (each for each in urlpatterns if each.name == name)
     path: Document = document()["paths"][format_path(pattern)]
     return path.get("get" if method == "HEAD" else method.lower())
 
 
 def check(name: str, method: str, response: Any) -> None:
-    """Raises where an answer isn't one that the document has."""
+    """Raise where an answer isn't one that the document has."""
     told = declared(name, method)
     if told is None or method == "OPTIONS":
         assert response.status_code in (204, 400, 401, 403, 404, 405), response.status_code
@@ -54,7 +54,7 @@ def check(name: str, method: str, response: Any) -> None:
 
 @cache
 def validator(operation: str, status: str, media: str) -> Draft202012Validator:
-    """Returns what an answer is held against: a member that the document hasn't is a fault."""
+    """Return what an answer is held against: a member that the document hasn't is a fault."""
     (told,) = (
         method
         for path in document()["paths"].values()
@@ -67,7 +67,7 @@ def validator(operation: str, status: str, media: str) -> Draft202012Validator:
 
 
 def closed(schema: Any) -> Any:
-    """Returns a schema whose objects have the properties they name, and no others."""
+    """Return a schema whose objects have the properties they name, and no others."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, dict):

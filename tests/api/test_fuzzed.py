@@ -35,7 +35,7 @@ pytestmark = pytest.mark.database("postgresql")
 
 
 def requests() -> Iterator[Any]:
-    """Yields each operation with what there is and what there isn't, with a fault and without."""
+    """Yield each operation with what there is and what there isn't, with a fault and without."""
     for path, methods in document()["paths"].items():
         for method, told in methods.items():
             places = ["there", "not there"] if "{" in path else ["there"]
@@ -46,7 +46,7 @@ def requests() -> Iterator[Any]:
 
 
 def may_be_wrong(told: dict[str, Any], place: str) -> bool:
-    """Says whether a request can have a fault besides its address, or in it."""
+    """Return whether a request can have a fault besides its address, or in it."""
     free = ({"type": "string"}, {"type": "string", "minLength": 1, "maxLength": 255})
     parameters = [each for each in told["parameters"] if each["schema"] not in free]
     parameters = [each for each in parameters if each["in"] != "path"]
@@ -65,7 +65,7 @@ JUDGES = [
 
 
 def taken(ctx: Any, response: Any, case: Any) -> None:
-    """Fails where what fits the document is refused for its form.
+    """Fail where what fits the document is refused for its form.
 
     What nobody but the server can know may still be wrong, a cursor for one, and so may what no
     schema can say: that a key in the body is that of the header.
@@ -78,7 +78,7 @@ def taken(ctx: Any, response: Any, case: Any) -> None:
 
 
 def refused(ctx: Any, response: Any, case: Any) -> None:
-    """Fails where what doesn't fit the document is taken; 413 refuses what doesn't for its size."""
+    """Fail where what doesn't fit the document is taken; 413 refuses what doesn't for its size."""
     if response.status_code != 413:
         checks.negative_data_rejection(ctx, response, case)
 

@@ -41,7 +41,7 @@ class Failing:
 
 
 def everything() -> list[Any]:
-    """Returns all that a request could have written."""
+    """Return all that a request could have written."""
     kinds = (Thread, Run, RunEvent, Interrupt, Decision, AuditEntry, Comment)
     return [list(kind.objects.order_by("pk").values()) for kind in kinds]
 

@@ -162,7 +162,7 @@ def things(asked: Callable[..., Interrupt], make_run: Any, make_interrupt: Any) 
 
 
 def everything() -> tuple[Any, ...]:
-    """Returns all that a request could have changed."""
+    """Return all that a request could have changed."""
     return (
         list(Interrupt.objects.order_by("pk").values_list("pk", "status", "version")),
         list(Run.objects.order_by("pk").values_list("pk", "state")),

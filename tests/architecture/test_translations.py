@@ -36,7 +36,7 @@ PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%[sd%]|\{\w*\}")
 
 
 def source_of(path: Path) -> str:
-    """Returns what a file says as Python that can be read; a template's calls of gettext alone."""
+    """Return what a file says as Python that can be read; a template's calls of gettext alone."""
     text = path.read_text()
     if path.suffix == ".py":
         return text

@@ -20,7 +20,7 @@ class State(TypedDict, total=False):
 
 
 def reserved() -> StateGraph:
-    """Asks the members of a group."""
+    """Ask the members of a group."""
 
     def ask(state: State) -> State:
         return {"answer": interrupt({"title": state["title"]})}
@@ -29,7 +29,7 @@ def reserved() -> StateGraph:
 
 
 def seats() -> StateGraph:
-    """Asks for a whole number."""
+    """Ask for a whole number."""
 
     def ask(state: State) -> State:
         return {"answer": interrupt(state["title"], response_schema=Seats).seats}
@@ -38,7 +38,7 @@ def seats() -> StateGraph:
 
 
 def register_graphs() -> None:
-    """Registers them while they are attacked: a reserved graph changes what lists show."""
+    """Register them while they are attacked: a reserved graph changes what lists show."""
     keepers = ReviewPolicy(groups=["attacked keepers"])
     register("attacked reserved", review=keepers)(reserved)
     register("attacked seats")(seats)

@@ -50,7 +50,7 @@ CLOSED = 0
 def attack(
     name: str, *answers: int, seconds: float = 1.0, **bounds: Any
 ) -> Callable[[Callable[[Target], Answer]], Callable[[Target], Answer]]:
-    """Adds a row to the table."""
+    """Add a row to the table."""
 
     def add(send: Callable[[Target], Answer]) -> Callable[[Target], Answer]:
         TABLE.append(Attack(name, send, frozenset(answers), seconds, **bounds))
@@ -124,7 +124,7 @@ def _polls(target: Target) -> Answer:
 
 
 def timed(target: Target, most: float) -> Answer:
-    """Asks as somebody else does, who has to be answered before long."""
+    """Ask as somebody else does, who has to be answered before long."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(target.ask, "GET", "interrupts/").result(timeout=most)
 
@@ -404,7 +404,7 @@ def _hidden_status(target: Target) -> Answer:
 
 
 def quietly(answer: Answer) -> Answer:
-    """Makes sure that a page of a link is kept by nobody and runs nothing."""
+    """Make sure that a page of a link is kept by nobody and run nothing."""
     assert "no-store" in answer.headers.get("cache-control", ""), "may be kept"
     assert "default-src 'none'" in answer.headers.get("content-security-policy", ""), "no policy"
     return answer
@@ -539,7 +539,7 @@ def _long_key(target: Target) -> Answer:
 
 
 def smuggled(target: Target, headers: str, body: bytes) -> Answer:
-    """Sends a request that holds another one; that one must never be answered."""
+    """Send a request that holds another one; that one must never be answered."""
     token = target.basic()["Authorization"]
     head = (
         f"POST /hitl/api/v1/decisions/bulk/ HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: {token}\r\n"

@@ -61,7 +61,7 @@ class Target:
         return {"Authorization": f"Basic {pair}"}
 
     def session(self, name: str = USER) -> dict[str, str]:
-        """Returns the cookies of somebody who is logged in, with the token of their forms."""
+        """Return the cookies of somebody who is logged in, with the token of their forms."""
         browser = Browser()
         browser.force_login(get_user_model().objects.get(username=name))
         session = browser.cookies["sessionid"].value
@@ -78,7 +78,7 @@ class Target:
         by: str | None = USER,
         **headers: str,
     ) -> Answer:
-        """Sends JSON to the API, or bytes as they are."""
+        """Send JSON to the API, or bytes as they are."""
         told = {} if by is None else self.basic(by)
         told |= {name.replace("_", "-"): value for name, value in headers.items()}
         data = b""
@@ -88,7 +88,7 @@ class Target:
         return self.send(method, path if path.startswith("/") else API + path, told, data)
 
     def form(self, path: str, by: str | None = USER, **fields: Any) -> Answer:
-        """Sends a form of the admin."""
+        """Send a form of the admin."""
         told = {"Content-Type": "application/x-www-form-urlencoded"}
         told |= self.session(by) if by else {}
         data = urlencode({"csrfmiddlewaretoken": TOKEN, **fields}).encode()
@@ -106,7 +106,7 @@ class Target:
         return self.raw(self.head(method, path, told), [data] if data else [], **more)
 
     def chunked(self, path: str, parts: Iterable[bytes], by: str = USER) -> Answer:
-        """Sends a body whose length nobody is told beforehand."""
+        """Send a body whose length nobody is told beforehand."""
         told = {**self.basic(by), "Content-Type": "application/json"}
         told["Transfer-Encoding"] = "chunked"
         return self.raw(self.head("POST", API + path, told), _chunks(parts))
@@ -122,7 +122,7 @@ class Target:
             yield line
 
     def raw(self, head: bytes, parts: Iterable[bytes] = ()) -> Answer:
-        """Sends bytes until there is an answer, and reads it to its end."""
+        """Send bytes until there is an answer, and read it to its end."""
         sent = 0
         with self.connection() as line:
             try:
@@ -140,13 +140,13 @@ class Target:
     # What it costs
 
     def seconds(self) -> float:
-        """Returns the processor time that the server's processes have taken."""
+        """Return the processor time that the server's processes have taken."""
         root = psutil.Process(self.server.process.pid)
         times = [one.cpu_times() for one in (root, *root.children(recursive=True))]
         return sum(one.user + one.system for one in times)
 
     def restart(self) -> None:
-        """Begins anew after an attack that the server still works on."""
+        """Begin anew after an attack that the server still works on."""
         for child in psutil.Process(self.server.process.pid).children(recursive=True):
             child.kill()
         self.server.process.kill()
@@ -159,14 +159,14 @@ class Target:
     # What there is
 
     def interrupt(self, graph: str = "plain", **state: Any) -> Interrupt:
-        """Starts a run and takes it to its question."""
+        """Start a run and takes it to its question."""
         with testing.inline() as advance:
             run = services.start(graph, state or {"payload": {"title": "Pay?"}}, events="updates")
             advance()
         return Interrupt.objects.select_related("run", "thread").get(run_id=run.id)
 
     def asking_for(self, schema: dict[str, Any]) -> Interrupt:
-        """Asks for an answer of this schema."""
+        """Ask for an answer of this schema."""
         item = self.interrupt()
         Interrupt.objects.filter(pk=item.pk).update(
             response_schema=schema, allowed_decisions=["respond"]
@@ -179,7 +179,7 @@ class Target:
         return Run.objects.get(pk=item.run_id)
 
     def link(self) -> str:
-        """Makes a link and returns the path of its page, of which no log may tell."""
+        """Make a link and return the path of its page, of which no log may tell."""
         made = create_review_link(
             self.interrupt().pk, name="Lena", by=get_user_model().objects.get(username=USER)
         )
@@ -189,7 +189,7 @@ class Target:
 
 
 def user(name: str, *permissions: str, **more: Any) -> Any:
-    """Makes somebody who can sign in, with these permissions."""
+    """Make somebody who can sign in, with these permissions."""
     found = get_user_model().objects.create_user(name, password=PASSWORD, **more)
     found.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return found

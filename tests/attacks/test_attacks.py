@@ -58,7 +58,7 @@ def test_the_table(target: Target, figures: Callable[[str], None]) -> None:
 
 
 def attempt(target: Target, row: Attack) -> tuple[str, str]:
-    """Tries a row; returns what is wrong with what came of it, and a line for the report."""
+    """Try a row; returns what is wrong with what came of it, and a line for the report."""
     before, began = target.seconds(), time.monotonic()
     answer, fault = Answer(-1), ""
     try:

@@ -32,7 +32,7 @@ PERMISSIONS = ("view_interrupt", "view_run", "view_thread", "decide_interrupt")
 
 @contextmanager
 def leads_on(page: Any) -> Iterator[None]:
-    """Waits until what is done within has led to another page, and that page's script has run.
+    """Wait until what is done within has led to another page, and that page's script has run.
 
     A deferred script runs before the load event of its page. What a test presses sooner is lost,
     and what the script is to bring isn't there yet.
@@ -42,7 +42,7 @@ def leads_on(page: Any) -> Iterator[None]:
 
 
 def wait_until(page: Any, condition: str) -> None:
-    """Waits until a JavaScript expression holds.
+    """Wait until a JavaScript expression holds.
 
     Playwright's own way evaluates text within the page again and again, which the policy forbids.
     """
@@ -113,7 +113,7 @@ def site(live_server: LiveServer) -> str:
 
 @pytest.fixture
 def log_in(chromium: Any, site: str) -> Iterator[Callable[..., Any]]:
-    """Opens a window for a reviewer and logs in; a complaint of a page fails the test."""
+    """Open a window for a reviewer and logs in; a complaint of a page fails the test."""
     contexts, complaints = [], []
 
     def complain(message: Any) -> None:
@@ -153,7 +153,7 @@ def log_in(chromium: Any, site: str) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Run]]:
-    """Starts a run and brings it to its first question, or on; no queue takes part."""
+    """Start a run and brings it to its first question, or on; no queue takes part."""
     with override_settings(HITL={"DISPATCH": "hitl_django.testing.CollectingDispatcher"}):
 
         def start_now(graph: str, **state: Any) -> Run:
@@ -166,7 +166,7 @@ def start() -> Iterator[Callable[..., Run]]:
 
 @pytest.fixture
 def work() -> Iterator[Callable[[], None]]:
-    """Advances the one run beside the test, as a worker does."""
+    """Advance the one run beside the test, as a worker does."""
     threads = []
 
     def advance() -> None:

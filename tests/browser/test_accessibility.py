@@ -42,7 +42,7 @@ def everybody(transactional_db: None) -> str:
 
 
 def faults(page: Any) -> list[str]:
-    """Runs axe on the page as it stands; returns what it finds, with where.
+    """Run axe on the page as it stands; returns what it finds, with where.
 
     What Django's admin itself has on every page is Django's to mend.
     """

@@ -44,7 +44,7 @@ CUT = """() => [...document.querySelectorAll("#result_list :is(td, th)")].filter
 
 
 def fill_queue(count: int = 30) -> Interrupt:
-    """Asks a question, and copies it."""
+    """Ask a question, and copies it."""
     item = ask("typed", customer="Dana K.", amount=120.0)
     Interrupt.objects.bulk_create(
         Interrupt(

@@ -40,7 +40,7 @@ LOOKS = {
 
 
 def looking_back(reviewer: Any) -> list[tuple[str, str]]:
-    """Returns the pages beside those of questions; the reviewer's approval has a spot check."""
+    """Return the pages beside those of questions; the reviewer's approval has a spot check."""
     base = "/admin/hitl_django"
     services.save_filter("Mine, or whoever's they are", {"show": "mine"}, shared=True, by=reviewer)
     item = ask("approval", text="the news")
@@ -97,7 +97,7 @@ WIDE: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
 
 
 def is_in_sight(page: Any, element: Any) -> bool:
-    """Says whether an element is on the screen whole, with nothing above it, unscrolled or not."""
+    """Return whether an element is fully visible without scrolling, with nothing above it."""
     return bool(
         element.evaluate(
             """e => {

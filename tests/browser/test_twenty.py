@@ -36,7 +36,7 @@ COUNT_DEEDS = """
 
 @pytest.fixture
 def fill_queue(start: Callable[..., Run]) -> Callable[[], None]:
-    """Asks as many questions."""
+    """Ask as many questions."""
 
     def fill() -> None:
         for number in range(MANY):
@@ -54,13 +54,13 @@ def queue(log_in: Callable[..., Any]) -> Any:
 
 
 def open_queue(page: Any) -> None:
-    """Opens the list, and begins to count anew."""
+    """Open the list, and begins to count anew."""
     page.goto("/admin/hitl_django/reviewitem/")
     page.evaluate("Object.keys(sessionStorage).forEach(key => sessionStorage.removeItem(key))")
 
 
 def deeds(page: Any) -> dict[str, int]:
-    """Returns how often which thing was done in the window."""
+    """Return how often which thing was done in the window."""
     found = page.evaluate("Object.entries(sessionStorage)")
     return {
         key.removeprefix("deeds "): int(count) for key, count in found if key.startswith("deeds ")
@@ -68,7 +68,7 @@ def deeds(page: Any) -> dict[str, int]:
 
 
 def decide_by_keyboard(page: Any) -> float:
-    """Approves all that waits, with nothing scrolled; returns the seconds that it took."""
+    """Approve all that waits, with nothing scrolled; returns the seconds that it took."""
     began = time.monotonic()
     with leads_on(page):
         page.keyboard.press("n")

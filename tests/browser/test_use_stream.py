@@ -127,7 +127,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def open_chat(
     bundle: Path, log_in: Callable[..., Any], site: str, chat: None
 ) -> Iterator[Callable[..., Any]]:
-    """Opens the page for somebody new; an error in its console fails the test."""
+    """Open the page for somebody new; an error in its console fails the test."""
     errors: list[str] = []
     headers = {"Content-Security-Policy": POLICY}
 
@@ -159,7 +159,7 @@ def open_chat(
 
 
 def press(page: Any, name: str, work: Callable[[], None]) -> None:
-    """Presses a button that sets the run going, and has a worker advance it."""
+    """Press a button that sets the run going, and has a worker advance it."""
     with page.expect_response(lambda response: response.url.endswith("/runs/stream")):
         button(page, name).click()
     work()
@@ -170,7 +170,7 @@ def await_text(page: Any, text: str) -> None:
 
 
 def await_interrupt(page: Any, speech: Speech) -> None:
-    """Sees the words of the offer come one after another, and what is asked after them."""
+    """See the words of the offer come one after another, and what is asked after them."""
     await_text(page, "A")
     speech.go_on(2)
     await_text(page, "A lamp,")
@@ -182,7 +182,7 @@ def await_interrupt(page: Any, speech: Speech) -> None:
 
 
 def await_thanks(page: Any, speech: Speech) -> None:
-    """Sees the last answer come, without the question, and all of it once more in a new page."""
+    """See the last answer come, without the question, and all of it once more in a new page."""
     await_text(page, "It")
     assert page.locator("#question").count() == 0
     speech.go_on(2)

@@ -38,7 +38,7 @@ HEAD = "SELECT thread_id, audit_seq, audit_hash FROM hitl_django_thread WHERE id
 
 
 def faults(thread: int) -> Iterator[str]:
-    """Yields what doesn't hold of the chain of one thread."""
+    """Yield what doesn't hold of the chain of one thread."""
     with connection.cursor() as cursor:
         cursor.execute(HEAD, [thread])
         [(name, last, head)] = cursor.fetchall()
@@ -89,7 +89,7 @@ def faults(thread: int) -> Iterator[str]:
 
 
 def settle(detail: dict[str, Any], unsaid: dict[tuple[int, str], Any]) -> None:
-    """Takes away what this entry says of earlier ones."""
+    """Take away what this entry says of earlier ones."""
     places = [(seq, place) for seq, places in detail["entries"] for place in places]
     for seq, place in places:
         if detail["pseudonym"] == unsaid.get((seq, place)):
@@ -113,6 +113,6 @@ def digested(detail: dict[str, Any]) -> dict[str, Any]:
 
 
 def moment(at: Any) -> str:
-    """Returns a moment as it is hashed; SQLite has it as text, in UTC."""
+    """Return a moment as it is hashed; SQLite has it as text, in UTC."""
     read = datetime.fromisoformat(at) if isinstance(at, str) else at
     return (read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)).isoformat()

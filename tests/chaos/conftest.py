@@ -22,5 +22,5 @@ def effects(tmp_path: Path) -> Iterator[Effects]:
 
 @pytest.fixture
 def impatient(settings: Any) -> None:
-    """Leases and sweeps that a test can wait for; processes that it starts have them too."""
+    """Lease and sweeps that a test can wait for; processes that it starts have them too."""
     settings.HITL = recovery.IMPATIENT

@@ -41,15 +41,15 @@ class Effects:
         os.close(opened)
 
     def begun(self) -> list[str]:
-        """Returns the task of each function that began, as often as it did."""
+        """Return the task of each function that began, as often as it did."""
         return self._marked("begun")
 
     def done(self) -> list[str]:
-        """Returns the task of each function that came to its end, as often as it did."""
+        """Return the task of each function that came to its end, as often as it did."""
         return self._marked("done")
 
     def wait_for_more(self) -> None:
-        """Waits until one more function has come to its end, however slow the machine."""
+        """Wait until one more function has come to its end, however slow the machine."""
         done, deadline = len(self.done()), time.monotonic() + PATIENCE
         while len(self.done()) <= done:
             assert time.monotonic() < deadline, "the workers get nowhere"
@@ -79,7 +79,7 @@ EMPTY: State = {"total": 0, "tasks": [], "answers": []}
 
 
 def in_all_modes(name: str) -> Callable[[Any], Any]:
-    """Registers a graph once for each durability: under its name, and with that behind it."""
+    """Register a graph once for each durability: under its name, and with that behind it."""
 
     def decorate(factory: Any) -> Any:
         for mode in DURABILITIES:
@@ -94,7 +94,7 @@ def in_mode(name: str, mode: str) -> str:
 
 
 def work(name: str, *pending_interrupts: str) -> Callable[[Any], Any]:
-    """Returns a function that asks these questions and counts itself."""
+    """Return a function that asks these questions and counts itself."""
 
     def run(state: Any) -> Any:
         return counted(get_runtime(), name, *pending_interrupts)
@@ -185,11 +185,11 @@ SIMULATED = {**SHAPES, "chaos panel": (3, ["left?", "and left?", "right?"])}
 
 
 def end_of(shape: str) -> tuple[int, list[tuple[str, str]]]:
-    """Returns how many tasks a thread of this shape ends with, and the answers in it."""
+    """Return how many tasks a thread of this shape ends with, and the answers in it."""
     count, asked = SIMULATED[" ".join(shape.split()[:2])]
     return count, [(payload, reply(payload)) for payload in asked]
 
 
 def reply(payload: str) -> str:
-    """Returns what a reviewer of ours answers."""
+    """Return what a reviewer of ours answers."""
     return f"re {payload}"

@@ -76,7 +76,7 @@ class Record:
 
 
 def records(pks: Iterable[int] | None = None) -> Iterator[Record]:
-    """Reads these threads, or all there are."""
+    """Read these threads, or all there are."""
     wanted = list(Thread.objects.values_list("pk", flat=True) if pks is None else pks)
     for start in range(0, len(wanted), PAGE):
         page = wanted[start : start + PAGE]
@@ -100,7 +100,7 @@ def records(pks: Iterable[int] | None = None) -> Iterator[Record]:
 
 
 def faults(pks: Iterable[int] | None = None, effects: Effects | None = None) -> list[str]:
-    """Returns what doesn't hold of these threads at this moment; nothing, where all is well."""
+    """Return what doesn't hold of these threads at this moment; nothing, where all is well."""
     return [
         f"{record.thread.thread_id}: {fault}"
         for record in records(pks)
@@ -109,7 +109,7 @@ def faults(pks: Iterable[int] | None = None, effects: Effects | None = None) -> 
 
 
 def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
-    """Yields what doesn't hold of one thread."""
+    """Yield what doesn't hold of one thread."""
     held = (chains, writes, answers, rest, epochs, conservation, history, attempts, digests)
     for check in (*held, told, turns):
         for fault in check(record):
@@ -120,7 +120,7 @@ def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
 
 
 def unfinished(bound: timedelta = timedelta(0)) -> list[str]:
-    """Returns the runs that are due and left alone for longer than ``bound`` (I5)."""
+    """Return the runs that are due and left alone for longer than ``bound`` (I5)."""
     left = Q(state=Run.State.QUEUED, hinted_at__lt=Now() - bound) | Q(
         Q(thread__lease_until__isnull=True) | Q(thread__lease_until__lt=Now() - bound),
         state=Run.State.RUNNING,
@@ -130,7 +130,7 @@ def unfinished(bound: timedelta = timedelta(0)) -> list[str]:
 
 
 def astray() -> list[str]:
-    """Returns the messages that are about no run (I12)."""
+    """Return the messages that are about no run (I12)."""
     found = []
     for row in OrmQ.objects.all():
         task = row.task
@@ -219,7 +219,7 @@ def _place(row: Interrupt) -> tuple[Any, ...]:
 
 
 def stored_answers(record: Record) -> dict[tuple[Any, ...], Any]:
-    """Returns the answers among the writes, by question."""
+    """Return the answers among the writes, by question."""
     found = {}
     for row in record.writes:
         place = (row.ns, row.checkpoint_id, row.task_id)
@@ -371,12 +371,12 @@ def turns(record: Record) -> Iterator[str]:
 
 
 def plain(row: Any) -> tuple[bytes, str]:
-    """Returns the bytes of a blob or a write, and their digest, decrypted where they have to be."""
+    """Return the bytes of a blob or a write, and their digest, decrypted where they have to be."""
     return decrypt_row(bytes(row.data), row.digest, 0, row._meta.model_name)
 
 
 def values_of(record: Record, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Returns the channel values of a checkpoint, as stored."""
+    """Return the channel values of a checkpoint, as stored."""
     versions = codec.decode(bytes(checkpoint.data))["channel_versions"]
     few, _ = inline_values.unpack(decrypt_column(bytes(checkpoint.scalars)))
     return few | {
@@ -387,13 +387,13 @@ def values_of(record: Record, checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def ended_with(checkpoint: Checkpoint) -> list[str]:
-    """Returns the tasks whose writes are stored with the checkpoint that they led to."""
+    """Return the tasks whose writes are stored with the checkpoint that they led to."""
     ended = decrypt_column(bytes(checkpoint.writes))
     return [task for task, _, _ in codec.decode(ended)] if ended else []
 
 
 def finished_in(threads: Q) -> list[str]:
-    """Returns the tasks whose writes are stored in these threads, by now."""
+    """Return the tasks whose writes are stored in these threads, by now."""
     alone = PendingWrite.objects.filter(slot=0, thread__in=Thread.objects.filter(threads))
     found = list(alone.values_list("task_id", flat=True))
     for row in Checkpoint.objects.filter(thread__in=Thread.objects.filter(threads)).only("writes"):
@@ -402,13 +402,13 @@ def finished_in(threads: Q) -> list[str]:
 
 
 def head_of(record: Record) -> Checkpoint:
-    """Returns the newest checkpoint of the root graph."""
+    """Return the newest checkpoint of the root graph."""
     root: list[Checkpoint] = by(record.checkpoints, "ns")[""]
     return max(root, key=lambda row: row.checkpoint_id)
 
 
 def tasks_of(record: Record) -> list[str]:
-    """Returns the tasks that count at the end of a thread of a graph of ours."""
+    """Return the tasks that count at the end of a thread of a graph of ours."""
     tasks: list[str] = values_of(record, head_of(record)).get("tasks", [])
     return tasks
 

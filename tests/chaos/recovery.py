@@ -57,7 +57,7 @@ def answer(runs: Iterable[Any] | None = None, most: int | None = None) -> int:
 
 
 def settle(answering: bool = True) -> None:
-    """Lets sweeps and workers go on, and reviewers where wanted, until nothing is left to do."""
+    """Let sweeps and workers go on, and reviewers where wanted, until nothing is left to do."""
     deadline = time.monotonic() + PATIENCE
     while True:
         sweep()
@@ -73,7 +73,7 @@ def settle(answering: bool = True) -> None:
 
 
 def finish(answer: Callable[[], int]) -> None:
-    """Lets sweeps, workers and a reviewer of one's own go on until all runs have ended."""
+    """Let sweeps, workers and a reviewer of one's own go on until all runs have ended."""
     deadline = time.monotonic() + PATIENCE
     while Run.objects.filter(state__in=Run.ACTIVE).exists():
         assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))

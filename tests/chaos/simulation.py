@@ -99,7 +99,7 @@ class Worker:
         self.work = None
 
     def receive(self) -> None:
-        """Lets the commit that is under way arrive, or not yet."""
+        """Let the commit that is under way arrive, or not yet."""
         if self.under_way is not None and self.chance.random() < 0.3:
             self.under_way.arrive()
             self.under_way = None
@@ -174,7 +174,7 @@ class Simulation:
         self.story: list[str] = []
 
     def run(self) -> None:
-        """Lets chaos have its time, then sees whether calm brings the run to its end."""
+        """Let chaos have its time, then sees whether calm brings the run to its end."""
         happenings = {
             self._work: 60, self._answer: 6, self._sweep: 5, self._beat: 3, self._repeat_answer: 2,
             self._drain: 1, self._lose: 4, self._repeat: 4, self._expire: 4, self._crash: 5,

@@ -100,7 +100,7 @@ def insist(act: Callable[[], tuple[int, Any]], *wanted: int) -> Any:
 
 
 def take_to_its_end(client: Client, key: str, shape: str) -> tuple[str, list[dict[str, Any]]]:
-    """Starts a run, follows it, answers what it asks; returns its id and all that it told."""
+    """Start a run, follows it, answers what it asks; returns its id and all that it told."""
     body = {"graph": shape, "input": EMPTY, "key": key}
     run = insist(lambda: client.post("runs/", body), 202, 200)["id"]
     told = []

@@ -37,7 +37,7 @@ def patient_with_failures(settings: Any) -> None:
 
 @pytest.fixture
 def toiling(effects: Effects, chance: Random) -> Iterator[Callable[[dict[str, Any]], Any]]:
-    """Gives a function that starts a process that works over such a connection."""
+    """Give a function that starts a process that works over such a connection."""
     started: list[Any] = []
 
     def start(database: dict[str, Any]) -> Any:
@@ -55,7 +55,7 @@ def toiling(effects: Effects, chance: Random) -> Iterator[Callable[[dict[str, An
 
 
 def drop() -> int:
-    """Ends the sessions of the victim; returns how many there were."""
+    """End the sessions of the victim; returns how many there were."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",

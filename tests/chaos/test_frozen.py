@@ -44,7 +44,7 @@ class Frozen:
         self.process = processes.start(victim.freeze, str(run), where, nth, effects.path, theirs)
 
     def stop(self, *, is_free: Callable[[], bool]) -> None:
-        """Freezes it once it is there, and its heartbeat with it, at a moment that is free."""
+        """Freeze it once it is there, and its heartbeat with it, at a moment that is free."""
         assert self.pipe.poll(processes.PATIENCE)
         assert self.pipe.recv() == "here", "the run ended before the point was reached"
         while True:
@@ -56,7 +56,7 @@ class Frozen:
             os.kill(self.process.pid, signal.SIGCONT)
 
     def thaw(self) -> list[str]:
-        """Lets it go on to its end; returns what it had to say."""
+        """Let it go on to its end; returns what it had to say."""
         os.kill(self.process.pid, signal.SIGCONT)
         self.pipe.send("go on")
         assert self.pipe.poll(processes.PATIENCE)
@@ -67,7 +67,8 @@ class Frozen:
 
 
 def nobody_writes() -> bool:
-    """Says whether SQLite's one writer is free: who is frozen in a heartbeat keeps all others out.
+    """Return whether SQLite's one writer is free: who is frozen in a heartbeat keeps all others
+    out.
 
     PostgreSQL ends a heartbeat, which is a statement, whatever becomes of who sent it.
     """
@@ -85,7 +86,7 @@ def nobody_writes() -> bool:
 
 @pytest.fixture
 def freezing(effects: Effects) -> Iterator[Callable[..., Frozen]]:
-    """Gives a function that begins a run in a process to be frozen; none outlives the test."""
+    """Give a function that begins a run in a process to be frozen; none outlives the test."""
     begun: list[Frozen] = []
 
     def begin(run: Any, where: str, nth: int) -> Frozen:

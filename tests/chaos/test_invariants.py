@@ -110,7 +110,7 @@ def fall_behind() -> None:
 
 
 def change_an_entry(**columns: Any) -> Callable[[], Any]:
-    """Returns what changes the second entry of the only thread, and nothing else."""
+    """Return what changes the second entry of the only thread, and nothing else."""
     return lambda: AuditEntry.objects.filter(seq=2).update(**columns)
 
 
@@ -141,7 +141,7 @@ def exchange_two_entries() -> None:
 
 
 def rewrite_an_entry() -> None:
-    """Changes an entry and works its hash out anew, as who knows the code would."""
+    """Change an entry and works its hash out anew, as who knows the code would."""
     entry = AuditEntry.objects.get(seq=2)
     entry.verb = "cancel"
     entry.hash = audit.hash_entry(entry, entry.thread.thread_id)

@@ -38,7 +38,7 @@ class Workers:
         self.alive: list[Any] = [None, None]
 
     def hire(self) -> None:
-        """Fills the vacant places, and waits until all work."""
+        """Fill the vacant places, and wait until all work."""
         pipes = []
         for place, process in enumerate(self.alive):
             if process is None:
@@ -62,7 +62,7 @@ class Workers:
 
 
 def note_what_is_stored(seen: dict[str, int], effects: Effects) -> None:
-    """Notes how often each function had begun whose writes are stored by now."""
+    """Note how often each function had begun whose writes are stored by now."""
     tasks = invariants.finished_in(Q(runs__state__in=Run.ACTIVE))
     begun = Counter(effects.begun())
     for task in tasks:
@@ -116,7 +116,7 @@ def test_workers_killed_at_random_instants_lose_and_double_nothing(
 
 
 def report(points: int, left: int, effects: Effects) -> str:
-    """Returns what the kills met, and makes sure that they met something."""
+    """Return what the kills met, and makes sure that they met something."""
     counted = sum(len(invariants.tasks_of(record)) for record in invariants.records())
     begun, done = len(effects.begun()), len(effects.done())
     claims = sum(Thread.objects.values_list("epoch", flat=True))

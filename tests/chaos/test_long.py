@@ -78,7 +78,7 @@ def traced() -> Iterator[None]:
 
 
 def held_by(act: Callable[[], Any]) -> int:
-    """Returns how many bytes were held at most while it was done."""
+    """Return how many bytes were held at most while it was done."""
     gc.collect()
     tracemalloc.reset_peak()
     act()

@@ -57,7 +57,7 @@ class Trial:
             end_session()
 
     def write(self, name: str = "row") -> str:
-        """Leaves a row whose name says how many there were."""
+        """Leave a row whose name says how many there were."""
         self.begun.append(name)
         Group.objects.create(name=f"{name} {Group.objects.count()}")
         return name
@@ -263,7 +263,7 @@ def reducing(trial: Trial, node: Node) -> StateGraph:
 
 def using_tools(trial: Trial, node: Node) -> StateGraph:
     def pay() -> str:
-        """Pays."""
+        """Pay."""
         node(None)
         return "paid"
 
@@ -339,7 +339,7 @@ def trial(settings: Any) -> Iterator[Trial]:
 
 @pytest.fixture
 def run(trial: Trial) -> Iterator[Callable[[Any], Run]]:
-    """Starts a run of a graph, and takes it as far as it comes without an operator."""
+    """Start a run of a graph, and takes it as far as it comes without an operator."""
 
     def start(graph: Any) -> Run:
         registry.register("losing")(lambda: graph)

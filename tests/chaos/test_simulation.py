@@ -28,7 +28,7 @@ SHAPE_NAMES = list(SIMULATED)
 
 
 def simulated(world_of: Callable[[str], Any], seed: int, durability: str = "sync") -> Any:
-    """Returns a world at its end; where it doesn't get there, says its seed and its story."""
+    """Return a world at its end; where it doesn't get there, says its seed and its story."""
     shape = SHAPE_NAMES[seed % len(SHAPE_NAMES)]
     world = world_of(shape)
     simulation = Simulation(world, seed, durability)

@@ -35,7 +35,7 @@ PAID = "paid by "
 
 
 def pay(task: str) -> str:
-    """Leaves a row; its name says for which task, and by which of the calls."""
+    """Leave a row; its name says for which task, and by which of the calls."""
     number = Group.objects.filter(name__startswith=PAID + task).count()
     Group.objects.create(name=f"{PAID}{task} {number}")
     return task
@@ -70,7 +70,7 @@ def patient(settings: Any) -> None:
 
 @pytest.fixture
 def paid() -> Iterator[None]:
-    """Registers both graphs, here; a child does so by itself."""
+    """Register both graphs, here; a child does so by itself."""
     register()
     yield
     for mode in DURABILITIES:
@@ -185,7 +185,7 @@ def test_kills_at_random_instants_leave_what_was_written_exactly_once(
 
 @pytest.fixture
 def node() -> Iterator[Callable[[Callable[[Any], Any]], Any]]:
-    """Starts a run of one node, and advances it."""
+    """Start a run of one node, and advances it."""
 
     def run(function: Callable[[Any], Any]) -> Run:
         registry.register("one node")(

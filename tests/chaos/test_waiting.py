@@ -22,7 +22,7 @@ RUNS = 2
 
 
 def line_up(thread_id: str) -> str:
-    """Starts two runs of one step on a thread; returns the one that is under way."""
+    """Start two runs of one step on a thread; returns the one that is under way."""
     first, _ = (
         services.start("fragile", {"count": 10 * number}, thread_id=thread_id, on_pending="wait")
         for number in range(RUNS)

@@ -68,7 +68,7 @@ def armed(bomb: Bomb) -> Iterator[None]:
 
 
 def live(shape: str, key: str, marks: Path, nth: int, after: bool) -> None:
-    """Starts a run, and works and answers until it has ended, or comes to its n-th statement."""
+    """Start a run, and works and answers until it has ended, or comes to its n-th statement."""
     Recording.effects = Effects(marks)
     with armed(Bomb(nth, after)):
         run = services.start(shape, EMPTY, key=key).id
@@ -102,7 +102,7 @@ def toil(marks: Path, seed: int, ready: Any) -> None:
 
 
 def insist(shape: str, key: str, marks: Path, told: Any) -> None:
-    """Takes a run to its end over a wire that breaks, asking again for whatever went wrong."""
+    """Take a run to its end over a wire that breaks, asking again for whatever went wrong."""
     Recording.effects = Effects(marks)
     logging.disable(logging.CRITICAL)
     failures = 0
@@ -146,7 +146,7 @@ class Stop:
 
 
 def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
-    """Advances the run, with a stop at the n-th such point; tells what the worker said then."""
+    """Advance the run, with a stop at the n-th such point; tells what the worker said then."""
     Recording.effects = Effects(marks)
     stop = Stop(nth, told)
     claim, write = run_leases.claim, WriteBatch.commit
@@ -190,7 +190,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
 
 
 def look(marks: Path, told: Any) -> None:
-    """Takes up whatever there is, until the run it is told of has come to its question."""
+    """Take up whatever there is, until the run it is told of has come to its question."""
     Recording.effects = Effects(marks)
     connection.ensure_connection()
     told.send("looking")
@@ -203,14 +203,14 @@ def look(marks: Path, told: Any) -> None:
 
 
 def die_in(run: str, node: str, marks: Path) -> None:
-    """Advances a run whose function of this name kills its process."""
+    """Advance a run whose function of this name kills its process."""
     Recording.effects = Effects(marks)
     Recording.at_begin = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == node else None
     runner.advance(run)
 
 
 def starve(run: str, node: str, other: str) -> None:
-    """Advances a run one function of which wants more memory than there is; then another run."""
+    """Advance a run one function of which wants more memory than there is; then another run."""
     hoard: list[bytearray] = []
 
     def eat(name: str) -> None:
@@ -234,14 +234,14 @@ def fork(thread: str, checkpoint: str, nth: int, after: bool) -> None:
 
 
 def vote(interrupt: str, given: dict[str, Any], number: int, nth: int, after: bool) -> None:
-    """Gives a vote with a key, until it comes to its n-th statement."""
+    """Give a vote with a key, until it comes to its n-th statement."""
     person = get_user_model().objects.get(username=f"voter-{number}")
     with connection.execute_wrapper(Bomb(nth, after)):
         services.decide(interrupt, **given, by=person, key="once")
 
 
 def advance(run: str, nth: int, after: bool) -> None:
-    """Carries out all messages, that for this run first, until it comes to its n-th statement."""
+    """Carry out all messages, that for this run first, until it comes to its n-th statement."""
     with armed(Bomb(nth, after)):
         runner.advance(run)
         while recovery.deliver():

@@ -55,7 +55,7 @@ class Fenced(InMemorySaver):
         self.world, self.claim = world, claim
 
     def lease_thread(self, thread_id: str, stream: Stream) -> None:
-        """Holds nothing: its worker has claimed the thread."""
+        """Hold nothing: its worker has claimed the thread."""
 
     def commit(self, commit: Commit) -> None:
         if self.world.epoch != self.claim.epoch:

@@ -29,7 +29,7 @@ class State(TypedDict, total=False):
 
 @pytest.fixture(params=["sync", "async"])
 def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Calls a graph of which each step is stored while the next one runs."""
+    """Call a graph of which each step is stored while the next one runs."""
 
     def call(graph: Any, value: Any) -> Any:
         return graph.invoke(value, CONFIG, durability="async")

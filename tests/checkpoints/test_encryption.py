@@ -38,7 +38,7 @@ CONFIG = {"configurable": {"thread_id": "t"}}
 
 @pytest.fixture
 def keys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Sets the keys; lists are stored by parts as soon as they have a few words."""
+    """Set the keys; lists are stored by parts as soon as they have a few words."""
     monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 4)
 
@@ -81,7 +81,7 @@ def run() -> dict[str, Any]:
 
 
 def read() -> dict[str, Any]:
-    """Reads the newest state by a saver that remembers nothing, and all that led to it."""
+    """Read the newest state by a saver that remembers nothing, and all that led to it."""
     graph = BUILDER.compile(checkpointer=DjangoSaver())
     assert [one.values.get("n", 0) for one in graph.get_state_history(CONFIG)][-3:] == [1, 0, 0]
     values: dict[str, Any] = graph.get_state(CONFIG).values

@@ -29,7 +29,7 @@ class State(TypedDict, total=False):
 
 
 def in_a_loop(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns an async test as one that pytest calls: on the thread that has the database."""
+    """Return an async test as one that pytest calls: on the thread that has the database."""
 
     @wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -53,7 +53,7 @@ def build(saver: Saver, **nodes: Any) -> Any:
 
 @pytest.fixture(params=["sync", "async"])
 def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Calls a graph that stores at its exit."""
+    """Call a graph that stores at its exit."""
 
     def call(graph: Any, value: Any) -> Any:
         return graph.invoke(value, CONFIG, durability="exit")

@@ -60,7 +60,7 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 def place_of(graph: Any, *names: str) -> Any:
-    """Returns the config of the graph further down that stands at a path of nodes."""
+    """Return the config of the graph further down that stands at a path of nodes."""
     state = graph.get_state(CONFIG, subgraphs=True)
     for name in names:
         state = next(task.state for task in state.tasks if task.name == name)
@@ -147,7 +147,7 @@ class Holder:
 
 
 def wrapped(graph: Any) -> Callable[[State], State]:
-    """Returns a function around one that calls the graph."""
+    """Return a function around one that calls the graph."""
 
     def call(state: State) -> State:
         found: State = graph.invoke({"x": state["x"]})

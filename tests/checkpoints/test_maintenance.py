@@ -34,7 +34,7 @@ def saver(request: pytest.FixtureRequest) -> BaseCheckpointSaver:
 
 
 def chain(saver: Any, count: int, where: Any = None, **metadata: Any) -> list[Any]:
-    """Puts checkpoints of one changing and one lasting channel; returns their configs."""
+    """Put checkpoints of one changing and one lasting channel; returns their configs."""
     config, configs = where or place(), []
     for number in range(1, count + 1):
         stored = checkpoint({"a": [number], "still": [1]}, {"a": number, "still": 1})

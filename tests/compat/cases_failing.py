@@ -22,7 +22,7 @@ def fails(state: State) -> None:
 
 
 def handling(engine: Engine, node: Any = fails, handler: Any = None, **policies: Any) -> Any:
-    """Returns a graph of a node with an error handler, and of one that follows the node."""
+    """Return a graph of a node with an error handler, and of one that follows the node."""
     graph = engine.StateGraph(State)
     graph.add_node("a", node, error_handler=handler or tells(engine), **policies)
     graph.add_node("z", says("z"))
@@ -30,7 +30,7 @@ def handling(engine: Engine, node: Any = fails, handler: Any = None, **policies:
 
 
 def tells(engine: Engine, goto: Any = ()) -> Any:
-    """Returns a handler that logs what it is told."""
+    """Return a handler that logs what it is told."""
 
     def tell(state: State, error: engine.NodeError) -> Any:  # type: ignore[name-defined]
         said = f"{error.node}: {error.error} at {state.get('x')}"
@@ -462,7 +462,7 @@ def a_cancelled_error_of_a_sync_node_is_handled(engine: Engine) -> Any:
 
 
 def cached(engine: Engine, node: Any, **policy: Any) -> Any:
-    """Returns a graph whose node's results are used again, and whose next node's aren't."""
+    """Return a graph whose node's results are used again, and whose next node's aren't."""
     graph = engine.StateGraph(State)
     graph.add_node("a", node, cache_policy=engine.CachePolicy(**policy))
     graph.add_node("z", says("z")).add_edge(engine.START, "a").add_edge("a", "z")
@@ -472,7 +472,7 @@ def cached(engine: Engine, node: Any, **policy: Any) -> Any:
 
 
 def counting(**also: Any) -> Any:
-    """Returns a node that logs how often it has been called."""
+    """Return a node that logs how often it has been called."""
     calls: list[int] = []
 
     def node(state: State) -> dict[str, Any]:

@@ -21,12 +21,12 @@ class State(TypedDict, total=False):
 
 
 def says(name: str, **also: Any) -> Any:
-    """Returns a node that logs its name."""
+    """Return a node that logs its name."""
     return lambda state: {"log": [name], **also}
 
 
 def chain(engine: Engine, *names: str, state: Any = State) -> Any:
-    """Returns a graph of nodes that log their names, one after the other."""
+    """Return a graph of nodes that log their names, one after the other."""
     graph = engine.StateGraph(state)
     for name in names:
         graph.add_node(name, says(name))

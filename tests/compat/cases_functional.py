@@ -23,7 +23,7 @@ class Flow:
         self.engine, self.function, self.options = engine, function, options
 
     def compile(self, checkpointer: Any = None, **options: Any) -> Any:
-        """Returns the function as a graph."""
+        """Return the function as a graph."""
         return self.engine.entrypoint(checkpointer, **self.options, **options)(self.function)
 
 
@@ -41,12 +41,12 @@ class Flaky:
 
 
 def multiplied(number: int, by: int) -> int:
-    """Multiplies."""
+    """Multiply."""
     return number * by
 
 
 def counting(engine: Engine, calls: list[Any]) -> Any:
-    """Returns a task that notes each time it really runs."""
+    """Return a task that notes each time it really runs."""
 
     @engine.task
     def count(value: Any) -> Any:
@@ -57,7 +57,7 @@ def counting(engine: Engine, calls: list[Any]) -> Any:
 
 
 def asking(engine: Engine) -> Any:
-    """Returns a task that asks what it is given."""
+    """Return a task that asks what it is given."""
 
     @engine.task
     def ask(payload: Any) -> Any:

@@ -30,7 +30,7 @@ REMOVE_ALL = "__remove_all__"
 
 
 def chat(engine: Engine, *nodes: Any, state: Any = None) -> Any:
-    """Returns a graph of nodes, one after the other, over a list of messages."""
+    """Return a graph of nodes, one after the other, over a list of messages."""
     graph = engine.StateGraph(state or engine.MessagesState)
     before = engine.START
     for position, node in enumerate(nodes):
@@ -40,7 +40,7 @@ def chat(engine: Engine, *nodes: Any, state: Any = None) -> Any:
 
 
 def returns(*messages: Any) -> Any:
-    """Returns a node that returns messages."""
+    """Return a node that returns messages."""
     return lambda state: {"messages": list(messages)}
 
 

@@ -18,7 +18,7 @@ RUN = start({"x": 1, "log": ["in"]})
 
 
 def jumping(engine: Engine, jump: Any) -> Any:
-    """Returns a graph whose first node returns what ``jump`` makes; b, c and w may come next."""
+    """Return a graph whose first node returns what ``jump`` makes; b, c and w may come next."""
     graph = engine.StateGraph(State).add_node("a", lambda state: jump(engine))
     graph.add_node("b", says("b")).add_node("c", says("c"))
     graph.add_node("w", lambda sent: {"log": [f"w {sent}"]})
@@ -209,7 +209,7 @@ class Greeting:
 
 
 def greet(word: str, state: Any) -> Any:
-    """Logs a word."""
+    """Log a word."""
     return {"log": [word]}
 
 
@@ -233,5 +233,5 @@ def a_method_names_its_node(engine: Engine) -> Any:
 
 
 def greet_all(state: Any) -> Any:
-    """Logs how much was logged."""
+    """Log how much was logged."""
     return {"log": [len(state["log"])]}

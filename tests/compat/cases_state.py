@@ -42,7 +42,7 @@ class Wide(TypedDict, total=False):
 
 
 def by_name(old: list, new: list) -> list:
-    """Keeps the last item of each name, sorted."""
+    """Keep the last item of each name, sorted."""
     names = {item["name"]: item for item in [*old, *new]}
     return [names[name] for name in sorted(names)]
 
@@ -58,7 +58,7 @@ class Strict(TypedDict):
 
 
 def both(engine: Engine, state: Any, *nodes: Any) -> Any:
-    """Returns a graph of nodes that run side by side."""
+    """Return a graph of nodes that run side by side."""
     graph = engine.StateGraph(state)
     for position, node in enumerate(nodes):
         graph.add_node(f"n{position}", node).add_edge(engine.START, f"n{position}")
@@ -371,7 +371,7 @@ def the_first_policy_that_fits_counts(engine: Engine) -> Any:
 
 
 def newest(old: Any, new: Any) -> Any:
-    """Keeps the new one."""
+    """Keep the new one."""
     return new
 
 

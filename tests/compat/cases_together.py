@@ -21,18 +21,18 @@ UNSEEN: Any = {
 
 
 def quick(engine: Engine, **options: Any) -> Any:
-    """Returns a retry policy that hardly waits."""
+    """Return a retry policy that hardly waits."""
     return engine.RetryPolicy(initial_interval=0.0001, jitter=False, **options)
 
 
 def one(engine: Engine, node: Any, **options: Any) -> Any:
-    """Returns a graph of a node and of one that follows it."""
+    """Return a graph of a node and of one that follows it."""
     graph = engine.StateGraph(State).add_node("a", node, **options).add_node("z", says("z"))
     return graph.add_edge(engine.START, "a").add_edge("a", "z")
 
 
 def telling(engine: Engine, say: Any) -> Any:
-    """Returns an error handler that logs what ``say`` makes of the error."""
+    """Return an error handler that logs what ``say`` makes of the error."""
 
     def handler(state: State, error: Any) -> Any:
         return {"log": [say(error)]}
@@ -42,7 +42,7 @@ def telling(engine: Engine, say: Any) -> Any:
 
 
 def sending(engine: Engine, worker: Any, count: int = 2, **options: Any) -> Any:
-    """Returns a graph that sends numbers to a node."""
+    """Return a graph that sends numbers to a node."""
     graph = engine.StateGraph(State).add_node("w", worker, **options).add_node("z", says("z"))
     graph.add_conditional_edges(
         engine.START, lambda state: [engine.Send("w", {"x": x}) for x in range(count)], ["w"]
@@ -51,12 +51,12 @@ def sending(engine: Engine, worker: Any, count: int = 2, **options: Any) -> Any:
 
 
 def keeping(engine: Engine) -> Any:
-    """Returns a task that returns what it is given."""
+    """Return a task that returns what it is given."""
     return engine.task(lambda x: x, name="keep")
 
 
 def slow_at_first(engine: Engine) -> Any:
-    """Returns a task whose first call takes a minute, and the list of what it was called with."""
+    """Return a task whose first call takes a minute, and the list of what it was called with."""
     tried: list[Any] = []
 
     @engine.task
@@ -70,7 +70,7 @@ def slow_at_first(engine: Engine) -> Any:
 
 
 def with_cache(engine: Engine, graph: Any) -> Any:
-    """Returns the graph as one that is compiled with a cache."""
+    """Return the graph as one that is compiled with a cache."""
     compiled = graph.compile
     graph.compile = lambda **options: compiled(cache=engine.InMemoryCache(), **options)
     return graph

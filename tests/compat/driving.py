@@ -108,7 +108,7 @@ ABOUT = ("ways", "leaps", "leaves_out", "differs")
 
 
 def cases_of(register: list[Case]) -> Callable[..., Any]:
-    """Returns a decorator that adds a builder, with its steps, to a list."""
+    """Return a decorator that adds a builder, with its steps, to a list."""
 
     def case(*steps: Step, config: Any = None, **options: Any) -> Any:
         about = {key: options.pop(key) for key in ABOUT if key in options}
@@ -141,7 +141,7 @@ def sampled(cases: Iterable[Case], ways: Sequence[str], first: int = 0) -> list[
 
 
 def transcript(engine: Engine, case: Case, way: str) -> list[Any]:
-    """Returns what each step gave, the state after it, and the history at the end."""
+    """Return what each step gave, the state after it, and the history at the end."""
     graph = case.build(engine).compile(checkpointer=engine.InMemorySaver(), **case.compiled)
     config = {**CONFIG, **case.config}
     lines: list[Any] = []
@@ -156,13 +156,13 @@ def transcript(engine: Engine, case: Case, way: str) -> list[Any]:
 
 
 def addressed(graph: Any, config: Any, position: int) -> Any:
-    """Returns the config of a checkpoint of the history, newest first."""
+    """Return the config of a checkpoint of the history, newest first."""
     record = list(graph.get_state_history(config))[position]
     return {**config, "configurable": record.config["configurable"]}
 
 
 def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, Any]) -> Any:
-    """Makes one call and returns its result or error in plain form."""
+    """Make one call and return its result or error in plain form."""
     options = dict(options)
     if options.pop("update", False):
         return updated(graph, "update_state", (config, *value), way)
@@ -199,7 +199,7 @@ def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, An
 
 
 def updated(graph: Any, method: str, arguments: Any, way: str) -> Any:
-    """Updates the state and returns the keys of the new checkpoint's config, or the error."""
+    """Update the state and return the keys of the new checkpoint's config, or the error."""
     if way.startswith("a"):
         made = attempted(lambda: asyncio.run(getattr(graph, f"a{method}")(*arguments)))
     else:
@@ -208,7 +208,7 @@ def updated(graph: Any, method: str, arguments: Any, way: str) -> Any:
 
 
 def attempted(call: Callable[[], Any]) -> Any:
-    """Returns the plain result of a call, or its error as (class, message)."""
+    """Return the plain result of a call, or its error as (class, message)."""
     try:
         return plain(call())
     except Exception as error:
@@ -216,7 +216,7 @@ def attempted(call: Callable[[], Any]) -> Any:
 
 
 def in_steady_order(events: Iterable[Any]) -> list[Any]:
-    """Sorts what tasks of one step told, whose order depends on which ended first."""
+    """Sort what tasks of one step told, whose order depends on which ended first."""
     told: list[Any] = []
     step: list[Any] = []
     for event in events:
@@ -231,12 +231,12 @@ def in_steady_order(events: Iterable[Any]) -> list[Any]:
 
 
 def asks(data: Any) -> bool:
-    """Tells whether a values chunk carries questions."""
+    """Tell whether a values chunk carries questions."""
     return isinstance(data, dict) and "__interrupt__" in data
 
 
 def snapshot(seen: Any) -> dict[str, Any]:
-    """Returns a StateSnapshot without ids and times."""
+    """Return a StateSnapshot without ids and times."""
     metadata = dict(seen.metadata or {})
     parents = metadata.pop("parents", None)
     return {
@@ -271,12 +271,12 @@ MADE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def namespace(ns: str) -> str:
-    """Returns a namespace without its task ids."""
+    """Return a namespace without its task ids."""
     return "|".join(level.partition(":")[0] for level in ns.split("|"))
 
 
 def plain(value: Any) -> Any:
-    """Returns a value of either engine as plain data that can be compared."""
+    """Return a value of either engine as plain data that can be compared."""
     kind = type(value).__name__
     if kind == "Interrupt":
         return ("Interrupt", plain(value.value), plain(getattr(value, "response_schema", None)))
@@ -309,13 +309,13 @@ def plain(value: Any) -> Any:
 
 
 def without_made_ids(told: dict[str, Any]) -> dict[str, Any]:
-    """Returns what a message says, with a mark instead of an id that an engine gave it."""
+    """Return what a message says, with a mark instead of an id that an engine gave it."""
     made = told["id"] is not None and MADE_ID.fullmatch(told["id"])
     return {**told, "id": "made" if made else told["id"]}
 
 
 def plain_item(key: Any, item: Any) -> Any:
-    """Returns one entry of a dict; what has no order of its own is sorted."""
+    """Return one entry of a dict; what has no order of its own is sorted."""
     if key == "__interrupt__":
         return sorted((plain(asked) for asked in item), key=repr)
     if key == "langgraph_checkpoint_ns" or (key == "checkpoint_ns" and isinstance(item, str)):
@@ -328,7 +328,7 @@ def plain_item(key: Any, item: Any) -> Any:
 
 
 def plain_error(error: BaseException) -> Any:
-    """Returns an error as its class and, where it is the node's own, its message."""
+    """Return an error as its class and, where it is the node's own, its message."""
     name = type(error).__name__
     if type(error).__module__.startswith(("langgraph", "hitl_django")):
         return ("Error", name)
@@ -336,7 +336,7 @@ def plain_error(error: BaseException) -> Any:
 
 
 def without_link(text: str) -> str:
-    """Returns a message without what is each engine's own.
+    """Return a message without what is each engine's own.
 
     LangGraph points to its documentation; of an engine's own failure only the class is the same.
     """

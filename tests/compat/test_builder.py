@@ -19,7 +19,7 @@ case = cases_of(CASES)
 
 
 def made(e: Engine, nodes: dict[str, Any], given: Any, result: Any, **channels: Any) -> Any:
-    """Returns what a case compiles: a Pregel of these nodes and channels."""
+    """Return what a case compiles: a Pregel of these nodes and channels."""
 
     def compiled(checkpointer: Any, **options: Any) -> Any:
         return e.Pregel(

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def together(value: list[int], writes: Sequence[int]) -> list[int]:
-    """Adds the writes of a super-step to a list, sorted, which tells how they came together."""
+    """Add the writes of a super-step to a list, sorted, which tells how they came together."""
     return [*value, *sorted(writes)]
 
 

@@ -33,19 +33,19 @@ def shows(name: str) -> Callable[[Any], Any]:
 
 
 def stored(engine: Engine, graph: Any, **options: Any) -> Any:
-    """Returns the graph with a saver of its own."""
+    """Return the graph with a saver of its own."""
     return graph.compile(checkpointer=engine.InMemorySaver(), **options)
 
 
 def paused(engine: Engine, node: Any) -> Any:
-    """Returns a graph of one node, stopped at its first question."""
+    """Return a graph of one node, stopped at its first question."""
     graph = stored(engine, one(engine, node))
     graph.invoke({"x": 1}, CONFIG)
     return graph
 
 
 def error_of(call: Callable[[], Any]) -> BaseException | None:
-    """Returns what a call raises."""
+    """Return what a call raises."""
     try:
         call()
     except Exception as error:
@@ -561,12 +561,12 @@ def test_an_async_node_under_invoke() -> None:
 
 
 def workflow(engine: Engine, function: Any, **options: Any) -> Any:
-    """Returns an entrypoint with a saver of its own."""
+    """Return an entrypoint with a saver of its own."""
     return engine.entrypoint(engine.InMemorySaver(), **options)(function)
 
 
 def asker(engine: Engine) -> Any:
-    """Returns a task that asks what it is given."""
+    """Return a task that asks what it is given."""
     return engine.task(lambda payload: engine.interrupt(payload), name="ask")
 
 
@@ -685,12 +685,12 @@ def test_a_class_that_only_a_function_sees() -> None:
 
 
 def words(texts: Any) -> list[list[float]]:
-    """Returns how often two letters are in a text, and a one."""
+    """Return how often two letters are in a text, and a one."""
     return [[float(text.count("a")), float(text.count("b")), 1.0] for text in texts]
 
 
 def indexed(engine: Engine, *fields: str) -> Any:
-    """Returns a store with an index."""
+    """Return a store with an index."""
     index = {"embed": words, "dims": 3, "fields": list(fields) or None}
     return engine.store.memory.InMemoryStore(index=index)
 

@@ -19,14 +19,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def records(snapshots: Any) -> Iterator[Any]:
-    """Yields snapshots and those of the children inside them."""
+    """Yield snapshots and those of the children inside them."""
     for snapshot in snapshots:
         yield snapshot
         yield from records(task.state for task in snapshot.tasks if hasattr(task.state, "tasks"))
 
 
 def run(case: Case) -> Any:
-    """Returns LangGraph's graph after all steps of a case."""
+    """Return LangGraph's graph after all steps of a case."""
     graph = case.build(LANGGRAPH).compile(checkpointer=LANGGRAPH.InMemorySaver(), **case.compiled)
     for step in case.steps:
         if step.at is None and "update" not in step.options:
@@ -37,7 +37,7 @@ def run(case: Case) -> Any:
 
 
 def expected(graph: Any, checkpoint_id: str, ns: str, step: int, task: Any) -> str:
-    """Works a task's id out as the engine does."""
+    """Work a task's id out as the engine does."""
     place = f"{ns}|{task.name}" if ns else task.name
     checkpoint = ids.encode_checkpoint_id(checkpoint_id)
     if task.path[0] == "__pregel_push":

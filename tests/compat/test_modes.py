@@ -26,7 +26,7 @@ SOME = [
 
 
 def first_run(engine: Engine, case: Case, call: Any, *, saver: bool) -> Any:
-    """Returns what the first step of a case gives."""
+    """Return what the first step of a case gives."""
     graph = case.build(engine).compile(
         checkpointer=engine.InMemorySaver() if saver else None, **case.compiled
     )

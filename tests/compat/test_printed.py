@@ -45,7 +45,7 @@ def test_what_is_printed_is_what_langgraph_prints(
 
 
 def forget_ids(printed: Any) -> str:
-    """Returns a text without the ids of tasks."""
+    """Return a text without the ids of tasks."""
     return "'".join(part.partition(":")[0] for part in str(printed).split("'"))
 
 

@@ -20,14 +20,14 @@ DJANGO = "from hitl_django.checkpoints import DjangoSaver as InMemorySaver"
 
 
 def ported(source: str) -> str:
-    """Returns what the command makes of a program, about which it has nothing to remark."""
+    """Return what the command makes of a program, about which it has nothing to remark."""
     after, remarks = port_source(source)
     assert (remarks, "from langgraph" in after) == ([], False)
     return after
 
 
 def run(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs a program as a module of its own, in which annotations are looked up."""
+    """Run a program as a module of its own, in which annotations are looked up."""
     module = ModuleType("program")
     monkeypatch.setitem(sys.modules, "program", module)
     vars(module)["run_here"] = run_here

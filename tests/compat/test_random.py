@@ -29,7 +29,7 @@ def played(
     compiled: dict[str, Any],
     durability: str = "sync",
 ) -> list[Any]:
-    """Runs a graph to its end, answering what it asks, and returns all that was seen."""
+    """Run a graph to its end, answering what it asks, and return all that was seen."""
     graph = build(engine, spec).compile(checkpointer=engine.InMemorySaver(), **compiled)
     config = {**CONFIG, "recursion_limit": 40}
     given_input: Any = {"log": ["input"], "total": 0}
@@ -46,7 +46,7 @@ def played(
 
 
 def failed(told: Any) -> bool:
-    """Tells whether a call ended in an error, such as the step limit's."""
+    """Tell whether a call ended in an error, such as the step limit's."""
     ended = told[-1] if isinstance(told, list) else told
     return isinstance(ended, tuple) and ended[0] == "Error"
 

@@ -86,7 +86,7 @@ def calling(*calls: tuple[str, dict[str, Any]]) -> AIMessage:
 
 
 def plain(value: Any) -> Any:
-    """Returns what differs between engines left out: ids, words of errors and refusals."""
+    """Return what differs between engines left out: ids, words of errors and refusals."""
     if isinstance(value, BaseException):
         return type(value).__name__
     if isinstance(value, ToolMessage):
@@ -145,7 +145,7 @@ class Case:
 
 
 def outcome(engine: Engine, case: Case, way: str) -> Any:
-    """Returns what an agent comes to, and what its model was asked."""
+    """Return what an agent comes to, and what its model was asked."""
     model = Model(says=list(case.says), asked=[])
     how = {} if case.context is None else {"context": case.context}
     value = HI if case.value is None else case.value

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def finished(engine: Engine) -> Any:
-    """Returns a thread that ran twice to its end."""
+    """Return a thread that ran twice to its end."""
     graph = chain(engine, "a", "b", "c").compile(checkpointer=engine.InMemorySaver())
     graph.invoke({"x": 1}, CONFIG)
     graph.invoke({"x": 2}, CONFIG)
@@ -25,7 +25,7 @@ def finished(engine: Engine) -> Any:
 
 
 def partly_answered(engine: Engine) -> Any:
-    """Returns a thread with one answered and one open question, and one finished task."""
+    """Return a thread with one answered and one open question, and one finished task."""
     graph = parallel(engine, a=asks(engine, "qa"), b=asks(engine, "qb"), c=says("c"))
     graph = graph.compile(checkpointer=engine.InMemorySaver())
     graph.invoke({"x": 1}, CONFIG)
@@ -35,7 +35,7 @@ def partly_answered(engine: Engine) -> Any:
 
 
 def with_a_child(engine: Engine) -> Any:
-    """Returns a thread whose child waits for an answer."""
+    """Return a thread whose child waits for an answer."""
     child = one(engine, asks(engine, "child?"), "cb").compile()
     graph = chain(engine, "p").add_node("sub", child).add_edge("p", "sub")
     graph = graph.compile(checkpointer=engine.InMemorySaver())
@@ -44,7 +44,7 @@ def with_a_child(engine: Engine) -> Any:
 
 
 def empty(engine: Engine) -> Any:
-    """Returns a thread that never ran."""
+    """Return a thread that never ran."""
     return chain(engine, "a").compile(checkpointer=engine.InMemorySaver())
 
 

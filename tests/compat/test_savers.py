@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def storing(saver: type[Any]) -> Engine:
-    """Returns our names, with every graph stored by another saver."""
+    """Return our names, with every graph stored by another saver."""
     return SimpleNamespace(**{**vars(OURS), "InMemorySaver": saver})
 
 
@@ -39,7 +39,7 @@ RUNNABLE = [
 
 
 def run_here(call: Coroutine[Any, Any, Any]) -> Any:
-    """Runs a coroutine whose queries are made on this thread, in the test's transaction."""
+    """Run a coroutine whose queries are made on this thread, in the test's transaction."""
 
     async def awaited() -> Any:
         return await call

@@ -63,7 +63,7 @@ def test_a_graph_of_messages_runs_and_says_that_it_is_deprecated() -> None:
 
 
 def list_modules() -> Iterator[str]:
-    """Yields the names of LangGraph's public modules, of all the packages that it comes in."""
+    """Yield the names of LangGraph's public modules, of all the packages that it comes in."""
     for root in map(Path, langgraph.__path__):
         for file in sorted(root.rglob("*.py")):
             parts = file.relative_to(root).with_suffix("").parts
@@ -75,7 +75,7 @@ def list_modules() -> Iterator[str]:
 
 
 def list_names(module: ModuleType) -> list[str]:
-    """Returns the names that a module makes public, or defines."""
+    """Return the names that a module makes public, or defines."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
     return [
@@ -110,7 +110,7 @@ def has_attribute(cls: type, name: str) -> bool:
 
 @cache
 def _list_assigned(cls: type) -> set[str]:
-    """Returns the names that a class's own constructors set on ``self``."""
+    """Return the names that a class's own constructors set on ``self``."""
     found: set[str] = set()
     for base in cls.__mro__:
         if not base.__module__.startswith("hitl_django") or "__init__" not in vars(base):
@@ -135,7 +135,7 @@ def find_missing_members(theirs: type, ours: type) -> Iterator[str]:
 
 @cache
 def find_missing() -> frozenset[str]:
-    """Returns what LangGraph has and this hasn't, by its name there."""
+    """Return what LangGraph has and this hasn't, by its name there."""
     found: set[str] = set()
     seen: set[tuple[int, int]] = set()
     for module in list_modules():
@@ -162,7 +162,7 @@ def find_missing() -> frozenset[str]:
 
 
 def read_table() -> dict[str, str]:
-    """Returns the reason of each name in the table; one ending in ``*`` stands for several."""
+    """Return the reason of each name in the table; one ending in ``*`` stands for several."""
     section = TABLE.read_text().partition("## Names that aren't here")[2]
     rows = re.findall(r"(?m)^\| (`[^|]+`) \| ([^|]+) \|", section)
     return {name: why.strip() for names, why in rows for name in re.findall(r"`([^`]+)`", names)}

@@ -104,7 +104,7 @@ APART = {"ls_integration", "checkpoint_ns"}
 
 
 def plain(chunk: Any) -> Any:
-    """Returns a chunk without what differs from run to run: ids, and the tasks in a namespace."""
+    """Return a chunk without what differs from run to run: ids, and the tasks in a namespace."""
     if isinstance(chunk, AIMessage | AIMessageChunk | HumanMessage):
         return (type(chunk).__name__, chunk.content)
     if isinstance(chunk, dict):

@@ -45,7 +45,7 @@ def state_of(engine: Engine) -> Any:
 
 
 def typed(function: Callable[..., Any], **hints: Any) -> Any:
-    """Returns a function with annotations of one engine's classes, as a tool."""
+    """Return a function with annotations of one engine's classes, as a tool."""
     function.__annotations__.update(hints)
     return tool(function)
 
@@ -60,7 +60,7 @@ def run(graph: Any, value: Any, way: str = "invoke") -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Returns what is said in messages; of errors only that they are."""
+    """Return what is said in messages; of errors only that they are."""
     if isinstance(value, BaseException):
         return type(value).__name__
     if isinstance(value, ToolMessage):
@@ -136,7 +136,7 @@ MESSAGES = {
 
 
 def make_async(wrap: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a wrapper's async form: what it calls is awaited where it can be."""
+    """Return a wrapper's async form: what it calls is awaited where it can be."""
 
     async def awrap(request: Any, execute: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -418,7 +418,7 @@ def test_arguments_are_filled_in_or_left_to_their_default(kind: str, note: Any, 
             return "there is one"
 
         def runtime(runtime: Any) -> str:
-            """Looks around."""
+            """Look around."""
             names = [each.name for each in runtime.tools]
             info = runtime.execution_info
             runtime.emit_output_delta("nobody hears")

@@ -92,7 +92,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def plain(chunk: Any) -> Any:
-    """Returns a chunk without what differs: ids of tasks and messages, words for a model."""
+    """Return a chunk without what differs: ids of tasks and messages, words for a model."""
     if isinstance(chunk, BaseMessage):
         failed = getattr(chunk, "status", "") == "error"
         return (type(chunk).__name__, "failed" if failed else chunk.content)
@@ -113,7 +113,7 @@ def stream(graph: Any, value: Any, options: dict[str, Any], way: str) -> list[An
 
 
 def by_call(chunks: list[Any]) -> list[Any]:
-    """Returns chunks in an order of their calls, which run side by side."""
+    """Return chunks in an order of their calls, which run side by side."""
     return sorted(chunks, key=lambda chunk: [c for c in ("c0", "c1", "c2") if c in str(chunk)])
 
 

@@ -62,7 +62,7 @@ class Traveller:
         self.lines.append(outcome(self.graph, (values, as_node), config, self.way, step))
 
     def go(self, kind: str, place: int, how: Any = None) -> None:
-        """Makes one stop of the journey."""
+        """Make one stop of the journey."""
         seen = self.graph.get_state(self.config, subgraphs=True)
         self.lines.append((kind, snapshot(seen)))
         if kind.endswith(" below"):
@@ -96,7 +96,7 @@ class Traveller:
                 self.update(config, *UPDATES[kind])
 
     def _is_told_apart(self, kind: str, record: Any, config: Any, newest: Any) -> bool:
-        """Tells whether the table of differences speaks about an update there."""
+        """Tell whether the table of differences speaks about an update there."""
         saved = self.graph.checkpointer.get_tuple(config)
         told = any(
             task == NULL_TASK_ID and name != RESUME for task, name, _ in saved.pending_writes
@@ -123,7 +123,7 @@ class Traveller:
             self.update(state.config, FORKED, None)
 
     def told(self) -> list[Any]:
-        """Returns all lines, with the state and the history that the journey leaves behind."""
+        """Return all lines, with the state and the history that the journey leaves behind."""
         left = self.graph.get_state(self.config, subgraphs=True)
         history = self.graph.get_state_history(self.config)
         lines = [*self.lines, snapshot(left), *(snapshot(record) for record in history)]
@@ -131,7 +131,7 @@ class Traveller:
 
 
 def without_parents(line: Any) -> Any:
-    """Returns a line without what the table of differences says of a replay below the root."""
+    """Return a line without what the table of differences says of a replay below the root."""
     if line == ["checkpoint_map", "checkpoint_ns"]:
         return ["checkpoint_ns"]
     if isinstance(line, dict):
@@ -144,7 +144,7 @@ def without_parents(line: Any) -> Any:
 
 
 def below(seen: Any) -> Iterator[Any]:
-    """Yields the states of all graphs that a state's tasks call, level by level."""
+    """Yield the states of all graphs that a state's tasks call, level by level."""
     for task in seen.tasks:
         if task.state is not None and task.state.config["configurable"].get("checkpoint_id"):
             yield task.state
@@ -165,7 +165,7 @@ def test_a_journey(spec: GraphSpec, journey: list[Any], way: str) -> None:
 
 
 def asks_at_each_level(depth: int, prefix: str = "n") -> GraphSpec:
-    """Returns a graph that asks beside a graph below, which does so too, and joins the two."""
+    """Return a graph that asks beside a graph below, which does so too, and joins the two."""
     ask, sub, end = (f"{prefix}{name}" for name in ("ask", "sub", "end"))
     below = asks_at_each_level(depth - 1, f"{prefix}x") if depth else None
     nodes = (NodeSpec(ask, pending_interrupts=1), NodeSpec(sub, child=below), NodeSpec(end))

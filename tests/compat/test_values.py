@@ -218,7 +218,7 @@ REFUSED = [Marked("a"), "\ud800", print]
 
 @pytest.fixture(autouse=True)
 def beside_a_graph() -> Iterator[None]:
-    """Makes this module one that has a node, and lets LangGraph warn of what it revives."""
+    """Make this module one that has a node, and lets LangGraph warn of what it revives."""
     add_code_of(beside_a_graph)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

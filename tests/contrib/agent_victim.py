@@ -30,7 +30,7 @@ marks: list[Path] = []
 
 
 def mark(word: str, key: str) -> None:
-    """Adds a line that survives its process."""
+    """Add a line that survives its process."""
     opened = os.open(marks[0], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(opened, f"{word} {key}\n".encode())
     os.close(opened)
@@ -43,30 +43,30 @@ def do_part(part: int, key: str, said: str) -> str:
 
 
 def ask_for(part: int, key: str) -> str:
-    """Asks a person about a part."""
+    """Ask a person about a part."""
     return str(interrupt({"order": key, "part": part}))
 
 
 @tool
 def pay(order: str, part: int) -> str:
-    """Pays a part of an order."""
+    """Pay a part of an order."""
     return do_part(part, order, "paid")
 
 
 @tool
 def ask_and_pay(order: str, part: int) -> str:
-    """Pays a part of an order if a person says so."""
+    """Pay a part of an order if a person says so."""
     answer = ask_for(part, order)
     return do_part(part, order, answer)
 
 
 def call(name: str, *parts: int) -> Callable[[Any], list[agents.Call]]:
-    """Returns a model's call of a tool for each of the parts."""
+    """Return a model's call of a tool for each of the parts."""
     return lambda messages: [(name, {"order": messages[0].text, "part": one}) for one in parts]
 
 
 def build_desk() -> Any:
-    """Returns a supervisor with two agents at once: a graph below, and one that a node calls."""
+    """Return a supervisor with two agents at once: a graph below, and one that a node calls."""
 
     def supervise(state: agents.Desk) -> agents.Desk:
         said = do_part(1, state["messages"][0].text, "supervised")
@@ -83,7 +83,7 @@ def build_desk() -> Any:
 
 
 def build_sale() -> Any:
-    """Returns a graph of the functional API, of whose tasks two run at once and one asks."""
+    """Return a graph of the functional API, of whose tasks two run at once and one asks."""
 
     @task
     def price(key: str) -> str:
@@ -111,7 +111,7 @@ def build_sale() -> Any:
 
 
 def register_agents(path: Path) -> None:
-    """Registers agents and graphs of LangGraph's, each of which asks in a way of its own."""
+    """Register agents and graphs of LangGraph's, each of which asks in a way of its own."""
     marks[:] = [path]
     for name, parts in (("approved", [1]), ("decided", [1, 2, 3, 4])):
         model = call("pay", *parts)
@@ -139,12 +139,12 @@ def answer(run: Any = None) -> int:
 
 
 def last_line(text: Any) -> str:
-    """Returns what a tool said, without what the middleware says of a call that was edited."""
+    """Return what a tool said, without what the middleware says of a call that was edited."""
     return str(text).rpartition("\n")[2]
 
 
 def decide_calls(calls: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns another decision for each call, as the middleware of an agent takes them."""
+    """Return another decision for each call, as the middleware of an agent takes them."""
     given = {"name": "pay", "args": {**calls[0]["args"], "part": 5}}
     decisions: list[dict[str, Any]] = [
         {"type": "approve"},
@@ -156,7 +156,7 @@ def decide_calls(calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def live(graph: str, key: str) -> None:
-    """Starts a run, and works and answers until it has ended."""
+    """Start a run, and works and answers until it has ended."""
     run = services.start(graph, {"messages": [("user", key)]}, key=key).id
     runner.advance(str(run))
     while answer(run):
@@ -183,14 +183,14 @@ def kill_at_commit(nth: int, key: str, *, after: bool) -> None:
 
 
 def _list_stored_parts(commits: list[Commit]) -> list[str]:
-    """Returns which parts are finished by what was stored: they can't be done again."""
+    """Return which parts are finished by what was stored: they can't be done again."""
     writes = [write for commit in commits for task in commit.writes for write in task.writes]
     lines = [last_line(text) for name, value in writes for text in _list_texts(name, value)]
     return [line[0] for line in lines if line[1:2] == " "]
 
 
 def _list_texts(name: str, value: Any) -> list[Any]:
-    """Returns what a write has of tools and nodes, or of a task."""
+    """Return what a write has of tools and nodes, or of a task."""
     if name == RETURN:
         return [value]
     messages = value if name == "messages" else []

@@ -53,7 +53,7 @@ class Talk(TypedDict, total=False):
 
 
 def say(name: str, *, asks: bool = False) -> Any:
-    """Returns a node that tells of itself before and after a model has spoken.
+    """Return a node that tells of itself before and after a model has spoken.
 
     Whatever it tells names its task, as ``@name``.
     """
@@ -70,7 +70,7 @@ def say(name: str, *, asks: bool = False) -> Any:
 
 
 def build_talk(*, asks: bool = False, awaited: bool = False) -> Any:
-    """Returns a graph with two nodes at once, each of which may ask, and sent tasks."""
+    """Return a graph with two nodes at once, each of which may ask, and sent tasks."""
     graph = StateGraph(Talk)
     for name in ("first", "left", "right"):
         graph.add_node(name, say(name, asks=asks and name != "first"))
@@ -98,7 +98,7 @@ def _awaited(node: Callable[[Any], Talk]) -> Any:
 
 
 def build_nested(*, asks: bool = False, awaited: bool = False) -> Any:
-    """Returns a graph of which one node is a graph."""
+    """Return a graph of which one node is a graph."""
     below = StateGraph(Talk).add_node("inner", say("inner", asks=asks))
     then = say("then")
     below.add_node("then", _awaited(then) if awaited else then)
@@ -109,7 +109,7 @@ def build_nested(*, asks: bool = False, awaited: bool = False) -> Any:
 
 
 def build_unsaved() -> Any:
-    """Returns a graph with a node that calls a graph which stores nothing."""
+    """Return a graph with a node that calls a graph which stores nothing."""
 
     def tell(state: Talk) -> Talk:
         get_stream_writer()({"node": "inner"})
@@ -127,7 +127,7 @@ def build_unsaved() -> Any:
 
 
 def build_stopping() -> Any:
-    """Returns a graph with breakpoints, before a node and after one."""
+    """Return a graph with breakpoints, before a node and after one."""
     graph = StateGraph(Talk)
     for name in ("a", "b", "c"):
         graph.add_node(name, say(name))
@@ -136,7 +136,7 @@ def build_stopping() -> Any:
 
 
 def build_functional() -> Any:
-    """Returns a graph of the functional API, two tasks of which run at once and one asks."""
+    """Return a graph of the functional API, two tasks of which run at once and one asks."""
     parts: dict[str, Any] = {
         name: task(name=name)(say(name, asks=name == "y")) for name in ("x", "y", "z")
     }
@@ -163,7 +163,7 @@ def build_cached(*, awaited: bool = False) -> Any:
 
 
 def _find_key(given: Any) -> str:
-    """Returns the key by which a cache has all but the first."""
+    """Return the key by which a cache has all but the first."""
     return str(uuid4() if given.get("number", 1) == 1 else given["number"])
 
 
@@ -183,13 +183,13 @@ def build_cached_call() -> Any:
 
 
 def _warm(graph: Any, given: Any) -> Any:
-    """Returns a graph after a run, whose results its cache has in each process."""
+    """Return a graph after a run, whose results its cache has in each process."""
     asyncio.run(graph.ainvoke(given))
     return graph
 
 
 def build_failing() -> Any:
-    """Returns a graph with a node that is tried twice beside one whose failure is handled."""
+    """Return a graph with a node that is tried twice beside one whose failure is handled."""
     tries: Counter[str] = Counter()
 
     def stumble(state: Talk, config: RunnableConfig) -> Talk:
@@ -216,7 +216,7 @@ def build_failing() -> Any:
 
 
 def build_persistent(*, asks: bool = True) -> Any:
-    """Returns a graph that runs one below twice, which goes on from where it left off."""
+    """Return a graph that runs one below twice, which goes on from where it left off."""
     below = StateGraph(Talk).add_node("inner", say("inner", asks=asks))
     below.add_node("then", say("then")).add_edge(START, "inner").add_edge("inner", "then")
     kept = below.compile(checkpointer=True)
@@ -234,7 +234,7 @@ def build_persistent(*, asks: bool = True) -> Any:
 
 
 def build_broken() -> Any:
-    """Returns a graph with a graph below, one node of which fails for good."""
+    """Return a graph with a graph below, one node of which fails for good."""
 
     def fail(state: Talk) -> Talk:
         raise ValueError(say("broken")(state)["said"][0])
@@ -246,7 +246,7 @@ def build_broken() -> Any:
 
 
 def build_leaving() -> Any:
-    """Returns a graph with a graph below that a node leaves for another of the graph around it."""
+    """Return a graph with a graph below that a node leaves for another of the graph around it."""
 
     def leave(state: Talk) -> Command[str]:
         return Command(graph=Command.PARENT, goto="last", update=say("leaving")(state))
@@ -293,7 +293,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
 
 
 def register_graphs() -> None:
-    """Registers the graphs; each piece of a message is stored as it is said."""
+    """Register the graphs; each piece of a message is stored as it is said."""
     message_buffer.SECONDS = 0
     for name, build in {**GRAPHS, **OTHERS}.items():
         _, _, named = name.partition("_")
@@ -314,13 +314,13 @@ def answer(run: Any) -> int:
 
 
 def start(graph: str, key: str) -> Any:
-    """Starts a run; returns its id."""
+    """Start a run; returns its id."""
     given: dict[str, Any] = {"asks": True} if graph == "telling_cached_call" else {"said": []}
     return services.start(graph, given, key=key).id
 
 
 def live(graph: str, key: str) -> None:
-    """Starts a run, and works and answers until it has ended."""
+    """Start a run, and works and answers until it has ended."""
     go_on(start(graph, key))
 
 

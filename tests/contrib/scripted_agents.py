@@ -59,40 +59,40 @@ def sum_up(messages: Sequence[BaseMessage]) -> str:
 
 @tool
 def refund(order: str) -> str:
-    """Refunds an order."""
+    """Refund an order."""
     done.append(f"refund {order}")
     return f"refunded {order}"
 
 
 @tool
 def look_up(order: str) -> str:
-    """Looks an order up."""
+    """Look an order up."""
     done.append(f"look_up {order}")
     return f"{order} is there"
 
 
 @tool
 async def look_up_later(order: str) -> str:
-    """Looks an order up, on an event loop."""
+    """Look an order up, on an event loop."""
     done.append(f"look_up_later {order}")
     return f"{order} was there"
 
 
 @tool
 def ask_and_refund(order: str) -> str:
-    """Refunds an order if a person says so."""
+    """Refund an order if a person says so."""
     answer = interrupt({"action_request": {"action": "refund", "args": {"order": order}}})
     done.append(f"ask_and_refund {order}")
     return f"{order}: {answer}"
 
 
 def build_agent(calls: Sequence[Call], *tools: Any) -> Any:
-    """Returns an agent that calls tools, of which a person has to see those of ``refund``."""
+    """Return an agent that calls tools, of which a person has to see those of ``refund``."""
     return build_approved_agent(list(calls), refund, look_up, *tools)
 
 
 def build_approved_agent(calls: Any, seen: Any, *tools: Any) -> Any:
-    """Returns an agent with a first tool whose calls a person has to see."""
+    """Return an agent with a first tool whose calls a person has to see."""
     return create_agent(
         ScriptedModel(script=[calls, sum_up]),
         tools=[seen, *tools],
@@ -101,19 +101,19 @@ def build_approved_agent(calls: Any, seen: Any, *tools: Any) -> Any:
 
 
 def build_agent_of_single_calls(calls: Sequence[Call]) -> Any:
-    """Returns an agent that asks for each call of ``refund`` by itself, as the call begins."""
+    """Return an agent that asks for each call of ``refund`` by itself, as the call begins."""
     middleware = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode="per_call")
     model = ScriptedModel(script=[list(calls), sum_up])
     return create_agent(model, tools=[refund, look_up], middleware=[middleware])
 
 
 def build_react_agent(calls: Sequence[Call]) -> Any:
-    """Returns an agent one of whose tools asks."""
+    """Return an agent one of whose tools asks."""
     return build_asking_agent(list(calls), ask_and_refund, look_up)
 
 
 def build_asking_agent(calls: Any, *tools: Any) -> Any:
-    """Returns an agent of LangGraph's with tools that ask."""
+    """Return an agent of LangGraph's with tools that ask."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # it moved to langchain
         return create_react_agent(ScriptedModel(script=[calls, sum_up]), [*tools])
@@ -126,7 +126,7 @@ class Desk(TypedDict, total=False):
 
 
 def build_supervisor() -> Any:
-    """Returns a graph whose nodes are two agents, one after the other."""
+    """Return a graph whose nodes are two agents, one after the other."""
     first = build_agent([("look_up", {"order": "1"}), ("refund", {"order": "1"})])
 
     def second(state: Desk) -> Desk:
@@ -144,7 +144,7 @@ def build_supervisor() -> Any:
 
 
 def build_functional() -> Any:
-    """Returns a graph of the functional API: a task asks, and then the entrypoint."""
+    """Return a graph of the functional API: a task asks, and then the entrypoint."""
 
     @task
     def price(order: str) -> int:
@@ -166,7 +166,7 @@ def build_functional() -> Any:
 
 
 def ask_for(count: int) -> Callable[[], Any]:
-    """Returns the factory of a graph with a node that asks so many times."""
+    """Return the factory of a graph with a node that asks so many times."""
 
     def ask(state: dict[str, Any]) -> dict[str, Any]:
         return {"messages": [("ai", " ".join(str(interrupt(f"{n}?")) for n in range(count)))]}

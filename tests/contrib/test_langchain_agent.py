@@ -28,14 +28,14 @@ sent: list[str] = []
 
 @tool
 def send_mail(to: str, text: str) -> str:
-    """Sends a mail."""
+    """Send a mail."""
     sent.append(f"{to}: {text}")
     return f"sent to {to}"
 
 
 @tool
 def look_up(name: str) -> str:
-    """Looks an address up."""
+    """Look an address up."""
     return f"{name}@example.org"
 
 
@@ -58,7 +58,7 @@ def text() -> str:
 
 @pytest.fixture(autouse=True)
 def agent(text: str) -> Iterator[None]:
-    """Registers a graph whose one node is an agent that looks an address up and sends a mail."""
+    """Register a graph whose one node is an agent that looks an address up and send a mail."""
     sent.clear()
     said = [
         call("look_up", 1, name="ann"),

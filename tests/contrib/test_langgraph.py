@@ -59,7 +59,7 @@ def ask(state: Own) -> Own:
 
 
 def foreign(checkpointer: Any = None) -> Any:
-    """Returns a graph of LangGraph that asks twice, one after the other."""
+    """Return a graph of LangGraph that asks twice, one after the other."""
     graph = TheirGraph(Own).add_node("first", first).add_node("ask", ask)
     return graph.add_edge("__start__", "first").add_edge("first", "ask").compile(checkpointer)
 

@@ -65,7 +65,7 @@ class Told(NamedTuple):
 
 
 def read_events(run: Any) -> Told:
-    """Reads what a run tells, without what is its own."""
+    """Read what a run tells, without what is its own."""
     events = RunEvent.objects.filter(run=run).order_by("seq")
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     told = [(event.ns, event.kind, event.data) for event in events]
@@ -73,7 +73,7 @@ def read_events(run: Any) -> Told:
 
 
 def list_lines(chunks: Iterable[tuple[str, str, Any]]) -> list[str]:
-    """Returns chunks as lines, in their order.
+    """Return chunks as lines, in their order.
 
     LangGraph leaves one thing open: tasks of one super-step run on threads, whose chunks come in
     any order. So between two chunks of the step itself those of its tasks are sorted by the task;
@@ -98,7 +98,7 @@ def list_lines(chunks: Iterable[tuple[str, str, Any]]) -> list[str]:
 
 
 def _find_task(kind: str, data: Any) -> str:
-    """Returns what names the task that a chunk is of; "" where it is of the super-step itself."""
+    """Return what names the task that a chunk is of; "" where it is of the super-step itself."""
     if kind == "tasks" and ("result" in data or list(data["triggers"]) == ["__pregel_push"]):
         given = None if "result" in data else data["input"]
         # Of two calls of one task each has its number; which begins first is open as well.
@@ -116,7 +116,7 @@ def _find_name(data: Any) -> str:
 
 
 def _read_words(events: Iterable[RunEvent]) -> Iterator[str]:
-    """Yields what models say, a line for each task: by the workers that went on with it.
+    """Yield what models say, a line for each task: by the workers that went on with it.
 
     Who dies has said the beginning; the last says all, before the task's end is told. A task that
     leaves its graph has none.
@@ -287,7 +287,7 @@ def test_nothing_is_stored_before_the_checkpoint_that_it_stands_on(
 
 
 def list_graphs() -> Iterator[Any]:
-    """Yields all graphs; those with the most ways to store are enough for a second database."""
+    """Yield all graphs; those with the most ways to store are enough for a second database."""
     for graph in event_victim.GRAPHS:
         marks = () if graph in ON_EACH_DATABASE else pytest.mark.any_database
         yield pytest.param(graph, marks=marks)

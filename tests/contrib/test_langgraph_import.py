@@ -70,7 +70,7 @@ def build_theirs(**compiled: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def graphs() -> Iterator[None]:
-    """Registers the graph as one of ours, as LangGraph's own, and another one."""
+    """Register the graph as one of ours, as LangGraph's own, and another one."""
     other = StateGraph(write.State).add_node("n", dict).add_edge("__start__", "n")
     write.ran.clear()
     with registry.hide_graphs():
@@ -99,7 +99,7 @@ class Import:
 
 @contextmanager
 def their_graph(path: Any, **compiled: Any) -> Iterator[Any]:
-    """Yields the graph as LangGraph has it, on a file of its saver's."""
+    """Yield the graph as LangGraph has it, on a file of its saver's."""
     with SqliteSaver.from_conn_string(str(path)) as saver:
         yield build_theirs(checkpointer=saver, **compiled)
 
@@ -152,7 +152,7 @@ def foreign_database(own_server: str | None) -> Iterator[str]:
 
 
 def restore(release: str, url: str) -> str:
-    """Puts what a release has written into a database; returns its URL."""
+    """Put what a release has written into a database; returns its URL."""
     with psycopg.connect(url) as server:
         server.execute((FILES / f"{release}.sql").read_text())
     return url
@@ -198,7 +198,7 @@ def test_threads_of_a_release_are_taken_from_postgresql(
 
 
 def check_import(source: Any, graph: str) -> None:
-    """Imports threads of all kinds, and has them go on to their ends."""
+    """Import threads of all kinds, and has them go on to their ends."""
     said = Import(source, graph=graph)
     assert (said.failure, said.err) == ("", "")
     assert said.out == "1 ended, 5 waiting, 1 stopped, 0 already imported, 0 not imported."

@@ -86,5 +86,5 @@ def test_a_kill_at_any_commit_loses_and_doubles_nothing(
 
 
 def _in(lines: list[str], part: str, run: Run) -> bool:
-    """Returns whether the victim had stored that a part was done when it was killed."""
+    """Return whether the victim had stored that a part was done when it was killed."""
     return f"stored-{part} {run.key}" in lines

@@ -318,7 +318,7 @@ class Steps(TypedDict, total=False):
 
 
 def steps(*names: str, **how: Any) -> Any:
-    """Returns a graph of these nodes, one after the other."""
+    """Return a graph of these nodes, one after the other."""
     graph = StateGraph(Steps)
     for before, name in pairwise(("__start__", *names)):
 

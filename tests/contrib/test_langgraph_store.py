@@ -43,7 +43,7 @@ class State(TypedDict, total=False):
 
 
 def build_graph(store: BaseStore) -> Any:
-    """Returns a graph of LangGraph's that remembers a wish, and then finds all wishes."""
+    """Return a graph of LangGraph's that remembers a wish, and then finds all wishes."""
 
     def remember(state: State, store: BaseStore) -> State:
         store.put(USER, state["wish"], {"text": state["wish"]})
@@ -78,7 +78,7 @@ def test_an_async_node_uses_the_async_methods() -> None:
 @on_threads
 def test_a_tool_of_langgraph_has_our_store() -> None:
     def note(text: str, store: Annotated[Any, InjectedStore()]) -> str:
-        """Notes a text."""
+        """Note a text."""
         store.put(USER, text, {"text": text})
         return f"noted {text}"
 
@@ -158,7 +158,7 @@ def test_a_node_on_another_thread_than_an_open_transaction_is_refused() -> None:
 
 
 def run_elsewhere(call: Callable[..., Any], *args: Any) -> Any:
-    """Makes a call as LangGraph does those of a node: with the context, on a thread of its own."""
+    """Make a call as LangGraph does those of a node: with the context, on a thread of its own."""
     with ThreadPoolExecutor() as threads:
         return threads.submit(copy_context().run, call, *args).result()
 

@@ -74,7 +74,7 @@ Build = Callable[[Any], None]
 
 @pytest.fixture(params=["ours", "theirs"])
 def register_node(request: Any) -> Iterator[Build]:
-    """Registers a graph of one node by each of the two engines."""
+    """Register a graph of one node by each of the two engines."""
 
     def build(node: Any, **options: Any) -> None:
         if request.param == "ours":
@@ -122,7 +122,7 @@ def stored(run: Any) -> list[Any]:
 
 
 def wait_for_stored(number: int) -> None:
-    """Waits until as many pieces are stored as were said: LangGraph's nodes don't wait for that."""
+    """Wait until as many pieces are stored as were said: LangGraph's nodes don't wait for that."""
     deadline = time.monotonic() + 30
     while RunEvent.objects.filter(kind="messages").count() < number:
         assert time.monotonic() < deadline, f"piece {number} isn't stored while the model speaks"

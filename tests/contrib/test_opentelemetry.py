@@ -81,7 +81,7 @@ Install = Callable[..., Telemetry]
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs the app as INSTALLED_APPS does, and providers that keep what they are told."""
+    """Install the app as INSTALLED_APPS does, and providers that keep what they are told."""
 
     def install(**options: Any) -> Telemetry:
         exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
@@ -109,7 +109,7 @@ def unregistered() -> Iterator[None]:
 
 
 def start(hitl: GraphEnvironment, graph: Any, value: Any) -> RunInfo:
-    """Starts a run of a graph that is registered for this test."""
+    """Start a run of a graph that is registered for this test."""
     registry.unregister("traced")
     registry.register("traced")(lambda: graph)
     return hitl.start("traced", value)
@@ -339,7 +339,7 @@ def test_the_ids_of_a_run_are_the_same_in_each_process_and_release() -> None:
 
 
 def set_up(apps: Sequence[str]) -> str:
-    """Returns which of the packages a project with these apps has loaded, and who observes it."""
+    """Return which of the packages a project with these apps has loaded, and who observes it."""
     program = f"""
 import os, sys
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"

@@ -38,7 +38,7 @@ def find_free_port() -> int:
 
 
 def ask_until(url: str, ask: Callable[[Any], Any]) -> Any:
-    """Returns what is found in an answer of Prometheus's, which tells nobody when it has read."""
+    """Return what is found in an answer of Prometheus's, which tells nobody when it has read."""
     ends, found = time.monotonic() + SECONDS, None
     while time.monotonic() < ends:
         try:

@@ -44,7 +44,7 @@ class State(TypedDict, total=False):
 
 
 def counting(engine: Engine, checkpointer: Any = None, name: str | None = None) -> Any:
-    """Returns a graph of two nodes, after which ``x`` is one more and doubled."""
+    """Return a graph of two nodes, after which ``x`` is one more and doubled."""
 
     def add(state: State) -> State:
         if state["x"] == 13:
@@ -72,7 +72,7 @@ def chatting(engine: Engine) -> Any:
 
 
 def get_x(state: Any) -> Any:
-    """Returns ``x``; of a stream's chunk, in which nodes stand above it, the chunk."""
+    """Return ``x``; of a stream's chunk, in which nodes stand above it, the chunk."""
     return state.get("x", state)
 
 
@@ -337,7 +337,7 @@ def describe_event(event: Any) -> Any:
 
 
 def sort_streams(events: list[Any]) -> list[Any]:
-    """Returns events by name, in their order: of two nodes side by side either may be first."""
+    """Return events by name, in their order: of two nodes side by side either may be first."""
     return sorted(events, key=lambda event: (event[1], event[2]))
 
 

@@ -13,7 +13,7 @@ from hitl_django.contrib.langchain import keep_commands
 
 @tool
 def look_up(name: str) -> str:
-    """Looks an address up."""
+    """Look an address up."""
     return f"{name}@example.org"
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def build(engine: Engine) -> Any:
-    """Returns a graph with one below it, each of whose nodes calls a model."""
+    """Return a graph with one below it, each of whose nodes calls a model."""
     model = GenericFakeChatModel(messages=iter(["hello"] * 9))
 
     def say(state: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def build(engine: Engine) -> Any:
 
 
 def trace(engine: Engine, form: str) -> list[tuple[str, str, str | None]]:
-    """Returns what a tracer is told of a run: each name with its kind and that of its parent."""
+    """Return what a tracer is told of a run: each name with its kind and that of its parent."""
     client, graph, given = MagicMock(spec=Client), build(engine), {"messages": "hi"}
     with tracing_v2_enabled(client=client):
         if form == "ainvoke":
@@ -59,7 +59,7 @@ def test_a_tracer_that_no_config_names_sees_the_whole_run(form: str) -> None:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Switches tracing on as people do, by an environment variable."""
+    """Switch tracing on as people do, by an environment variable."""
     langsmith_utils.get_env_var.cache_clear()
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
     yield

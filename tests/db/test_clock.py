@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def looked() -> int:
-    """Returns how often the clock is looked at when it is asked for."""
+    """Return how often the clock is looked at when it is asked for."""
     with counting() as counts:
         clock.read_clock("default")
     return counts.statements

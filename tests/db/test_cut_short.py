@@ -30,7 +30,7 @@ class CutError(Exception):
 
 @contextmanager
 def cut_before(number: int) -> Iterator[None]:
-    """Ends what is done before its write of this number."""
+    """End what is done before its write of this number."""
     written: list[str] = []
 
     def watch(execute: Any, sql: str, *rest: Any) -> Any:
@@ -45,7 +45,7 @@ def cut_before(number: int) -> Iterator[None]:
 
 
 def rows() -> dict[str, list[str]]:
-    """Returns all that is stored."""
+    """Return all that is stored."""
     found = {
         name: sorted(map(str, getattr(models, name).objects.values_list()))
         for name in models.__all__
@@ -54,7 +54,7 @@ def rows() -> dict[str, list[str]]:
 
 
 def cut_everywhere(act: Callable[[], object], *, least: int) -> None:
-    """Cuts something short before each of its writes, and then lets it be done."""
+    """Cut something short before each of its writes, and then lets it be done."""
     before = rows()
     for number in range(50):
         try:

@@ -39,7 +39,7 @@ class Missing(Exception):
 
 
 def batch(*names: str) -> WriteBatch:
-    """Returns what gives these threads another graph, all or none."""
+    """Return what gives these threads another graph, all or none."""
     made = WriteBatch("default")
     for name in names:
         made.guard(RENAME, {"name": name, "graph": "new"}, Missing)
@@ -115,7 +115,7 @@ def test_what_fails_as_it_commits_leaves_no_transaction_open(threads: list[str])
 
 
 def begun(name: str, runs: int) -> tuple[WriteBatch, Thread]:
-    """Returns what writes a thread and runs of it, of which one at most is live."""
+    """Return what writes a thread and run of it, of which one at most is live."""
     made, thread = WriteBatch("default"), Thread(thread_id=name)
     made.insert_first(THREAD, thread)
     for _ in range(runs):

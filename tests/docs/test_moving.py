@@ -74,7 +74,7 @@ def new_database(transactional_db: None) -> Iterator[str]:
 
 @pytest.fixture
 def manage(new_database: str, tmp_path: Path) -> Manage:
-    """Runs a command of the site, whose settings name one database or both."""
+    """Run a command of the site, whose settings name one database or both."""
 
     def run(databases: str, *arguments: str) -> str:
         named = {"old": str(tmp_path / "old.sqlite3"), "new": new_database}

@@ -33,7 +33,7 @@ Reader = Callable[[Page], dict[str, Any]]
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    """Runs the snippets of a page, and returns the names that they leave behind."""
+    """Run the snippets of a page, and return the names that they leave behind."""
 
     def run(page: Page) -> dict[str, Any]:
         # Type hints are looked up in the module that a class says it is from.

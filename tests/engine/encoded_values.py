@@ -50,7 +50,7 @@ class Parcel(pydantic.BaseModel):
 
 
 def register_classes() -> None:
-    """Registers the classes of the values: this module's, and LangChain's messages."""
+    """Register the classes of the values: this module's, and LangChain's messages."""
     find_langchain()
     for cls in (Price, Corner, Kind, Parcel):
         register_model(cls, f"encoded.{cls.__name__}")
@@ -120,7 +120,7 @@ VALUES: dict[str, Any] = {f"exact {at}": value for at, value in enumerate(EXACT)
 
 
 def main() -> None:
-    """Writes the file."""
+    """Write the file."""
     register_classes()
     codec = Codec()
     stored = {}

@@ -49,7 +49,7 @@ class Trial:
         return self.graph.advance(CONFIG)
 
     def failure(self) -> Exception:
-        """Runs the thread into its fault, which has to be the node's recorded failure."""
+        """Run the thread into its fault, which has to be the node's recorded failure."""
         outcome = self.advance()
         assert outcome.status == "failed"
         assert isinstance(outcome.error, Exception)
@@ -82,7 +82,7 @@ class Trial:
 
 
 def said_of(error: BaseException) -> str:
-    """Returns what a traceback's last lines say of an error: its message and its notes."""
+    """Return what a traceback's last lines say of an error: its message and its notes."""
     try:
         words = str(error)
     except Exception:

@@ -14,7 +14,7 @@ Engine = Any  # a namespace of public names: ours, or in the oracle's tests also
 
 
 def keep(old: list, new: list) -> list:
-    """Adds to the log; one that a child hands back whole isn't added twice. It stays short."""
+    """Add to the log; one that a child hands back whole isn't added twice. It stays short."""
     return (new if new[: len(old)] == old else old + new)[-40:]
 
 
@@ -52,7 +52,7 @@ class GraphSpec:
 
 
 def build(engine: Engine, spec: GraphSpec) -> Any:
-    """Returns the graph of a specification."""
+    """Return the graph of a specification."""
     graph = engine.StateGraph(State)
     for node in spec.nodes:
         graph.add_node(node.name, action(engine, node), defer=node.defer, **targets(node))
@@ -74,12 +74,12 @@ def build(engine: Engine, spec: GraphSpec) -> Any:
 
 
 def targets(node: NodeSpec) -> dict[str, Any]:
-    """Returns the declaration of a node's jumps."""
+    """Return the declaration of a node's jumps."""
     return {"destinations": node.jumps} if node.jumps else {}
 
 
 def action(engine: Engine, node: NodeSpec) -> Any:
-    """Returns what a node runs."""
+    """Return what a node runs."""
     child = build(engine, node.child).compile() if node.child else None
     if child is not None and not node.called:
         return child
@@ -99,7 +99,7 @@ def action(engine: Engine, node: NodeSpec) -> Any:
 
 
 def worker(engine: Engine, asks: bool) -> Any:
-    """Returns the node that is sent to."""
+    """Return the node that is sent to."""
 
     def run(arg: Any) -> dict[str, Any]:
         return {"log": [engine.interrupt(f"worker {arg}") if asks else f"worker {arg}"]}
@@ -108,12 +108,12 @@ def worker(engine: Engine, asks: bool) -> Any:
 
 
 def chooser(choices: Sequence[tuple[str, ...]]) -> Callable[[Any], list[str]]:
-    """Returns a branch that chooses by how much was logged."""
+    """Return a branch that chooses by how much was logged."""
     return lambda state: list(choices[len(state["log"]) % len(choices)])
 
 
 def sender(engine: Engine, source: str, count: int) -> Callable[[Any], list[Any]]:
-    """Returns a branch that sends to the worker."""
+    """Return a branch that sends to the worker."""
 
     def send(state: Any) -> list[Any]:
         return [engine.Send("worker", f"{source}{i} {len(state['log'])}") for i in range(count)]
@@ -122,7 +122,7 @@ def sender(engine: Engine, source: str, count: int) -> Callable[[Any], list[Any]
 
 
 def again(engine: Engine, first: str, times: int) -> Callable[[Any], str]:
-    """Returns a branch that goes back to the first node a few times."""
+    """Return a branch that goes back to the first node a few times."""
 
     def loop(state: Any) -> str:
         return first if state["total"] < 6 * times else engine.END
@@ -135,7 +135,7 @@ def again(engine: Engine, first: str, times: int) -> Callable[[Any], str]:
 
 @st.composite
 def graphs(draw: st.DrawFn, depth: int = 2, prefix: str = "n") -> GraphSpec:
-    """Draws a graph: a DAG with branches, joins, Sends, jumps and small children, maybe a loop."""
+    """Draw a graph: a DAG with branches, joins, Sends, jumps and small children, maybe a loop."""
     is_root = prefix == "n"
     count = draw(st.integers(1, 5 if is_root else 2))
     names = [f"{prefix}{position}" for position in range(count)]
@@ -172,7 +172,7 @@ def graphs(draw: st.DrawFn, depth: int = 2, prefix: str = "n") -> GraphSpec:
 
 @st.composite
 def node_specs(draw: st.DrawFn, name: str, later: list[str], depth: int) -> NodeSpec:
-    """Draws what one node does."""
+    """Draw what one node does."""
     kind = draw(st.integers(0, 9))
     if kind <= 2:
         return NodeSpec(name, interrupts=draw(st.integers(1, 2)))

@@ -31,7 +31,7 @@ class State(TypedDict, total=False):
 
 
 def ask(state: State) -> State:
-    """Puts into the state what it was answered."""
+    """Put into the state what it was answered."""
     verdict = interrupt("Good?", response_schema=Verdict)
     note = interrupt("Why?", response_schema=Note)
     return {"found": [verdict, note]}

@@ -22,7 +22,7 @@ class State(TypedDict, total=False):
 
 
 def build(attempts: list[int]) -> Any:
-    """Returns a graph whose first node fails once, and whose second calls another graph."""
+    """Return a graph whose first node fails once, and whose second calls another graph."""
 
     def fail_once(state: State) -> State:
         attempts.append(threading.get_ident())

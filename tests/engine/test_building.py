@@ -33,7 +33,7 @@ class Timed(TypedDict, total=False):
 
 
 def bad_reducer(one: Any) -> Any:
-    """Takes one argument only."""
+    """Take one argument only."""
 
 
 class Broken(TypedDict, total=False):

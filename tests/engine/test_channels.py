@@ -35,7 +35,7 @@ from .graphs import CONFIG, saved
 
 
 def held_after(channel: BaseChannel, *steps: Sequence[Any]) -> Any:
-    """Returns what is held after some super-steps' writes; () is a step without one."""
+    """Return what is held after some super-steps' writes; () is a step without one."""
     held = channel.initial()
     for writes in steps:
         if not writes and not channel.expires:

@@ -42,7 +42,7 @@ LIMITED = {**CONFIG, "recursion_limit": 40}
 def played(
     graph: Pregel, saver: BaseCheckpointSaver, order: str, config: RunnableConfig = LIMITED
 ) -> tuple[str, Any]:
-    """Takes a thread to its end as a worker does; returns how it ended and with what."""
+    """Take a thread to its end as a worker does; returns how it ended and with what."""
     submitted = False
     for _ in range(200):
         try:

@@ -213,7 +213,7 @@ def test_an_async_run_stores_by_the_async_forms_that_a_saver_has() -> None:
 
 @pytest.fixture(params=["sync", "async"])
 def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Calls a graph, from a thread or on an event loop."""
+    """Call a graph, from a thread or on an event loop."""
 
     def call(graph: Any, value: Any, durability: str) -> Any:
         return graph.invoke(value, CONFIG, durability=durability)

@@ -27,7 +27,7 @@ from .graphs import CONFIG, State, line, saved
 
 
 def asked(graph: Pregel) -> list[Any]:
-    """Returns the payloads of the open questions."""
+    """Return the payloads of the open questions."""
     return [payload.value for payload in graph.get_state(CONFIG).interrupts]
 
 
@@ -35,7 +35,7 @@ def asked(graph: Pregel) -> list[Any]:
 
 
 def essay(ran: Counter[str]) -> Any:
-    """Returns a workflow with tasks in a row, side by side, of tasks, and three questions."""
+    """Return a workflow with tasks in a row, side by side, of tasks, and three questions."""
 
     @task
     def step(name: str) -> str:
@@ -59,7 +59,7 @@ def essay(ran: Counter[str]) -> Any:
 
 
 def driven(saver: Frail, ran: Counter[str], config: dict[str, Any]) -> Any:
-    """Takes the workflow to its end as a worker does, through any crash."""
+    """Take the workflow to its end as a worker does, through any crash."""
     graph = entrypoint(saver)(essay(ran))
     submitted = False
     for _ in range(50):
@@ -215,7 +215,7 @@ def test_a_workflow_that_is_tried_again_keeps_its_tasks() -> None:
 
 
 def tried_again(function: Callable[..., Any], **policies: Any) -> Pregel:
-    """Returns a graph of a node that is tried again, and may ask."""
+    """Return a graph of a node that is tried again, and may ask."""
     retry = RetryPolicy(0.0001, jitter=False)
     graph = StateGraph(State).add_node("a", function, retry_policy=retry, **policies)
     return saved(graph.add_edge(START, "a"))

@@ -23,12 +23,12 @@ from .graphs import CONFIG, State, log_of, open_interrupts, saved, says
 
 
 def invoked(graph: Pregel, value: Any, **options: Any) -> Any:
-    """Runs a graph on threads."""
+    """Run a graph on threads."""
     return graph.invoke(value, CONFIG, **options)
 
 
 def ainvoked(graph: Pregel, value: Any, **options: Any) -> Any:
-    """Runs a graph on an event loop."""
+    """Run a graph on an event loop."""
     return asyncio.run(graph.ainvoke(value, CONFIG, **options))
 
 
@@ -87,7 +87,7 @@ def test_a_failure_is_stored_with_its_source_before_the_handler_starts() -> None
 
 
 def crashed_at(number: int, after: bool) -> tuple[Fault, list[str], Any]:
-    """Runs a graph whose process dies at a commit, then goes on; returns what ran before, and
+    """Run a graph whose process dies at a commit, then goes on; returns what ran before, and
     the state at the end."""
     fault, saver = Fault(), Frail()
     graph = saved(fault.graph(), saver)

@@ -49,7 +49,7 @@ class Stepper:
         self.tasks: list[Any] = []
 
     def begin(self, value: Any) -> list[str]:
-        """Applies input and the hidden start; returns the names of what is planned."""
+        """Apply input and the hidden start; returns the names of what is planned."""
         apply_writes(self.spec, self.state, [InputWrites("__input__", [(START, value)])],
               count_version)  # fmt: skip
         assert self.plan() == [START]
@@ -64,7 +64,7 @@ class Stepper:
         return [task.name for task in self.tasks]
 
     def take(self, writes: dict[str, Any], *, reverse: bool = False) -> list[str]:
-        """Applies one super-step; each planned task writes what is given, and its static edges."""
+        """Apply one super-step; each planned task writes what is given, and its static edges."""
         for task in self.tasks:
             task.writes = writes.get(task.name, task.node.collect({}))
         tasks = list(reversed(self.tasks)) if reverse else self.tasks
@@ -78,7 +78,7 @@ def stepper(graph: StateGraph) -> Stepper:
 
 
 def diamond(**options: Any) -> StateGraph:
-    """Returns START -> a, b -> join."""
+    """Return START -> a, b -> join."""
     graph = StateGraph(Values)
     for name in "ab":
         graph.add_node(name, nothing).add_edge(START, name)

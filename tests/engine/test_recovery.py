@@ -72,7 +72,7 @@ SHAPES = [shape_line, shape_asking, shape_parallel, shape_child, shape_sends]
 
 
 def played(graph: Pregel, saver: Frail) -> int:
-    """Runs a thread to its end as a worker does, through crashes; returns how many there were."""
+    """Run a thread to its end as a worker does, through crashes; returns how many there were."""
     crashes = 0
     submitted = False
     outcome: Outcome | None = None

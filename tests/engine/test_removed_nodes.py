@@ -17,7 +17,7 @@ DISCARDING = {"configurable": {**CONFIG["configurable"], "discard_pending": True
 
 
 def sends(*targets: str) -> StateGraph:
-    """Returns a graph whose first node sends to the targets, of which each asks."""
+    """Return a graph whose first node sends to the targets, of which each asks."""
     graph = line(first=says("first"))
     for target in targets:
         graph.add_node(target, asks(target))
@@ -27,7 +27,7 @@ def sends(*targets: str) -> StateGraph:
 
 
 def joins(end: str) -> StateGraph:
-    """Returns a graph of two nodes side by side, and one that asks when both have run."""
+    """Return a graph of two nodes side by side, and one that asks when both have run."""
     graph = StateGraph(State)
     for name in "ab":
         graph.add_node(name, says(name)).add_edge("__start__", name)

@@ -125,7 +125,7 @@ class Loose(pydantic.BaseModel, extra="allow"):
 
 @pytest.fixture(autouse=True)
 def without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes this process one that has built no graph."""
+    """Make this process one that has built no graph."""
     monkeypatch.setattr(graph_classes, "PACKAGES", set())
     monkeypatch.setattr(graph_classes, "MODULES", set())
     for table in ("by_class", "by_tag"):  # what a test adds goes with it
@@ -134,7 +134,7 @@ def without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Registers this module's classes for one test."""
+    """Register this module's classes for one test."""
     monkeypatch.setattr(REGISTERED, "by_class", {})
     monkeypatch.setattr(REGISTERED, "by_tag", {})
     for cls in (Color, Level, Mode, Pair, Point, Money, Frozen, Order, Loose):
@@ -149,7 +149,7 @@ def there_and_back(value: Any) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Compares types as well, at every level, and NaN with NaN."""
+    """Compare types as well, at every level, and NaN with NaN."""
     if type(left) is not type(right):
         return False
     if isinstance(left, float):

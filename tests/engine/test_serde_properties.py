@@ -104,7 +104,7 @@ def test_the_fast_way_writes_what_a_walk_through_the_value_writes(value: Any) ->
 
 
 def same_deep(left: Any, right: Any) -> bool:
-    """Compares engine values by their parts, so that a NaN in them equals itself."""
+    """Compare engine values by their parts, so that a NaN in them equals itself."""
     for cls, parts in (
         (Send, ("node", "arg", "timeout")),
         (Overwrite, ("value",)),
@@ -152,7 +152,7 @@ def test_measuring_the_bytes_agrees_with_the_value(value: Any) -> None:
 
 
 def decodes_or_refuses(stored: bytes) -> None:
-    """Decodes; anything but a value or one of the codec's own errors is a failure."""
+    """Decode; anything but a value or one of the codec's own errors is a failure."""
     try:
         codec.decode(stored)
     except (CorruptPayloadError, UnknownTagError, PayloadLimitError):

@@ -28,7 +28,7 @@ def here(state: State) -> dict[str, Any]:
 
 
 def held_up_until(event: threading.Event) -> Any:
-    """Makes a node that waits for ``event`` and says whether it came."""
+    """Make a node that waits for ``event`` and says whether it came."""
 
     def node(state: State) -> dict[str, Any]:
         return {"log": [event.wait(60)]}

@@ -27,12 +27,12 @@ from .graphs import (
 
 
 def calling(child: Any) -> Any:
-    """Returns a node that calls a graph."""
+    """Return a node that calls a graph."""
     return lambda state: {"log": child.invoke({"log": []})["log"]}
 
 
 def counting(counts: dict[str, int], name: str, ask: bool = False) -> Any:
-    """Returns a node that counts how often it was begun."""
+    """Return a node that counts how often it was begun."""
 
     def node(state: State) -> dict[str, Any]:
         counts[name] = counts.get(name, 0) + 1

@@ -26,12 +26,12 @@ AGAIN = RetryPolicy(initial_interval=0.001, jitter=False)
 
 
 def invoked(graph: Pregel, value: Any) -> Any:
-    """Runs a graph on threads."""
+    """Run a graph on threads."""
     return graph.invoke(value, CONFIG)
 
 
 def ainvoked(graph: Pregel, value: Any) -> Any:
-    """Runs a graph on an event loop."""
+    """Run a graph on an event loop."""
     return asyncio.run(graph.ainvoke(value, CONFIG))
 
 
@@ -199,7 +199,7 @@ def do_once(runtime: Runtime) -> None:
 
 
 def do_nothing(runtime: Runtime) -> None:
-    """Reports nothing."""
+    """Report nothing."""
 
 
 @WAYS

@@ -85,7 +85,7 @@ def gated() -> Any:
 
 
 def register() -> None:
-    """Registers the graphs; the names are in what is saved."""
+    """Register the graphs; the names are in what is saved."""
     registry.register("history-everything")(everything)
     registry.register("history-gated")(gated)
 
@@ -96,5 +96,5 @@ def unregister() -> None:
 
 
 def reply(title: str) -> Any:
-    """Returns the answer to a question, the same for all versions."""
+    """Return the answer to a question, the same for all versions."""
     return {"amount": 7, "note": "ok"} if title == "How much?" else f"to {title}"

@@ -15,7 +15,7 @@ from . import graphs
 
 
 def make() -> None:
-    """Brings threads to where a later version takes them up; the thread's id says where."""
+    """Bring threads to where a later version takes them up; the thread's id says where."""
     graphs.register()
     with testing.inline() as advance:
         start("gated-at-its-breakpoint", "history-gated", advance)
@@ -51,7 +51,7 @@ def answer(thread_id: str, advance: Callable[[], int], *, most: int) -> None:
 
 
 def finish() -> None:
-    """Lets every thread come to its end."""
+    """Let every thread come to its end."""
     with testing.inline() as advance:
         Run.objects.update(hinted_at=Now() - timedelta(days=1))
         sweep()
@@ -61,6 +61,6 @@ def finish() -> None:
 
 
 def ended() -> set[str]:
-    """Returns the threads whose run succeeded."""
+    """Return the threads whose run succeeded."""
     runs = Run.objects.filter(state=Run.State.SUCCEEDED)
     return set(runs.values_list("thread__thread_id", flat=True))

@@ -38,7 +38,7 @@ def registered(db: None) -> Iterator[None]:
 
 
 def content_of(message: Any) -> str:
-    """Returns a message's text: what was stored as a dict becomes a LangChain message later."""
+    """Return a message's text: what was stored as a dict becomes a LangChain message later."""
     return str(message["content"] if isinstance(message, dict) else message.content)
 
 
@@ -67,7 +67,7 @@ def test_a_thread_saved_by_a_version_is_resumed_and_finished(path: Path) -> None
 
 @contextmanager
 def new_database(path: Path) -> Iterator[str]:
-    """Gives the URL of an empty database of the kind that is tested."""
+    """Give the URL of an empty database of the kind that is tested."""
     if connection.vendor == "sqlite":
         yield databases.to_url(connection, NAME=path / "upgraded.sqlite3")
         return

@@ -53,7 +53,7 @@ def main(name: str) -> None:
 
 
 def write_rows(name: str) -> None:
-    """Writes what a version saved with the models as its last migration has them."""
+    """Write what a version saved with the models as its last migration has them."""
     from django.core.management.color import no_style
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
@@ -72,7 +72,7 @@ def write_rows(name: str) -> None:
 
 
 def convert(model: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns a saved row's values as its model takes them; a column that is gone is left out."""
+    """Return a saved row's values as its model takes them; a column that is gone is left out."""
     known = {field.name: field for field in model._meta.concrete_fields}
     return {
         known[name].attname: value if known[name].is_relation else known[name].to_python(value)

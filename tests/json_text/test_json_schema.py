@@ -72,7 +72,7 @@ def schema_of(annotation: Any) -> dict[str, Any]:
 
 
 def untagged(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns a schema whose unions don't say what tells their branches apart."""
+    """Return a schema whose unions don't say what tells their branches apart."""
     text = json.dumps(schema).replace('"oneOf"', '"anyOf"').replace('"discriminator"', '"title"')
     return dict(json.loads(text))
 
@@ -92,7 +92,7 @@ def chain(levels: int) -> Any:
 
 
 def seconds(act: Callable[[], object], tries: int = 5) -> float:
-    """Returns the least that it takes: on a processor that others use it takes longer at times."""
+    """Return the least that it takes: on a processor that others use it takes longer at times."""
     taken = []
     for _ in range(tries):
         begun = time.process_time()
@@ -330,7 +330,7 @@ def test_a_resume_value_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def json_values(longest: int) -> st.SearchStrategy[Any]:
-    """Makes values, some of them as a list of many of the same."""
+    """Make values, some of them as a list of many of the same."""
     leaves = st.sampled_from([None, True, 0, 1, 1.0, -2.5, 10**30, "", "a", "1999-12-31", "::1"])
     names = st.sampled_from(["a", "b", "kind"])
     values = st.recursive(

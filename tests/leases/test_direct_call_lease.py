@@ -53,7 +53,7 @@ class State(TypedDict, total=False):
 
 @pytest.fixture(params=["memory", "django", "django, two of them"])
 def savers(request: pytest.FixtureRequest) -> MakeSaver:
-    """Returns what makes the savers of the callers that share a thread."""
+    """Return what makes the savers of the callers that share a thread."""
     shared: Saver = InMemorySaver() if request.param == "memory" else DjangoSaver()
     return DjangoSaver if "two" in request.param else lambda: shared
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    """Returns the exported record of two threads, of which each has a decision."""
+    """Return the exported record of two threads, of which each has a decision."""
     with GraphEnvironment() as hitl:
         for text in ("A", "B"):
             hitl.start("approval", {"text": text})
@@ -31,7 +31,7 @@ def record(tmp_path: Path) -> Path:
 
 
 def verify(*arguments: Any) -> tuple[str, str]:
-    """Returns what is said to be broken, and the last word."""
+    """Return what is said to be broken, and the last word."""
     out, err = io.StringIO(), io.StringIO()
     try:
         call_command("hitl", "verify-audit", *map(str, arguments), stdout=out, stderr=err)

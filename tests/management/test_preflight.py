@@ -27,7 +27,7 @@ class State(TypedDict, total=False):
 
 
 def build(node: str, shape: str = "plain", state: Any = State) -> StateGraph[Any]:
-    """Builds a graph that asks at the node: at once, of several, further down, before a join."""
+    """Build a graph that asks at the node: at once, of several, further down, before a join."""
 
     def ask(state: Any) -> Any:
         return {"answer": interrupt("Continue?")}
@@ -48,7 +48,7 @@ def build(node: str, shape: str = "plain", state: Any = State) -> StateGraph[Any
 
 @pytest.fixture
 def deploy() -> Iterator[Any]:
-    """Registers the graph "deployed" as a version of the code has it: with a node of that name."""
+    """Register the graph "deployed" as a version of the code has it: with a node of that name."""
 
     def register(
         node: str | None,

@@ -55,7 +55,7 @@ class Said:
 
 @pytest.fixture
 def lines(tmp_path: Path) -> Any:
-    """Writes lines to a file and returns its name."""
+    """Write lines to a file and return its name."""
 
     def write(*values: Any) -> str:
         path = tmp_path / "requests.jsonl"

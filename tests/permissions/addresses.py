@@ -18,7 +18,7 @@ FOREIGN = (
 
 
 def addresses() -> dict[str, Any]:
-    """Returns what answers, by the name of the address; a page without one has its route's."""
+    """Return what answers, by the name of the address; a page without one has its route's."""
     return {
         name: view
         for name, route, view in _walk(get_resolver().url_patterns)

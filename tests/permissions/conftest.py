@@ -71,7 +71,7 @@ def people() -> list[Person]:
 
 
 def everything_of_ours() -> dict[str, list[Any]]:
-    """Reads every row of this app, but for the record: that says what was refused, too."""
+    """Read every row of this app, but for the record: that says what was refused, too."""
     return {
         model.__name__: [
             {name: value for name, value in row.items() if not name.startswith("audit_")}

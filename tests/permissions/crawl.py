@@ -22,7 +22,7 @@ LIST_QUERIES = ("", "o=1", "o=-1", "o=2.-3", "_facets=True", "_popup=1", "_to_fi
 
 
 def asked_for(things: Things) -> dict[str, str]:
-    """Returns what somebody who guesses may ask for, by the name of the parameter."""
+    """Return what somebody who guesses may ask for, by the name of the parameter."""
     return {
         "graph": GRAPHS[things.area],
         "thread": things.thread.thread_id,
@@ -39,7 +39,7 @@ def asked_for(things: Things) -> dict[str, str]:
 
 
 def api_lists(asked: dict[str, str]) -> Iterator[str]:
-    """Yields the API's lists, with each value of each filter; filters are found by themselves."""
+    """Yield the API's lists, with each value of each filter; filters are found by themselves."""
     for name, view in addresses().items():
         filters = getattr(getattr(view, "cls", None), "filterset_class", None)
         if filters is None or "<" in str(view) or takes_arguments(name):
@@ -60,7 +60,7 @@ def api_lists(asked: dict[str, str]) -> Iterator[str]:
 
 
 def wide_lists() -> Iterator[str]:
-    """Yields the lists that show the most: nothing narrows them."""
+    """Yield the lists that show the most: nothing narrows them."""
     for (name, method), row in API.items():
         if method == "GET" and not row.kind:
             yield path_of(name, ())
@@ -86,7 +86,7 @@ def values_of(parameter: str, one: Any, asked: dict[str, str]) -> list[str]:
 
 
 def admin_lists(asked: dict[str, str]) -> Iterator[str]:
-    """Yields the admin's lists: searched, ordered, and narrowed as somebody might guess."""
+    """Yield the admin's lists: searched, ordered, and narrowed as somebody might guess."""
     for name in ADMIN:
         if not name.endswith("_changelist"):
             continue
@@ -105,7 +105,7 @@ def admin_lists(asked: dict[str, str]) -> Iterator[str]:
 
 
 def pages_of(things: Things, world: World) -> Iterator[str]:
-    """Yields every page of the API and the admin that is about something in an area."""
+    """Yield every page of the API and the admin that is about something in an area."""
     for (name, method), row in API.items():
         if method == "GET" and row.kind:
             yield path_of(name, row.at(things, world.hooks))
@@ -130,7 +130,7 @@ def pages_of(things: Things, world: World) -> Iterator[str]:
 
 
 def plain(response: Any, path: str) -> str:
-    """Returns what an answer says, less what was in the request and what changes each time."""
+    """Return what an answer says, less what was in the request and what changes each time."""
     if getattr(response, "streaming", False):
         return ""
     dated = ("Expires", "Content-Length", "X-Request-ID", "RateLimit")

@@ -89,12 +89,12 @@ class Person:
         return self.gets_in and self.is_staff
 
     def may(self, *names: str) -> bool:
-        """Says whether they have all of these permissions."""
+        """Return whether they have all of these permissions."""
         allowed = self.is_superuser or self.has.issuperset(names)
         return self.gets_in and allowed and NOBODY not in names
 
     def sees(self, kind: str, area: str = "open") -> bool:
-        """Says whether they see the things of a kind in an area of the world."""
+        """Return whether they see the things of a kind in an area of the world."""
         if not self.gets_in:
             return False
         if not kind:
@@ -112,7 +112,7 @@ class Person:
         return self.may(*SHOWN_BY[kind])
 
     def does(self, what: str, area: str = "open") -> bool:
-        """Says whether they may do this with what they see in an area."""
+        """Return whether they may do this with what they see in an area."""
         if what == "decide":
             return self.decides(area)
         if what == "comment":
@@ -138,7 +138,7 @@ class Person:
         return self.may(*filter(None, [what]))
 
     def decides(self, area: str) -> bool:
-        """Says whether they may decide the questions of an area."""
+        """Return whether they may decide the questions of an area."""
         if area == "vault":
             return self.gets_in and (self.is_superuser or KEEPERS in self.groups)
         return self.may("decide_interrupt")

@@ -49,7 +49,7 @@ class Row:
 
 
 def of(*names: str) -> Callable[[Things, Hooks], Arguments]:
-    """Returns what finds the arguments of an address: attributes of what an area has."""
+    """Return what finds the arguments of an address: attributes of what an area has."""
 
     def find(things: Things, hooks: Hooks) -> Arguments:
         return tuple(_attribute(things, hooks, name) for name in names)
@@ -305,7 +305,7 @@ class Page(Row):
 
 
 def _usual(model: str) -> dict[str, Page]:
-    """Returns the pages that Django's admin has for each model, of rows to be looked at only."""
+    """Return the pages that Django's admin has for each model, of rows to be looked at only."""
     kind, row, lists = MODELS[model]
     at = of(row)
     return {

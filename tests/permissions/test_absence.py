@@ -50,7 +50,7 @@ def hidden(person: Person, row: Row, area: str) -> bool:
 
 
 def absent(value: Any) -> Any:
-    """Returns what nothing is called, as long as what something is called."""
+    """Return what nothing is called, as long as what something is called."""
     if isinstance(value, UUID):
         return UUID(nowhere())
     if isinstance(value, int):
@@ -62,7 +62,7 @@ def absent(value: Any) -> Any:
 
 
 def told(response: Any, arguments: Arguments) -> tuple[Any, ...]:
-    """Returns all that an answer says, but for the names that were in the request."""
+    """Return all that an answer says, but for the names that were in the request."""
     varying = ("Expires", "Content-Length", "RateLimit")
     headers = repr(sorted(item for item in response.headers.items() if item[0] not in varying))
     content = response.content.decode()
@@ -75,7 +75,7 @@ def told(response: Any, arguments: Arguments) -> tuple[Any, ...]:
 
 
 def requests_of(method: str, body: Any) -> Iterator[dict[str, Any]]:
-    """Yields what is sent besides the method and the address."""
+    """Yield what is sent besides the method and the address."""
     yield {}
     if method == "POST":
         for data, kind in WRONG:

@@ -41,7 +41,7 @@ WATCHED = (
 
 
 def may_read(person: Person, area: str, kind: str) -> bool:
-    """Says whether somebody may be shown a text of this kind from this area."""
+    """Return whether somebody may be shown a text of this kind from this area."""
     if area == "schedule":
         return person.sees("schedule")
     if kind in ("url", "description", "fault"):

@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.long, pytest.mark.promise("P18")]
 
 
 def sees_own(person: Person, area: str) -> bool:
-    """Says whether they see the run that they started in an area."""
+    """Return whether they see the run that they started in an area."""
     if area == "shut" and person.name.startswith("blindfolded"):
         return False
     return person.sees("run", area) or person.may("start_run")
 
 
 def own_run(area: str, by: Any, *, through: bool) -> Run:
-    """Starts a run for somebody, and brings it to its question or to its end."""
+    """Start a run for somebody, and brings it to its question or to its end."""
     with testing.inline() as advance:
         made = services.start(
             GRAPHS[area],
@@ -43,7 +43,7 @@ def own_run(area: str, by: Any, *, through: bool) -> Run:
 
 
 def expectations(person: Person, area: str, run: Run) -> Iterator[tuple[str, str, Any, int]]:
-    """Yields addresses with what they are about, and how they are answered."""
+    """Yield addresses with what they are about, and how they are answered."""
     seen = OK if sees_own(person, area) else ABSENT
     refused = seen if seen == ABSENT or person.may("operate_run") else FORBIDDEN
     thread = OK if person.sees("thread", area) else ABSENT

@@ -57,7 +57,7 @@ class State(TypedDict, total=False):
 
 
 def canary(area: str, kind: str) -> str:
-    """Returns the text of a kind that stands in an area."""
+    """Return the text of a kind that stands in an area."""
     return f"zq{area}{kind}qz"
 
 
@@ -77,7 +77,7 @@ def fail(state: State) -> State:
 
 @contextmanager
 def graphs() -> Iterator[None]:
-    """Registers what asks and what fails; of the first kind two are reserved."""
+    """Register what asks and what fails; of the first kind two are reserved."""
 
     def asking() -> Any:
         return StateGraph(State).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
@@ -144,7 +144,7 @@ def user(area: str, kind: str) -> Any:
 
 
 def fill(area: str) -> Things:
-    """Fills an area; the graphs are registered."""
+    """Fill an area; the graphs are registered."""
     with testing.inline() as advance:
         payload = asked(area, "question", advance)
         free = asked(area, "free", advance)
@@ -227,7 +227,7 @@ def asked(area: str, what: str, advance: Callable[[], int]) -> Interrupt:
 
 
 def hook() -> Hooks:
-    """Makes a webhook, a message to it, which has come to its end, a schedule and a channel."""
+    """Make a webhook, a message to it, which has come to its end, a schedule and a channel."""
     made = webhook_services.create_webhook(
         f"https://{canary('hook', 'url')}.example/", description=canary("hook", "description")
     )
@@ -261,7 +261,7 @@ def hook() -> Hooks:
 
 
 def give_turn(item: Interrupt, person: Any, turn: str) -> None:
-    """Assigns a question to somebody, or has them hold it."""
+    """Assign a question to somebody, or has them hold it."""
     until = timezone.now() + timedelta(hours=1)
     changes = {
         "assigned": {"assignee": person, "assignee_label": str(person), "claimed_until": None},
@@ -271,5 +271,5 @@ def give_turn(item: Interrupt, person: Any, turn: str) -> None:
 
 
 def nowhere() -> str:
-    """Returns an id that nothing has."""
+    """Return an id that nothing has."""
     return str(uuid4())

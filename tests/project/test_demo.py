@@ -130,7 +130,7 @@ class Demo:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
-    """Starts demos in one folder; none outlives the test."""
+    """Start demos in one folder; none outlives the test."""
     port, demos = free_ports(3), list[Demo]()
 
     def begin(*arguments: str, database: str = "") -> Demo:

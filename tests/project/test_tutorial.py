@@ -39,7 +39,7 @@ class Fence(NamedTuple):
 
 
 def fences() -> list[Fence]:
-    """Returns the page's code blocks, in order."""
+    """Return the page's code blocks, in order."""
     found = re.findall(r"(?ms)^```(\w+)(?: (file|append)=(\S+))?\n(.*?)^```$", TUTORIAL)
     return [Fence(*parts) for parts in found]
 
@@ -68,7 +68,7 @@ class Shop:
                 self.run(command, output)
 
     def run(self, command: str, output: str) -> None:
-        """Runs a command, and compares what it prints where the page shows that."""
+        """Run a command, and compares what it prints where the page shows that."""
         if command.startswith(PREPARED):
             return
         if any(lasting in command for lasting in LASTING):
@@ -87,7 +87,7 @@ class Shop:
         assert output in result.stdout
 
     def begin(self, command: str) -> None:
-        """Starts a command that lasts."""
+        """Start a command that lasts."""
         command = command.replace("runserver", f"runserver --noreload {self.port}")
         with (self.folder / f"{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
@@ -102,17 +102,17 @@ class Shop:
         self.processes.append(process)
 
     def spelled(self, command: str) -> str:
-        """Returns a command with this interpreter in the place of the environment's."""
+        """Return a command with this interpreter in the place of the environment's."""
         command = command.replace("django-admin ", "python -m django ")
         return re.sub(r"\bpython\b", sys.executable, command, count=1)
 
     def answers(self) -> bool:
-        """Says whether the web server takes connections yet."""
+        """Return whether the web server takes connections yet."""
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self) -> None:
-        """Ends the processes that last."""
+        """End the processes that last."""
         for process in self.processes:
             family = [psutil.Process(process.pid)] if process.poll() is None else []
             family += [child for one in family for child in one.children(recursive=True)]
@@ -122,7 +122,7 @@ class Shop:
 
 
 def commands(text: str) -> list[tuple[str, str]]:
-    """Returns the commands of a console, each with what it is shown to print."""
+    """Return the commands of a console, each with what it is shown to print."""
     return [
         (command, output.strip())
         for command, output in re.findall(r"(?m)^\$ (.+)\n((?:(?!\$ ).*\n)*)", text)

@@ -44,7 +44,7 @@ class State(TypedDict, total=False):
 
 @pytest.fixture
 def tell() -> Iterator[Tell]:
-    """Registers a graph, starts a run of it and takes it as far as it goes."""
+    """Register a graph, starts a run of it and takes it as far as it goes."""
 
     def run_it(graph: Any, *, given: Any = None, **options: Any) -> services.RunInfo:
         registry.unregister(NAME)

@@ -22,7 +22,7 @@ Advance = Callable[[], int]
 
 
 def decided(advance: Advance, count: int = 3) -> list[Thread]:
-    """Returns threads whose records hold two reasons each, one of them for all the same."""
+    """Return threads whose records hold two reasons each, one of them for all the same."""
     interrupts = [asked("approval", {"text": "x"}, advance) for _ in range(count)]
     # One entry of each in turn, so that no thread's entries lie side by side.
     for number, interrupt in enumerate(interrupts):

@@ -329,7 +329,7 @@ def test_nobody_votes_on_what_somebody_changes_at_that_moment(
 
 
 def overdue(advance: Advance, **terms: Any) -> Interrupt:
-    """Returns a question whose time is up."""
+    """Return a question whose time is up."""
     graphs.PATIENCE[:] = [Expiry(DAY, **terms)]
     interrupt = asked("patient", {"log": []}, advance)
     graphs.PATIENCE.clear()

@@ -59,7 +59,7 @@ ACCOUNTS = {"auth_user", "django_session", "django_admin_log"}
 
 
 def read_values() -> Iterator[tuple[str, Any]]:
-    """Yields every value that is stored, as the database has it and as the archive's rows have."""
+    """Yield every value that is stored, as the database has it and as the archive's rows have."""
     for table in {*connection.introspection.table_names()} - ACCOUNTS:
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
@@ -74,7 +74,7 @@ def read_values() -> Iterator[tuple[str, Any]]:
 
 
 def read_rows() -> Iterator[Any]:
-    """Yields all rows, and in the place of archived threads those in their documents."""
+    """Yield all rows, and in the place of archived threads those in their documents."""
     for model in list_models():
         rows = list(model._base_manager.all())
         if model is ArchivedThread:
@@ -84,7 +84,7 @@ def read_rows() -> Iterator[Any]:
 
 
 def find_name(name: str) -> set[str]:
-    """Returns the columns in which a name is found."""
+    """Return the columns in which a name is found."""
     found = set()
     for column, value in read_values():
         is_bytes = isinstance(value, memoryview | bytes)
@@ -95,7 +95,7 @@ def find_name(name: str) -> set[str]:
 
 
 def find_key(user: User) -> set[str]:
-    """Returns the foreign keys, and the entries, that lead to a user."""
+    """Return the foreign keys, and the entries, that lead to a user."""
     found = set()
     for row in read_rows():
         keys = [getattr(row, f"{key}_id") for key in list_keys(type(row))]
@@ -107,7 +107,7 @@ def find_key(user: User) -> set[str]:
 
 
 def export() -> list[dict[str, Any]]:
-    """Returns every entry of every record as it is exported."""
+    """Return every entry of every record as it is exported."""
     threads = Thread.objects.order_by("pk").values_list("thread_id", flat=True)
     entries = [entry for name in threads for entry in services.list_audit_entries(name)]
     return [json.loads(json.dumps(asdict(entry), default=str)) for entry in entries]
@@ -118,7 +118,7 @@ def check_export(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def find_faults() -> dict[str, list[Any]]:
-    """Returns what each of the verifiers says: in the database, beside the package, of a file."""
+    """Return what each of the verifiers says: in the database, beside the package, of a file."""
     found: dict[str, list[Any]] = {
         "package": list(audit.find_faults()),
         "judge": [fault for thread in Thread.objects.all() for fault in ask_judge(thread)],
@@ -129,7 +129,7 @@ def find_faults() -> dict[str, list[Any]]:
 
 
 def follow_recipe(entries: list[dict[str, Any]]) -> list[str]:
-    """Returns what the program in the guide finds in a file of these entries."""
+    """Return what the program in the guide finds in a file of these entries."""
     guide = Path(hitl_django.__file__).parents[1] / "docs/guides/leads.md"
     (program,) = (
         block.partition("```")[0]
@@ -279,12 +279,12 @@ def test_a_schedule_and_a_webhook_are_nobodys_and_do_no_more_than_without_the_ac
 
 
 def find_entry(verb: str) -> AuditEntry:
-    """Returns the first of these entries; of those that took a question over, lena's."""
+    """Return the first of these entries; of those that took a question over, lena's."""
     return AuditEntry.objects.filter(verb=verb).order_by("-pk" if verb == "take_over" else "pk")[0]
 
 
 def change(of: str, **columns: Any) -> None:
-    """Changes an entry of lena's thread as whoever can write to the tables would."""
+    """Change an entry of lena's thread as whoever can write to the tables would."""
     entry = find_entry(of)
     for name, value in columns.items():
         setattr(entry, name, value(entry) if callable(value) else value)
@@ -292,7 +292,7 @@ def change(of: str, **columns: Any) -> None:
 
 
 def rename_as_forgotten(entry: AuditEntry) -> dict[str, Any]:
-    """Puts a pseudonym in place of a name, with the commitment that there was."""
+    """Put a pseudonym in place of a name, with the commitment that there was."""
     detail = entry.detail
     salt = detail["salts"].pop("from")
     kept = hashlib.sha256((salt + detail["from"]).encode()).hexdigest()
@@ -301,7 +301,7 @@ def rename_as_forgotten(entry: AuditEntry) -> dict[str, Any]:
 
 
 def shift_salt(entry: AuditEntry) -> dict[str, Any]:
-    """Counts the first letters of a name among the salt's."""
+    """Count the first letters of a name among the salt's."""
     detail = entry.detail
     salt, name = detail["salts"]["from"], detail["from"]
     salts = {**detail["salts"], "from": salt + name[:2]}
@@ -369,7 +369,7 @@ def test_what_was_done_to_a_record_afterwards_is_found(lena: User, name: str) ->
 
 
 def append_forged(thread: Thread, **detail: Any) -> None:
-    """Appends an entry with a hash that fits, as whoever can write to the tables may."""
+    """Append an entry with a hash that fits, as whoever can write to the tables may."""
     locked = leases.lock_thread(pk=thread.pk)
     audit.append_alone(locked, "pseudonymize_user", by=None, via="code", detail=detail)
 

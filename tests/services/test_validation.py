@@ -46,7 +46,7 @@ def boss() -> User:
 
 @pytest.fixture
 def entries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Collects, of each time that a schema is applied, whether a transaction was open."""
+    """Collect, of each time that a schema is applied, whether a transaction was open."""
     found: list[bool] = []
     apply = json_schema.find_faults
 
@@ -149,7 +149,7 @@ def test_nor_while_votes_and_proposals_are(
 
 @pytest.fixture
 def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """Changes a question each time that an answer to it has been validated, as often as named."""
+    """Change a question each time that an answer to it has been validated, as often as named."""
 
     def change(interrupt: Interrupt, times: int, **columns: Any) -> list[Any]:
         apply, answers = json_schema.find_faults, list[Any]()

@@ -37,7 +37,7 @@ def start(graph: str = "approval", given: Any = None, **options: Any) -> service
 
 
 def free_with_one_waiting(**options: Any) -> services.RunInfo:
-    """Leaves a thread whose run has ended, and whose next one nobody has begun."""
+    """Leave a thread whose run has ended, and whose next one nobody has begun."""
     first = start(given={"text": "one"})
     second = start(given={"text": "two"}, **options)
     Run.objects.filter(pk=first.id).update(state="succeeded")
@@ -415,7 +415,7 @@ class Counted(TypedDict, total=False):
 
 @pytest.fixture
 def deploy() -> Iterator[Callable[..., str]]:
-    """Replaces the graph "line" by one with a node that asks; returns its fingerprint."""
+    """Replace the graph "line" by one with a node that asks; returns its fingerprint."""
     compatibility.clear_shapes()
 
     def put(node: str = "ask", state: Any = Noted, **options: Any) -> str:

@@ -26,7 +26,7 @@ class Order(TypedDict, total=False):
 
 @pytest.fixture
 def order() -> Iterator[Callable[..., None]]:
-    """Registers the graph "purchase" with a node that charges, before and behind a question."""
+    """Register the graph "purchase" with a node that charges, before and behind a question."""
 
     def register(charge: Callable[[Order], Order]) -> None:
         def ask(state: Order) -> Order:

@@ -103,7 +103,7 @@ def sample(tmp_path: Path) -> Path:
 
 
 def run(sample: Path, *arguments: str) -> tuple[int, str]:
-    """Tries the mutants of the sample; returns the exit code and what is printed."""
+    """Try the mutants of the sample; returns the exit code and what is printed."""
     program = dedent(f"""
         import sys
         from pathlib import Path
@@ -119,7 +119,7 @@ def run(sample: Path, *arguments: str) -> tuple[int, str]:
 
 
 def accept(sample: Path, *entries: tuple[str, str]) -> None:
-    """Lists mutants, by their line and what they are, as survivors that are accepted."""
+    """List mutants, by their line and what they are, as survivors that are accepted."""
     listed = [
         f"[[survivor]]\nmodule = 'hitl_django/sample.py'\nline = '{line}'\n"
         f"mutant = '{mutant}'\nreason = 'For a test.'\n"

@@ -32,7 +32,7 @@ def advance(db: None) -> Iterator[Advance]:
 
 @pytest.fixture
 def deploy() -> Iterator[Deploy]:
-    """Replaces the graph "evolving" by one with these nodes in a row; names with ? ask."""
+    """Replace the graph "evolving" by one with these nodes in a row; names with ? ask."""
     compatibility.clear_shapes()
 
     def node(name: str) -> Any:

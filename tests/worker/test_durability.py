@@ -27,7 +27,7 @@ Node = Callable[[Any], Any]
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., str]]:
-    """Registers a line of nodes, and starts a run of it; returns the run's id."""
+    """Register a line of nodes, and start a run of it; returns the run's id."""
 
     def begin(durability: Any, *nodes: Node, **how: Any) -> str:
         graph, before = StateGraph(graphs.Count), "__start__"

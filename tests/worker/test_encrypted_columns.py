@@ -78,7 +78,7 @@ ENCRYPTED = {
 
 @pytest.fixture
 def keys(ended: Any, settings: Any) -> Callable[..., None]:
-    """Sets the keys, within the settings that ``ended`` has."""
+    """Set the keys, within the settings that ``ended`` has."""
 
     def use(*keys: str) -> None:
         settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": keys}
@@ -119,7 +119,7 @@ def test_the_guide_names_every_column() -> None:
 
 
 def dump_database() -> Iterator[tuple[str, str]]:
-    """Yields every value of every table as the database has it, with the names of its columns."""
+    """Yield every value of every table as the database has it, with the names of its columns."""
     for table in connection.introspection.table_names():
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")

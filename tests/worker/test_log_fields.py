@@ -69,7 +69,7 @@ def test_no_record_of_a_failure_holds_what_the_run_works_on(
 
 
 def list_log_calls() -> Iterator[tuple[str, str, ast.expr | None]]:
-    """Yields where these rooms log, the message, and the fields that its record is given."""
+    """Yield where these rooms log, the message, and the fields that its record is given."""
     package = Path(hitl_django.__file__).parent
     for path in sorted(path for room in ROOMS for path in (package / room).rglob("*.py")):
         named: dict[str, ast.expr] = {}
@@ -108,7 +108,7 @@ def find_fields(message: str) -> list[str]:
 
 
 def name_fields(extra: ast.expr | None) -> set[str]:
-    """Returns the names of the fields that an expression gives."""
+    """Return the names of the fields that an expression gives."""
     if extra is None:
         return set()
     if isinstance(extra, ast.Dict):

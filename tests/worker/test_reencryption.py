@@ -37,7 +37,7 @@ BYTES = ("Checkpoint", "ChannelBlob", "PendingWrite")
 
 @pytest.fixture
 def keys(ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Sets the keys; lists are stored by parts as soon as they have a few words.
+    """Set the keys; lists are stored by parts as soon as they have a few words.
 
     Within the settings that ``ended`` has, so that both are undone in their order.
     """
@@ -50,7 +50,7 @@ def keys(ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callab
 
 
 def reencrypt(*arguments: str) -> tuple[str, bool]:
-    """Returns what is said, and whether the exit code is 0."""
+    """Return what is said, and whether the exit code is 0."""
     out = io.StringIO()
     try:
         call_command("hitl", "reencrypt", *arguments, stdout=out, stderr=io.StringIO())

@@ -30,7 +30,7 @@ def advance(db: None) -> Iterator[Advance]:
 
 @pytest.fixture
 def deploy() -> Iterator[Deploy]:
-    """Registers the graph "refund" as a version of the code has it; ``beside`` keeps the others."""
+    """Register the graph "refund" as a version of the code has it; ``beside`` keeps the others."""
     compatibility.clear_shapes()
 
     def put(build: Any, *, beside: bool = False, **terms: Any) -> None:
@@ -54,7 +54,7 @@ class New(TypedDict, total=False):
 
 
 def build_old() -> StateGraph:
-    """Plans, fans out to three that ask, but for one that ends, and pays."""
+    """Plan, fans out to three that ask, but for one that ends, and pays."""
 
     def each(state: Any) -> Any:
         number = state["total"]

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
-    """Writes what has been measured so far: a run of all rows takes hours."""
+    """Write what has been measured so far: a run of all rows takes hours."""
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
 
@@ -92,7 +92,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(starts: Iterable[str]) -> list[Workload]:
-    """Returns the workloads of those names, or those whose name begins so, or all."""
+    """Return the workloads of those names, or those whose name begins so, or all."""
     rows = [*ROWS.values()]
     exact = [row for row in rows if row.name in starts]
     loose = [start for start in starts if start not in {row.name for row in exact}]
@@ -111,7 +111,7 @@ def engines_of(options: argparse.Namespace, row: Workload) -> tuple[str, ...]:
 def compare(
     row: Workload, options: argparse.Namespace, environment: dict[str, str]
 ) -> dict[str, Any]:
-    """Measures one row and prints it."""
+    """Measure one row and prints it."""
     size = max(1, row.size // 10) if options.quick else row.size
     times: dict[str, list[float]] = {engine: [] for engine in engines_of(options, row)}
     counted: dict[str, float] = {}
@@ -133,7 +133,7 @@ def compare(
 def grow(
     row: Workload, options: argparse.Namespace, environment: dict[str, str]
 ) -> dict[str, float | None]:
-    """Measures one row at several sizes and prints how its total time grows."""
+    """Measure one row at several sizes and prints how its total time grows."""
     slopes: dict[str, float | None] = {}
     for engine in engines_of(options, row):
         try:
@@ -148,7 +148,7 @@ def grow(
 
 
 def measure(engine: str, row: Workload, size: int, environment: dict[str, str]) -> dict[str, float]:
-    """Runs one measurement in a fresh process; returns what it takes per unit."""
+    """Run one measurement in a fresh process; returns what it takes per unit."""
     command = [sys.executable, "-m", "tools.benchmarks.child", engine, row.name, str(size)]
     try:
         done = subprocess.run(

@@ -18,7 +18,7 @@ LONG = 3.0  # seconds of a round that is not repeated
 
 
 def timed(once: Once) -> tuple[float, float]:
-    """Returns the seconds per unit of one round, and all of its seconds, less what it prepares.
+    """Return the seconds per unit of one round, and all of its seconds, less what it prepares.
 
     A round repeats what is short: the collection before it leaves the processor's caches cold,
     which would be most of what a millisecond's work shows, and weigh the more the faster an engine
@@ -40,7 +40,7 @@ def prepare(once: Once) -> None:
 
 
 def measure(engine: str, workload: str, size: int) -> dict[str, float]:
-    """Returns the seconds per unit: the median of a few rounds after one to warm up.
+    """Return the seconds per unit: the median of a few rounds after one to warm up.
 
     A durable workload of ours is then done once more to count its statements, and on PostgreSQL
     another time to count its round trips.

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(module: str, url: str, *arguments: str) -> subprocess.Popen[str]:
-    """Starts a module as a process with this database."""
+    """Start a module as a process with this database."""
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
@@ -30,7 +30,7 @@ def start(module: str, url: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def ask(process: subprocess.Popen[str], interrupt: str) -> Any:
-    """Returns what a process answers, as JSON in one line."""
+    """Return what a process answers, as JSON in one line."""
     write_line(process, interrupt)
     return json.loads(read_line(process))
 
@@ -48,7 +48,7 @@ def write_line(process: subprocess.Popen[str], line: str = "") -> None:
 
 @contextmanager
 def database(name: str, *, keep: bool) -> Iterator[str]:
-    """Yields the URL of a PostgreSQL database, a new one unless it was kept."""
+    """Yield the URL of a PostgreSQL database, a new one unless it was kept."""
     import psycopg
 
     with stores.postgres_server() as server:

@@ -42,7 +42,7 @@ class Counts:
 
 @contextmanager
 def counting() -> Iterator[Counts]:
-    """Counts what this thread's connection does meanwhile."""
+    """Count what this thread's connection does meanwhile."""
     counts = Counts()
     commit = connection.commit
 
@@ -67,7 +67,7 @@ class Trips:
 
 @contextmanager
 def counting_trips() -> Iterator[Trips]:
-    """Counts how often this process waits for PostgreSQL meanwhile."""
+    """Count how often this process waits for PostgreSQL meanwhile."""
     from psycopg import Connection
 
     counts = Trips()
@@ -83,14 +83,14 @@ def counting_trips() -> Iterator[Trips]:
 
 
 def counted_trips(once: Callable[[], int]) -> dict[str, float]:
-    """Returns the round trips to PostgreSQL per unit of one round."""
+    """Return the round trips to PostgreSQL per unit of one round."""
     with counting_trips() as counts:
         units = once()
     return {"trips": counts.trips / units}
 
 
 def counted(once: Callable[[], int]) -> dict[str, float]:
-    """Returns the statements, write transactions and bytes of payload per unit of one round."""
+    """Return the statements, write transactions and bytes of payload per unit of one round."""
     with counting() as counts:
         units = once()
     return {

@@ -73,7 +73,7 @@ LINES = (
 
 
 def write_tables(rows: Rows, results: Results, root: Path = ROOT) -> list[str]:
-    """Writes the tables into the pages below ``root``; returns the names of the pages."""
+    """Write the tables into the pages below ``root``; returns the names of the pages."""
     for page, names in PAGES.items():
         path = root / page
         text = path.read_text()
@@ -84,7 +84,7 @@ def write_tables(rows: Rows, results: Results, root: Path = ROOT) -> list[str]:
 
 
 def replace_table(text: str, name: str, table: str) -> str:
-    """Returns a page with what stands between a table's comments replaced."""
+    """Return a page with what stands between a table's comments replaced."""
     start, end = f"<!-- benchmarks: {name} -->", "<!-- end of benchmarks -->"
     between = re.compile(f"(?<={re.escape(start)}\n).*?(?={re.escape(end)})", re.DOTALL)
     found, count = between.subn(lambda _: f"\n{table}\n\n", text)
@@ -94,24 +94,24 @@ def replace_table(text: str, name: str, table: str) -> str:
 
 
 def format_overview(rows: Rows, results: Results) -> str:
-    """Returns the ratios by store."""
+    """Return the ratios by store."""
     return _format_lines(LINES, results)
 
 
 def format_excerpt(rows: Rows, results: Results) -> str:
-    """Returns the few of them that the README has."""
+    """Return the few of them that the README has."""
     return _format_lines([line for line in LINES if line.is_excerpt], results)
 
 
 def format_targets(rows: Rows, results: Results) -> str:
-    """Returns every row with its times, target, floor and verdict."""
+    """Return every row with its times, target, floor and verdict."""
     heads = ("row", "unit", "LangGraph, µs", "ours, µs", "floor, µs", "ratio", "target",
              "floor's ratio", "verdict")  # fmt: skip
     return _format_table(heads, _targets(rows, results))
 
 
 def format_growth(rows: Rows, results: Results) -> str:
-    """Returns the exponents of n in the total time, of what was measured at several sizes."""
+    """Return the exponents of n in the total time, of what was measured at several sizes."""
     heads = ("row", "n", "LangGraph", "ours", "floor")
     lines = [*_growth(rows, results)]
     if not lines:
@@ -172,7 +172,7 @@ def _measured(
 
 
 def _spell_ratio(ratio: float) -> str:
-    """Returns two digits of a ratio: more than that no run tells from another."""
+    """Return two digits of a ratio: more than that no run tells from another."""
     return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}".removesuffix(".0")
 
 

@@ -33,7 +33,7 @@ _saver: Any = None  # kept: its connection lives as long as the process
 
 
 def saver(engine: str, kind: str) -> Any:
-    """Returns the engine's saver for a database of this kind, its tables made."""
+    """Return the engine's saver for a database of this kind, its tables made."""
     global _saver
     if engine != LANGGRAPH:
         set_up_django(kind)
@@ -63,7 +63,7 @@ def saver(engine: str, kind: str) -> Any:
 
 
 def set_up_django(kind: str) -> None:
-    """Points Django at the database of this kind."""
+    """Point Django at the database of this kind."""
     import django
 
     url = stores.url(OURS, kind)
@@ -75,7 +75,7 @@ def set_up_django(kind: str) -> None:
 
 
 def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
-    """Takes n threads to a question and from its answer to the end."""
+    """Take n threads to a question and from its answer to the end."""
     if e.engine == LANGGRAPH:
         return pause_and_resume(e, n, saver(e.engine, kind), durability)
     set_up_django(kind)
@@ -109,7 +109,7 @@ def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
 
 
 def _many_threads(e: Any, n: int, kind: str) -> Once:
-    """Takes n threads to their questions, and then all of them from their answers to the end."""
+    """Take n threads to their questions, and then all of them from their answers to the end."""
     if e.engine != OURS:
         return many_threads(e, n, saver(e.engine, kind))
     set_up_django(kind)
@@ -175,7 +175,7 @@ class _Decisions:
 
 
 def _super_steps(work: Any, kind: str) -> Any:
-    """Returns how a workload is built that is measured against its rows, written by hand."""
+    """Return how a workload is built that is measured against its rows, written by hand."""
 
     def build(e: Any, n: int) -> Once:
         set_up_django(kind)
@@ -188,7 +188,7 @@ def _super_steps(work: Any, kind: str) -> Any:
 
 
 def _told(e: Any, n: int, kind: str) -> Once:
-    """Takes a run of n steps to its end that records its updates; to compare with, nothing."""
+    """Take a run of n steps to its end that records its updates; to compare with, nothing."""
     set_up_django(kind)
     from hitl_django import models, services
     from hitl_django.graph_registry import registry
@@ -226,7 +226,7 @@ TARGETS = {
 
 
 def _with_saver(kind: str, work: Any, *options: Any) -> Any:
-    """Returns how a workload is built that stores with the engine's saver.
+    """Return how a workload is built that stores with the engine's saver.
 
     The floor is what ours asks of the database, by the driver alone.
     """

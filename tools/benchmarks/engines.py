@@ -22,7 +22,7 @@ _NAMES = {
 
 
 def load(engine: str) -> Any:
-    """Imports an engine and returns its names; the floor has ours, to learn what it has to do."""
+    """Import an engine and return its names; the floor has ours, to learn what it has to do."""
     found = SimpleNamespace(engine=engine)
     package = "" if engine == LANGGRAPH else f"{OURS}."
     for path, names in _NAMES.items():

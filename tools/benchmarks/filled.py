@@ -55,7 +55,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def times_table(times: dict[int, dict[str, dict[str, float]]]) -> str:
-    """Returns the times in milliseconds, and how many times as long the fullest takes."""
+    """Return the times in milliseconds, and how many times as long the fullest takes."""
     counts = list(times)
     empty, full = times[counts[0]], times[counts[-1]]
     heads = "".join(f"{count:>12,}" for count in counts)
@@ -69,7 +69,7 @@ def times_table(times: dict[int, dict[str, dict[str, float]]]) -> str:
 
 
 def sizes_table(found: dict[str, list[float]], archived: list[float]) -> str:
-    """Returns what one thread has of each table, and what it has in the archive."""
+    """Return what one thread has of each table, and what it has in the archive."""
     lines = [f"{'of a thread':24}{'rows':>10}{'bytes':>10}{'indexes':>10}"]
     total = [sum(column) for column in zip(*found.values(), strict=True)]
     for name, row in [*found.items(), ("all", total), ("archived", archived)]:
@@ -78,7 +78,7 @@ def sizes_table(found: dict[str, list[float]], archived: list[float]) -> str:
 
 
 def costs_table(costs: dict[int, dict[str, float]]) -> str:
-    """Returns what one run costs at each size."""
+    """Return what one run costs at each size."""
     heads = "".join(f"{count:>12,}" for count in costs)
     lines = [f"{'of a run':28}{heads}"]
     for name in costs[0]:
@@ -87,7 +87,7 @@ def costs_table(costs: dict[int, dict[str, float]]) -> str:
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """Fills a database of each size, and has all of them take turns: so what else the machine does
+    """Fill a database of each size, and has all of them take turns: so what else the machine does
     meets all alike.
     """
     counts = sorted({0, *options.threads})

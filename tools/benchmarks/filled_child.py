@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def fill(threads: int) -> None:
-    """Stores the threads, unless an earlier run has."""
+    """Store the threads, unless an earlier run has."""
     from django.core.management import call_command
 
     from hitl_django.models import Thread
@@ -55,7 +55,7 @@ def fill(threads: int) -> None:
 
 
 def measure(repeat: int) -> None:
-    """Tells sizes and costs, and then for each line of input the times of a round."""
+    """Tell sizes and costs, and then for each line of input the times of a round."""
     from tools.benchmarks import filled_rows
 
     sizes = filled_rows.measure_sizes()
@@ -74,7 +74,7 @@ def measure(repeat: int) -> None:
 
 
 def measure_costs() -> dict[str, float]:
-    """Returns what one run costs, from its start over its question to its end."""
+    """Return what one run costs, from its start over its question to its end."""
     from tools.benchmarks import filled_rows
 
     before = filled_rows.read_server_meters()
@@ -95,7 +95,7 @@ class Round:
         self.found: dict[str, list[float]] = {}
 
     def run(self, repeat: int) -> dict[str, float]:
-        """Returns the median time of each, in milliseconds, or the median of its statements."""
+        """Return the median time of each, in milliseconds, or the median of its statements."""
         from django.db import connection
 
         connection.force_debug_cursor = self.is_counted
@@ -152,7 +152,7 @@ class Round:
 
     @contextmanager
     def _claims_apart(self) -> Iterator[None]:
-        """Takes the time of claims by themselves, and not with what they are a part of."""
+        """Take the time of claims by themselves, and not with what they are a part of."""
         from hitl_django import run_leases
 
         claim = run_leases.claim

@@ -47,7 +47,7 @@ class Refund(TypedDict, total=False):
 
 
 def register() -> None:
-    """Registers a graph of three nodes, of which the second asks."""
+    """Register a graph of three nodes, of which the second asks."""
 
     def check(state: Refund) -> Refund:
         return {"checked": state["cents"] < 100_000}
@@ -65,7 +65,7 @@ def register() -> None:
 
 
 def begin() -> services.RunInfo:
-    """Starts a run, as all of them were started: with an input that has a row of its own."""
+    """Start a run, as all of them were started: with an input that has a row of its own."""
     given = {
         "customer": "Dana K.",
         "cents": 12_000,
@@ -77,13 +77,13 @@ def begin() -> services.RunInfo:
 
 
 def pause(run: services.RunInfo) -> Interrupt:
-    """Takes a run to its question."""
+    """Take a run to its question."""
     runner.advance(str(run.id))
     return Interrupt.objects.get(run=run.id)
 
 
 def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
-    """Takes a run to its question, and with an answer to its end."""
+    """Take a run to its question, and with an answer to its end."""
     pending = pause(run)
     if discussed:
         services.comment(pending.pk, "It did come back.")
@@ -97,7 +97,7 @@ def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
 
 
 def fill(threads: int) -> None:
-    """Stores so many finished threads, and a tenth as many that wait; as of now all is known."""
+    """Store so many finished threads, and a tenth as many that wait; as of now all is known."""
     copy_threads(threads)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
@@ -106,7 +106,7 @@ def fill(threads: int) -> None:
 
 
 def copy_threads(threads: int, *, discussed: bool = False) -> None:
-    """Stores threads without telling the planner; what is asked may have been ``discussed``."""
+    """Store threads without telling the planner; what is asked may have been ``discussed``."""
     finished, waiting = begin(), begin()
     finish(finished, discussed=discussed)
     pause(waiting)
@@ -153,7 +153,7 @@ def _copy_rows(
 
 
 def _value(model: type[models.Model], field: Any, tag: str, first: int, count: int) -> str:
-    """Returns what a column of the k-th copy holds."""
+    """Return what a column of the k-th copy holds."""
     own = "made." + connection.ops.quote_name(field.column)
     target = field.related_model if field.is_relation else model if field.primary_key else None
     if target is Thread:
@@ -175,13 +175,13 @@ def _uuid(own: str, tag: str) -> str:
 
 
 def age_a_shape() -> None:
-    """Stores a shape that no run names, long ago."""
+    """Store a shape that no run names, long ago."""
     GraphShape.objects.get_or_create(fingerprint="unused", graph=GRAPH, shape={})
     GraphShape.objects.update(created_at=Now() - timedelta(days=2))
 
 
 def age_threads(count: int) -> float:
-    """Sees to it that so many threads ended long ago; returns how many days."""
+    """See to it that so many threads ended long ago; returns how many days."""
     days = 2 * DAYS
     for _ in range(count):
         finish(run := begin())
@@ -192,7 +192,7 @@ def age_threads(count: int) -> float:
 
 
 def measure_archived() -> list[float]:
-    """Archives some of the finished threads, and returns what one takes there."""
+    """Archive some of the finished threads, and return what one takes there."""
     archive_ended(1, ARCHIVED)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -206,7 +206,7 @@ def measure_archived() -> list[float]:
 
 
 def read_server_meters() -> dict[str, float]:
-    """Returns how many bytes of log the server wrote, and what its process for this one used.
+    """Return how many bytes of log the server wrote, and what its process for this one used.
 
     The processor's time can be read only where the server is on this machine.
     """
@@ -222,7 +222,7 @@ def read_server_meters() -> dict[str, float]:
 
 
 def measure_sizes() -> dict[str, list[float]]:
-    """Returns what a finished thread has of each table: rows, and their bytes and indexes'.
+    """Return what a finished thread has of each table: rows, and their bytes and indexes'.
 
     Those of the threads that wait, a tenth as many, are counted as well.
     """

@@ -27,7 +27,7 @@ _threads = itertools.count()
 
 
 def super_steps(kind: str, run: Once, n: int) -> Once:
-    """Writes what ``run``, an invocation of ``n`` super-steps, has stored: a transaction a step."""
+    """Write what ``run``, an invocation of ``n`` super-steps, has stored: a transaction a step."""
     run()
     steps = [[(marked(text, kind), values) for text, values in step] for step in _steps()]
     begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)
@@ -47,7 +47,7 @@ def super_steps(kind: str, run: Once, n: int) -> Once:
 
 
 def _connect(kind: str) -> Any:
-    """Returns what executes a statement, and what sends several together."""
+    """Return what executes a statement, and what sends several together."""
     database = stores.url(OURS, kind)
     if kind != SQLITE:
         import psycopg
@@ -68,7 +68,7 @@ def _new_thread() -> int:
 
 
 def _steps() -> list[Step]:
-    """Returns what the newest thread's steps have stored, in the order they did."""
+    """Return what the newest thread's steps have stored, in the order they did."""
     from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
     thread = Thread.objects.latest("pk")

@@ -19,14 +19,14 @@ class Talk(TypedDict):
 
 
 def _counting(e: Any, state: Any, node: Any, n: int, saver: Any) -> Any:
-    """Returns a graph whose one node runs n times."""
+    """Return a graph whose one node runs n times."""
     graph = e.StateGraph(state).add_node("node", node).add_edge(e.START, "node")
     graph.add_conditional_edges("node", lambda seen: "node" if seen["count"] < n else e.END)
     return graph.compile(checkpointer=saver)
 
 
 def messages(e: Any, n: int, saver: Any) -> Once:
-    """Talks n messages into a new thread, each of about 150 bytes."""
+    """Talk n messages into a new thread, each of about 150 bytes."""
 
     def node(state: Talk) -> dict[str, Any]:
         said = {"role": "user", "content": f"{state['count']:06} {'word ' * 24}"}
@@ -43,7 +43,7 @@ def messages(e: Any, n: int, saver: Any) -> Once:
 
 
 def _long_thread(e: Any, n: int, saver: Any) -> tuple[Any, Any]:
-    """Returns a graph and the config of a thread of n steps whose state stays small."""
+    """Return a graph and the config of a thread of n steps whose state stays small."""
     graph = _counting(e, Count, lambda state: {"count": state["count"] + 1}, n, saver)
     config = on_thread(n)
     graph.invoke({"count": 0, "note": "x"}, config)
@@ -51,7 +51,7 @@ def _long_thread(e: Any, n: int, saver: Any) -> tuple[Any, Any]:
 
 
 def state(e: Any, n: int, saver: Any) -> Once:
-    """Reads the state of a thread of n steps."""
+    """Read the state of a thread of n steps."""
     graph, config = _long_thread(e, n, saver)
 
     def once() -> int:
@@ -63,7 +63,7 @@ def state(e: Any, n: int, saver: Any) -> Once:
 
 
 def page(e: Any, n: int, saver: Any) -> Once:
-    """Reads the newest page of the history of a thread of n steps."""
+    """Read the newest page of the history of a thread of n steps."""
     graph, config = _long_thread(e, n, saver)
 
     def once() -> int:

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def is_over(found: dict[int, dict[str, Any]], name: str) -> bool:
-    """Says whether a row that has a target is over it."""
+    """Return whether a row that has a target is over it."""
     return name not in PAST and _ratio(found, name) > TARGET
 
 
@@ -65,7 +65,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def table(found: dict[int, dict[str, Any]]) -> str:
-    """Returns the times in milliseconds, how many times as long the largest size takes, and the
+    """Return the times in milliseconds, how many times as long the largest size takes, and the
     most queries of a row.
     """
     sizes = list(found)
@@ -82,7 +82,7 @@ def table(found: dict[int, dict[str, Any]]) -> str:
 
 
 def measured(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
-    """Fills a database of each size, and measures one row after the other, the sizes in turn: so
+    """Fill a database of each size, and measures one row after the other, the sizes in turn: so
     what else the machine does meets both.
     """
     found: dict[int, dict[str, Any]] = {size: {} for size in options.sizes}
@@ -115,7 +115,7 @@ def _middle(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _taken_at_once(url: str, size: int) -> dict[str, Any]:
-    """Lets processes take what is next at the same time; none may get what another has."""
+    """Let processes take what is next at the same time; none may get what another has."""
     count = max(2, min(20, size // 10_000))
     processes = [children.start(CHILD, url, "--take", str(count)) for _ in range(AT_ONCE)]
     try:

@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def fill(size: int) -> None:
-    """Stores the questions, unless an earlier run has."""
+    """Store the questions, unless an earlier run has."""
     from django.core.management import call_command
 
     from tools.benchmarks import queue_rows
@@ -90,7 +90,7 @@ def fill(size: int) -> None:
 
 
 def take(count: int) -> None:
-    """Takes what is next, beside others that do, and keeps it until another line comes."""
+    """Take what is next, beside others that do, and keep it until another line comes."""
     from hitl_django import services
     from tools.benchmarks import queue_rows
 
@@ -110,7 +110,7 @@ def take(count: int) -> None:
 
 
 def measure(repeat: int) -> None:
-    """Tells which rows there are, and then the times of each that it is asked for by a line."""
+    """Tell which rows there are, and then the times of each that it is asked for by a line."""
     from django.test import Client, override_settings
     from django.test.utils import setup_test_environment
 
@@ -170,7 +170,7 @@ def _calls(reviewer: Any) -> dict[str, Row]:
 
 
 def _timed(act: Callable[[], Any], undo: Callable[[], Any], repeat: int) -> dict[str, Any]:
-    """Returns the median time in milliseconds, and the number of queries.
+    """Return the median time in milliseconds, and the number of queries.
 
     What happens first of all is not counted.
     """

@@ -32,7 +32,7 @@ GRAPHS = "(ARRAY['typed', 'approval'])[1 + (k / 8) % 2]"
 
 
 def fill(size: int) -> tuple[User, Group]:
-    """Stores ``size`` questions; returns a reviewer who may see them, and a group with many."""
+    """Store ``size`` questions; returns a reviewer who may see them, and a group with many."""
     reviewer, other = _people()
     group = Group.objects.create(name="Refund desk")
     _copy(_thread(), {"id": "1000 + k", "thread_id": "'thread-' || k"}, size // EACH)
@@ -62,13 +62,13 @@ def fill(size: int) -> tuple[User, Group]:
 
 
 def found() -> tuple[User, Group] | None:
-    """Returns the same of a database that was filled before."""
+    """Return the same of a database that was filled before."""
     reviewer = User.objects.filter(username="rita").first()
     return reviewer and (reviewer, Group.objects.get(name="Refund desk"))
 
 
 def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str, str]:
-    """Returns what differs from question to question: n is its number, k that of its thread."""
+    """Return what differs from question to question: n is its number, k that of its thread."""
     far = waiting // FEW  # every so many there is one of each rare kind
 
     def rare(kind: int, value: str, otherwise: str) -> str:
@@ -112,7 +112,7 @@ _MADE: dict[Any, Any] = {}
 
 
 def _copy(row: Any, changes: dict[str, str], count: int) -> None:
-    """Stores a row ``count`` times with these changes; they are all written in this module."""
+    """Store a row ``count`` times with these changes; they are all written in this module."""
     table = connection.ops.quote_name(row._meta.db_table)
     columns = [field.column for field in row._meta.concrete_fields]
     names = ", ".join(connection.ops.quote_name(column) for column in columns)

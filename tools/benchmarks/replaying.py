@@ -68,7 +68,7 @@ class Replayed:
         return self.units
 
     def _count_rows(self) -> tuple[int, int]:
-        """Returns the checkpoints and the runs at their ends: what there is if all was stored."""
+        """Return the checkpoints and the runs at their ends: what there is if all was stored."""
         from hitl_django.models import Checkpoint, Run
 
         ended = Run.objects.filter(thread__gt=self.last, state=Run.State.SUCCEEDED)
@@ -83,7 +83,7 @@ def _list_tables() -> list[str]:
 
 @contextmanager
 def _recorded(kind: str) -> Iterator[list[Statement]]:
-    """Gives a list that is filled with what this thread's connection executes meanwhile."""
+    """Give a list that is filled with what this thread's connection executes meanwhile."""
     from django.db import connection
 
     found: list[Statement] = []
@@ -111,7 +111,7 @@ def _recorded(kind: str) -> Iterator[list[Statement]]:
 
 
 def _group(statements: list[Statement], kind: str) -> list[list[Statement]]:
-    """Returns the statements by transaction; one without is a transaction of its own."""
+    """Return the statements by transaction; one without is a transaction of its own."""
     begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)
     groups: list[list[Statement]] = []
     inside = False
@@ -124,14 +124,14 @@ def _group(statements: list[Statement], kind: str) -> list[list[Statement]]:
 
 
 def marked(sql: str, kind: str) -> str | bytes:
-    """Returns a statement as the driver takes it without another look at its text."""
+    """Return a statement as the driver takes it without another look at its text."""
     from hitl_django.db.raw_cursor import with_numbers, with_question_marks
 
     return with_question_marks(sql) if kind == SQLITE else with_numbers(sql)
 
 
 def _driver(kind: str) -> Any:
-    """Returns what executes a transaction and fetches what it returns, on another connection."""
+    """Return what executes a transaction and fetches what it returns, on another connection."""
     database = stores.url(OURS, kind)
     if kind == SQLITE:
         import sqlite3

@@ -12,7 +12,7 @@ from .workloads import Workload
 
 
 def summary(times: Mapping[str, Sequence[float]], against: str = LANGGRAPH) -> dict[str, Any]:
-    """Returns the medians of the engines in microseconds, and the median of the paired ratios.
+    """Return the medians of the engines in microseconds, and the median of the paired ratios.
 
     The n-th run of one engine is next in time to the n-th of the other, so their ratio suffers
     least from what else the machine does.
@@ -32,7 +32,7 @@ def summary(times: Mapping[str, Sequence[float]], against: str = LANGGRAPH) -> d
 
 
 def slope(points: Mapping[int, float]) -> float | None:
-    """Returns the exponent p of ``total time ~ n ** p``, fitted on a log-log scale."""
+    """Return the exponent p of ``total time ~ n ** p``, fitted on a log-log scale."""
     if len(points) < 2:
         return None
     xs = [math.log(n) for n in points]
@@ -44,7 +44,7 @@ MET, MET_BY_FLOOR, SHORT = "met", "met by the floor", "short"
 
 
 def verdict(row: Workload, found: Mapping[str, Any]) -> str:
-    """Returns how a row stands to its target, or within ``allowance`` of its floor."""
+    """Return how a row stands to its target, or within ``allowance`` of its floor."""
     ratio = found["ratio"]
     if row.against == FLOOR:
         return MET if ratio <= row.target else SHORT
@@ -55,7 +55,7 @@ def verdict(row: Workload, found: Mapping[str, Any]) -> str:
 
 
 def spell_target(row: Workload) -> str:
-    """Returns the target as text: at least so many times as fast, or at most so much longer."""
+    """Return the target as text: at least so many times as fast, or at most so much longer."""
     return f"{'≤' if row.against == FLOOR else '≥'} {row.target:g}"
 
 
@@ -67,7 +67,7 @@ HEAD = (
 
 
 def line(row: Workload, found: Mapping[str, Any], error: str = "") -> str:
-    """Returns a row of the table."""
+    """Return a row of the table."""
     start = f"{row.title:54} {row.unit:>11}"
     if error:
         return f"{start}  {error}"
@@ -86,7 +86,7 @@ def line(row: Workload, found: Mapping[str, Any], error: str = "") -> str:
 
 
 def spell_counts(found: Mapping[str, Any]) -> str:
-    """Returns what was counted, as far as it was."""
+    """Return what was counted, as far as it was."""
     if "statements" not in found:
         return ""
     told = f"{found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def variable(engine: str, kind: str) -> str:
-    """Names the environment variable that tells a measuring process its database's URL."""
+    """Name the environment variable that tells a measuring process its database's URL."""
     return f"HITL_BENCH_{engine}_{kind}".upper()
 
 
@@ -35,7 +35,7 @@ def url(engine: str, kind: str) -> str:
 
 @contextmanager
 def prepared(kinds: set[str]) -> Iterator[dict[str, str]]:
-    """Makes the databases of ``kinds`` and yields the environment of the measuring processes."""
+    """Make the databases of ``kinds`` and yield the environment of the measuring processes."""
     makers = {SQLITE: _sqlite, POSTGRES: _postgres}
     with ExitStack() as stack:
         found: dict[str, str] = {}

@@ -17,7 +17,7 @@ ENCODED = 20
 
 
 def make_nested(at: int, scale: int = 1) -> dict[str, Any]:
-    """Returns 5 lists of 5 lists of 25 values, and that ``scale`` times: some 3 KB each.
+    """Return 5 lists of 5 lists of 25 values, and that ``scale`` times: some 3 KB each.
 
     Numbers with fractions and without, words, None.
     """
@@ -79,7 +79,7 @@ class Nested(TypedDict):
 
 
 def growing(e: Any, n: int, saver: Any, scale: int = 1) -> Once:
-    """Adds a value to a list in each of n steps; to make the values isn't measured."""
+    """Add a value to a list in each of n steps; to make the values isn't measured."""
     made = [make_nested(at, scale) for at in range(n + 1)]
 
     def step(state: Nested) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Boxed(TypedDict):
 
 
 def boxed(e: Any, n: int, saver: Any) -> Once:
-    """Adds a value to a dict in each of n steps; to make the values isn't measured."""
+    """Add a value to a dict in each of n steps; to make the values isn't measured."""
     made = [make_nested(at) for at in range(n + 1)]
 
     def step(state: Boxed) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def boxed(e: Any, n: int, saver: Any) -> Once:
 
 
 def sized(e: Any, n: int, saver: Any) -> Once:
-    """Adds a value of n times 3 KB to a list in each of a few steps; its size is the unit."""
+    """Add a value of n times 3 KB to a list in each of a few steps; its size is the unit."""
     once = growing(e, STEPS, saver, n)
 
     def scaled() -> int:
@@ -133,7 +133,7 @@ def sized(e: Any, n: int, saver: Any) -> Once:
 
 
 def _encoded_by_hand(n: int, scale: int) -> Once:
-    """Encodes with msgpack what each step adds, and once what the run has come to."""
+    """Encode with msgpack what each step adds, and once what the run has come to."""
     import ormsgpack
 
     made = [make_nested(at, scale) for at in range(n + 1)]

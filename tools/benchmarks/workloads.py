@@ -54,7 +54,7 @@ _threads = itertools.count()
 
 
 def on_thread(limit: int) -> dict[str, Any]:
-    """Returns the config of a thread that was never used."""
+    """Return the config of a thread that was never used."""
     return {
         "configurable": {"thread_id": f"{_process}-{next(_threads)}"},
         "recursion_limit": limit + 10,
@@ -62,14 +62,14 @@ def on_thread(limit: int) -> dict[str, Any]:
 
 
 def check(found: Any, expected: Any) -> None:
-    """Stops the measurement if an engine did something else than the workload asks for."""
+    """Stop the measurement if an engine did something else than the workload asks for."""
     if found != expected:
         raise AssertionError(f"The result is {str(found)[:100]}, not {str(expected)[:100]}.")
 
 
 @functools.cache
 def _runner() -> asyncio.Runner:
-    """Keeps one event loop, and so its threads, as a server does."""
+    """Keep one event loop, and so its threads, as a server does."""
     runner = asyncio.Runner()
     atexit.register(runner.close)
     return runner
@@ -92,7 +92,7 @@ async def _add_one_async(state: Count) -> dict[str, Any]:
 
 
 def chain(e: Any, n: int, node: Callable[..., Any] = _add_one, state: Any = Count) -> Any:
-    """Returns the builder of a graph of ``n`` nodes in a row."""
+    """Return the builder of a graph of ``n`` nodes in a row."""
     graph = e.StateGraph(state)
     before = e.START
     for at in range(n):
@@ -118,7 +118,7 @@ def short(e: Any, n: int) -> Once:
 
 
 def _by_hand(n: int) -> Once:
-    """Calls the nodes without a graph, each with a state of its own."""
+    """Call the nodes without a graph, each with a state of its own."""
     nodes = [_add_one] * n
 
     def once() -> int:
@@ -154,7 +154,7 @@ def sequential_streamed(e: Any, n: int, mode: str | list[str] = "updates") -> On
 
 
 def sequential_tokens(e: Any, n: int) -> Once:
-    """Asks for what models say, of nodes that call none."""
+    """Ask for what models say, of nodes that call none."""
     return sequential_streamed(e, n, ["updates", "messages"])
 
 
@@ -174,7 +174,7 @@ def short_saved(e: Any, n: int) -> Once:
 
 
 def _or_its_commits(e: Any, n: int, build: Callable[[Any, int, Any], Once]) -> Once:
-    """Returns the work with a saver in memory; for the floor, what it has the saver store."""
+    """Return the work with a saver in memory; for the floor, what it has the saver store."""
     if e.engine != FLOOR:
         return build(e, n, e.InMemorySaver())
     commits: list[Any] = []
@@ -282,7 +282,7 @@ async def _end_async(state: Inner) -> dict[str, Any]:
 
 
 def _inner(e: Any, steps: int, is_async: bool = False) -> Any:
-    """Returns the graph that each item goes through."""
+    """Return the graph that each item goes through."""
     inner = chain(e, steps - 1, _step_async if is_async else _step, Inner)
     inner.add_node("last", _end_async if is_async else _end)
     inner.add_edge(f"node{steps - 2}", "last")
@@ -345,7 +345,7 @@ class Boxed(TypedDict):
 
 
 def wide_state(e: Any, n: int, saver: Any) -> Once:
-    """Changes one of many keys in each of n nodes."""
+    """Change one of many keys in each of n nodes."""
 
     def node(at: int) -> Callable[[Any], Any]:
         key = f"key{at % WIDTH}"
@@ -474,12 +474,12 @@ def _tool_agent(e: Any, n: int, saver: Any = None) -> Once:
 
     @tool
     def search(query: str) -> str:
-        """Searches."""
+        """Search."""
         return f"Found for {query}: it is so."
 
     @tool
     def count(query: str) -> str:
-        """Counts."""
+        """Count."""
         return f"There are {len(query)} of {query}."
 
     class Model(BaseChatModel):
@@ -511,7 +511,7 @@ def _tool_agent(e: Any, n: int, saver: Any = None) -> Once:
 
 
 def _talk(model: Any, tools: dict[str, Any], n: int) -> int:
-    """Takes the agent's conversation without a graph."""
+    """Take the agent's conversation without a graph."""
     from langchain_core.messages import HumanMessage
 
     messages: list[Any] = [HumanMessage("Tell me.")]
@@ -534,7 +534,7 @@ def tool_agent_saved(e: Any, n: int) -> Once:
 
 
 def three_nodes(e: Any) -> Any:
-    """Returns the builder of a graph that asks in the second of its three nodes."""
+    """Return the builder of a graph that asks in the second of its three nodes."""
 
     def ask(state: Count) -> dict[str, Any]:
         answer = e.interrupt({"question": "Go on?", "count": state["count"]})
@@ -549,7 +549,7 @@ def three_nodes(e: Any) -> Any:
 
 
 def pause_and_resume(e: Any, n: int, saver: Any = None, durability: str = "sync") -> Once:
-    """Takes n threads of three nodes to a question and from its answer to the end."""
+    """Take n threads of three nodes to a question and from its answer to the end."""
     app = three_nodes(e).compile(checkpointer=saver or e.InMemorySaver())
 
     def once() -> int:
@@ -565,7 +565,7 @@ def pause_and_resume(e: Any, n: int, saver: Any = None, durability: str = "sync"
 
 
 def many_threads(e: Any, n: int, saver: Any = None) -> Once:
-    """Takes n threads to their questions, and then all of them from their answers to the end."""
+    """Take n threads to their questions, and then all of them from their answers to the end."""
     app = three_nodes(e).compile(checkpointer=saver or e.InMemorySaver())
 
     def once() -> int:

@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def minor(version: str) -> int:
-    """Returns the second number of a version of Python 3."""
+    """Return the second number of a version of Python 3."""
     return int(version.partition(".")[2])
 
 
@@ -66,7 +66,7 @@ def describe(python: str, django: str, release: str) -> str:
 
 
 def run_tests(python: str, django: str, release: str, arguments: list[str]) -> str:
-    """Runs the tests on one combination, and returns in words how that went."""
+    """Run the tests on one combination, and return in words how that went."""
     print(f"\n=== {describe(python, django, release)} ===", flush=True)
     began = time.monotonic()
     found = find_python(python)
@@ -90,7 +90,7 @@ def run_tests(python: str, django: str, release: str, arguments: list[str]) -> s
 
 
 def find_python(version: str) -> str | None:
-    """Returns an interpreter of this version that works: on the PATH, or pyenv's."""
+    """Return an interpreter of this version that works: on the PATH, or pyenv's."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     candidates = [
         shutil.which(f"python{version}"),

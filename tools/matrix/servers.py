@@ -15,13 +15,13 @@ INSTALLED = Path("/usr/lib/postgresql")
 
 
 def find_releases() -> list[str]:
-    """Returns the major versions whose server is there, the oldest first."""
+    """Return the major versions whose server is there, the oldest first."""
     return sorted((path.parent.parent.name for path in INSTALLED.glob("*/bin/postgres")), key=int)
 
 
 @contextmanager
 def open_server(release: str) -> Iterator[str]:
-    """Gives the URL of a new server of a release, which ends with the block, its files with it."""
+    """Give the URL of a new server of a release, which ends with the block, its files with it."""
     folder = Path(tempfile.mkdtemp(prefix="hitl-postgres-"))
     as_user: tuple[str, ...] = ()
     if os.getuid() == 0:  # PostgreSQL refuses to run as root

@@ -102,7 +102,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _chosen(options: argparse.Namespace, root: Path) -> list[str]:
-    """Returns the modules whose mutants are wanted."""
+    """Return the modules whose mutants are wanted."""
     named = options.module or [f"hitl_django/{module}" for module in MODULES]
     return [str(path) for each in named for path in _python(root, Path(each))]
 
@@ -115,7 +115,7 @@ def _python(root: Path, path: Path) -> Iterator[Path]:
 
 
 def _lines_changed(root: Path, base: str) -> dict[str, set[int]]:
-    """Returns the lines that a commit doesn't have, by module."""
+    """Return the lines that a commit doesn't have, by module."""
     command = ["git", "diff", "--unified=0", "--no-color", "--no-ext-diff", base, "--", "*.py"]
     text = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
     found: dict[str, set[int]] = {}
@@ -156,7 +156,7 @@ def _prepare(job: Job, database: Database) -> None:
 
 
 def _record_missing(jobs: list[Job], known: Map, *, anew: bool) -> None:
-    """Records what each test reaches, as far as that isn't known."""
+    """Record what each test reaches, as far as that isn't known."""
     missing = known.missing(anew=anew)
 
     def work(file: str) -> Callable[[Job], Work]:
@@ -186,7 +186,7 @@ def _shown(mutant: Mutant) -> str:
 def _judge(
     outcomes: list[Outcome], entries: list[accepted.Entry], wrong: list[accepted.Entry]
 ) -> int:
-    """Prints what came of it; returns the exit code."""
+    """Print what came of it; returns the exit code."""
     survived = {outcome.mutant for outcome in outcomes if outcome.survived}
     killed = {outcome.mutant for outcome in outcomes if not outcome.survived}
     listed = {entry.key for entry in entries}

@@ -27,7 +27,7 @@ class Entry:
 
 
 def read(path: Path) -> list[Entry]:
-    """Returns the entries of a list."""
+    """Return the entries of a list."""
     found = tomllib.loads(path.read_text())["survivor"] if path.exists() else []
     entries = [Entry(**each) for each in found]
     for entry in entries:
@@ -37,13 +37,13 @@ def read(path: Path) -> list[Entry]:
 
 
 def gone(entries: list[Entry], mutants: list[Mutant]) -> list[Entry]:
-    """Returns the entries whose mutant isn't made any more, of all these modules' mutants."""
+    """Return the entries whose mutant isn't made any more, of all these modules' mutants."""
     made = {mutant.key for mutant in mutants}
     return [entry for entry in entries if entry.key not in made]
 
 
 def noticed(entries: list[Entry], survived: set[Mutant], killed: set[Mutant]) -> list[Entry]:
-    """Returns the entries whose mutants were all tried and all noticed by a test."""
+    """Return the entries whose mutants were all tried and all noticed by a test."""
     left = {mutant.key for mutant in survived}
     found = {mutant.key for mutant in killed} - left
     return [entry for entry in entries if entry.key in found]

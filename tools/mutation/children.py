@@ -43,7 +43,7 @@ TEST = "test_"
 
 
 def warm_up() -> None:
-    """Imports what children need, so that none of them has to."""
+    """Import what children need, so that none of them has to."""
     sys.dont_write_bytecode = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -72,7 +72,7 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the process, where it hasn't ended by itself, and all that it has started."""
+        """End the process, where it hasn't ended by itself, and all that it has started."""
         try:
             os.killpg(self.process.pid or 0, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -82,7 +82,7 @@ class Child:
         self.tree.clear()
 
     def wait(self, deadline: float) -> Iterator[tuple[int, float]]:
-        """Gives what to wait for and until when; returns the exit code, None where it is late."""
+        """Give what to wait for and until when; returns the exit code, None where it is late."""
         yield self.ended, deadline
         return self.process.exitcode
 
@@ -92,7 +92,7 @@ class Child:
         return self._output.read_text(errors="replace")
 
     def reported(self) -> Any:
-        """Returns what it has left behind, if anything."""
+        """Return what it has left behind, if anything."""
         return json.loads(self.report.read_text()) if self.report.exists() else None
 
 
@@ -129,7 +129,7 @@ class Database:
         return "postgresql" if self.url else "sqlite"
 
     def make(self, _report: Path) -> int:
-        """Migrates the template; runs in a child."""
+        """Migrate the template; runs in a child."""
         os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
         if self.url:
             os.environ["DATABASE_URL"] = _named(self.url, "template")
@@ -144,7 +144,7 @@ class Database:
         return 0
 
     def take(self, job: str) -> None:
-        """Copies the template for this process."""
+        """Copy the template for this process."""
         if not self.url:
             name = f"hitl_test_{os.getpid()}.sqlite3"
             shutil.copy(self.file, Path(tempfile.gettempdir()) / name)
@@ -164,7 +164,7 @@ def _named(url: str, name: str) -> str:
 def run_pytest(
     report: Path, database: Database, job: str, arguments: Sequence[str], plugins: Sequence[Any]
 ) -> int:
-    """Runs tests on a database of their own; returns pytest's exit code."""
+    """Run tests on a database of their own; returns pytest's exit code."""
     database.take(job)
     fixed = [
         "--reuse-db", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist",

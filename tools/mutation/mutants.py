@@ -69,7 +69,7 @@ class Module:
         return starts
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Returns where a node begins and ends, in bytes, its decorators included."""
+        """Return where a node begins and end, in bytes, its decorators included."""
         start, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
         if decorators := getattr(node, "decorator_list", None):
             start, column = decorators[0].lineno, decorators[0].col_offset - 1
@@ -77,23 +77,23 @@ class Module:
         return self._starts[start - 1] + column, end
 
     def segment(self, node: ast.AST) -> str:
-        """Returns a node's own text."""
+        """Return a node's own text."""
         start, end = self.span(node)
         return self.source.encode()[start:end].decode()
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Gives what a node is a part of, from the inside."""
+        """Give what a node is a part of, from the inside."""
         while node := self.parents.get(node):  # type: ignore[assignment]
             yield node
 
     def statement(self, node: ast.AST) -> ast.stmt:
-        """Returns the innermost statement that a node is, or is a part of."""
+        """Return the innermost statement that a node is, or is a part of."""
         if isinstance(node, ast.stmt):
             return node
         return next(each for each in self.ancestors(node) if isinstance(each, ast.stmt))
 
     def mutant(self, node: ast.AST, label: str, *edits: tuple[ast.AST, str]) -> Mutant:
-        """Returns the mutant in which other text stands in the place of these nodes."""
+        """Return the mutant in which other text stands in the place of these nodes."""
         line: int = node.lineno  # type: ignore[attr-defined]
         return Mutant(
             self.path,
@@ -105,7 +105,7 @@ class Module:
         )
 
     def reach(self, node: ast.AST) -> Reach:
-        """Returns how a test reaches a node."""
+        """Return how a test reaches a node."""
         statement = self.statement(node)
         around = [statement, *self.ancestors(statement)]
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -122,7 +122,7 @@ class Module:
         return Reach(range(0), self._readers(_names(statement, ast.Store)))
 
     def _readers(self, more: set[str]) -> frozenset[str]:
-        """Returns names that a module sets, with those that it makes of them."""
+        """Return names that a module sets, with those that it makes of them."""
         found: set[str] = set()
         while more - found:
             found |= more
@@ -134,7 +134,7 @@ class Module:
         return frozenset(found)
 
     def apply(self, mutant: Mutant) -> str:
-        """Returns the mutated source."""
+        """Return the mutated source."""
         source = self.source.encode()
         for edit in sorted(mutant.edits, key=lambda each: -each.start):
             source = source[: edit.start] + edit.text.encode() + source[edit.end :]
@@ -142,7 +142,7 @@ class Module:
 
 
 def quoted(text: str) -> str:
-    """Returns a piece of source on one line, no longer than a label takes."""
+    """Return a piece of source on one line, no longer than a label takes."""
     text = " ".join(text.split())
     return text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
 
@@ -156,7 +156,7 @@ def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
 
 
 def _header(statement: ast.stmt) -> range:
-    """Returns a statement's lines, without those of the statements in it."""
+    """Return a statement's lines, without those of the statements in it."""
     last = statement.end_lineno or statement.lineno
     body = getattr(statement, "body", None)
     if isinstance(body, list) and body:

@@ -43,7 +43,7 @@ _TESTING = (ast.If, ast.While, ast.IfExp, ast.Assert)
 
 
 def mutants(module: Module) -> list[Mutant]:
-    """Returns all mutants of a module, in the order of its lines."""
+    """Return all mutants of a module, in the order of its lines."""
     found: dict[Any, Mutant] = {}
     for node in ast.walk(module.tree):
         if _is_left_out(module, node):
@@ -56,7 +56,7 @@ def mutants(module: Module) -> list[Mutant]:
 
 
 def _is_left_out(module: Module, node: ast.AST) -> bool:
-    """Tells whether a node only says something: to a reader, a type checker or the log."""
+    """Tell whether a node only says something: to a reader, a type checker or the log."""
     if not hasattr(node, "lineno") and not isinstance(node, ast.comprehension):
         return True
     below: ast.AST = node
@@ -76,7 +76,7 @@ def _is_left_out(module: Module, node: ast.AST) -> bool:
 
 
 def conditions(module: Module, node: Any) -> Iterator[Mutant]:
-    """Takes a condition for true, and for false."""
+    """Take a condition for true, and for false."""
     tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
     for test in tests:
         for value in ("True", "False"):
@@ -86,7 +86,7 @@ def conditions(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def operands(module: Module, node: ast.BoolOp) -> Iterator[Mutant]:
-    """Leaves out one side of an ``and`` or ``or``."""
+    """Leave out one side of an ``and`` or ``or``."""
     for at, value in enumerate(node.values):
         rest = [each for other, each in enumerate(node.values) if other != at]
         kept = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
@@ -95,7 +95,7 @@ def operands(module: Module, node: ast.BoolOp) -> Iterator[Mutant]:
 
 
 def comparisons(module: Module, node: ast.Compare) -> Iterator[Mutant]:
-    """Moves a bound by one, or turns a comparison around."""
+    """Move a bound by one, or turns a comparison around."""
     parent = module.parents[node]
     is_test = isinstance(parent, _TESTING) and parent.test is node
     for at, op in enumerate(node.ops):
@@ -110,7 +110,7 @@ def comparisons(module: Module, node: ast.Compare) -> Iterator[Mutant]:
 
 
 def arguments(module: Module, node: ast.Call) -> Iterator[Mutant]:
-    """Leaves out a predicate of a query, or a keyword of another call."""
+    """Leave out a predicate of a query, or a keyword of another call."""
     name = _name(node.func)
     selects = name in SELECTING
     if selects and name != "get":  # what has arguments without names is a dict's
@@ -127,7 +127,7 @@ def arguments(module: Module, node: ast.Call) -> Iterator[Mutant]:
 
 
 def methods(module: Module, node: ast.Call) -> Iterator[Mutant]:
-    """Leaves out a lock, an order or the like of a query; calls at once what waits for COMMIT."""
+    """Leave out a lock, an order or the like of a query; calls at once what waits for COMMIT."""
     name = _name(node.func)
     # Without arguments an order is taken away: it costs, and nobody is promised to see none.
     qualifies = name in QUALIFYING and (name != "order_by" or node.args)
@@ -140,7 +140,7 @@ def methods(module: Module, node: ast.Call) -> Iterator[Mutant]:
 
 
 def alternatives(module: Module, node: ast.BinOp) -> Iterator[Mutant]:
-    """Leaves out one side of an ``&`` or ``|`` between conditions of a query."""
+    """Leave out one side of an ``&`` or ``|`` between conditions of a query."""
     if not isinstance(node.op, ast.BitAnd | ast.BitOr):
         return
     if not any(isinstance(each, ast.Call) for each in ast.walk(node)):
@@ -151,7 +151,7 @@ def alternatives(module: Module, node: ast.BinOp) -> Iterator[Mutant]:
 
 
 def entries(module: Module, node: ast.Dict) -> Iterator[Mutant]:
-    """Leaves out an entry of a dict, such as a column that an UPDATE sets."""
+    """Leave out an entry of a dict, such as a column that an UPDATE sets."""
     for at, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
         rest = _copy(node)
         del rest.keys[at], rest.values[at]
@@ -161,7 +161,7 @@ def entries(module: Module, node: ast.Dict) -> Iterator[Mutant]:
 
 
 def members(module: Module, node: Any) -> Iterator[Mutant]:
-    """Leaves out a member of a list of alternatives."""
+    """Leave out a member of a list of alternatives."""
     parent = module.parents[node]
     compares = isinstance(parent, ast.Compare) and parent.left is not node
     selects = isinstance(parent, ast.keyword) and str(parent.arg).endswith("__in")
@@ -180,7 +180,7 @@ def members(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def statements(module: Module, node: ast.stmt) -> Iterator[Mutant]:
-    """Leaves out a statement that does something."""
+    """Leave out a statement that does something."""
     if isinstance(node, ast.Expr):
         value = node.value.value if isinstance(node.value, ast.Await) else node.value
         wanted = isinstance(value, ast.Call)
@@ -198,7 +198,7 @@ def statements(module: Module, node: ast.stmt) -> Iterator[Mutant]:
 
 
 def _is_early(module: Module, node: ast.Return) -> bool:
-    """Tells whether a return leaves a function before its end, and more than a guard is lost."""
+    """Tell whether a return leaves a function before its end, and more than a guard is lost."""
     parent = module.parents[node]
     return not isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_guarded(
         module, node
@@ -206,7 +206,7 @@ def _is_early(module: Module, node: ast.Return) -> bool:
 
 
 def _is_guarded(module: Module, node: ast.stmt) -> bool:
-    """Tells whether a statement is all that a condition decides about."""
+    """Tell whether a statement is all that a condition decides about."""
     parent = module.parents[node]
     return isinstance(parent, ast.If) and parent.body == [node] and not parent.orelse
 
@@ -226,14 +226,14 @@ def swaps(module: Module, node: ast.AST) -> Iterator[Mutant]:
 
 
 def _acts(node: ast.stmt) -> bool:
-    """Tells whether a statement can have an effect that its neighbour sees."""
+    """Tell whether a statement can have an effect that its neighbour sees."""
     if isinstance(node, ast.Expr | ast.If | ast.With | ast.For | ast.Try | ast.Assign):
         return any(isinstance(each, ast.Call | ast.Raise) for each in ast.walk(node))
     return isinstance(node, ast.AugAssign)
 
 
 def _decides(node: ast.stmt) -> bool:
-    """Tells whether it matters what comes before a statement: it refuses, locks or commits."""
+    """Tell whether it matters what comes before a statement: it refuses, locks or commits."""
     if isinstance(node, ast.If):
         return any(isinstance(each, ast.Raise) for each in node.body)
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
@@ -251,7 +251,7 @@ def _are_apart(first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _used(node: ast.AST) -> tuple[set[str], set[str]]:
-    """Returns the names that a statement stores, and those that it reads."""
+    """Return the names that a statement stores, and those that it reads."""
     stored: set[str] = set()
     loaded: set[str] = set()
     for each in ast.walk(node):
@@ -261,7 +261,7 @@ def _used(node: ast.AST) -> tuple[set[str], set[str]]:
 
 
 def contexts(module: Module, node: Any) -> Iterator[Mutant]:
-    """Leaves out a transaction, a lock or another context."""
+    """Leave out a transaction, a lock or another context."""
     for item in node.items:
         if isinstance(item.context_expr, ast.Call) and item.optional_vars is None:
             label = f"context: without {quoted(module.segment(item.context_expr))}"
@@ -269,7 +269,7 @@ def contexts(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def decorators(module: Module, node: Any) -> Iterator[Mutant]:
-    """Leaves out a decorator."""
+    """Leave out a decorator."""
     for decorator in node.decorator_list:
         name = _name(decorator.func if isinstance(decorator, ast.Call) else decorator)
         if name not in STRUCTURAL:
@@ -279,14 +279,14 @@ def decorators(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def handlers(module: Module, node: ast.ExceptHandler) -> Iterator[Mutant]:
-    """Lets an error pass that is handled."""
+    """Let an error pass that is handled."""
     if node.type is not None and not isinstance(node.type, ast.Tuple):
         label = f"handler: without {quoted(module.segment(node.type))}"
         yield module.mutant(node, label, (node.type, "()"))
 
 
 def constants(module: Module, node: ast.Constant) -> Iterator[Mutant]:
-    """Moves a number by one, and turns a truth value that is returned or set around."""
+    """Move a number by one, and turns a truth value that is returned or set around."""
     parent = module.parents[node]
     if any(_name(each) in STRUCTURAL for each in _called(module, node)):
         return
@@ -299,7 +299,7 @@ def constants(module: Module, node: ast.Constant) -> Iterator[Mutant]:
 
 
 def _called(module: Module, node: ast.AST) -> Iterator[ast.AST]:
-    """Gives the functions that a node is an argument of."""
+    """Give the functions that a node is an argument of."""
     return (each.func for each in module.ancestors(node) if isinstance(each, ast.Call))
 
 

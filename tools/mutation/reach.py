@@ -31,7 +31,7 @@ FOLDERS_LEFT_OUT = (
 
 
 def test_files(root: Path, wanted: Sequence[str]) -> list[str]:
-    """Returns the test files, among those that are wanted, whose reach is worth knowing."""
+    """Return the test files, among those that are wanted, whose reach is worth knowing."""
     found: set[Path] = set()
     for path in (root / name for name in wanted):
         found.update([path] if path.is_file() else path.rglob("test_*.py"))
@@ -68,7 +68,7 @@ class Recorder:
             self.seconds[report.nodeid] = -1  # failed without a change, or skipped
 
     def found(self) -> dict[str, Any]:
-        """Returns the tests with their times, and the lines with a bit for each test."""
+        """Return the tests with their times, and the lines with a bit for each test."""
         self.coverage.stop()
         seconds = {test: took for test, took in self.seconds.items() if took >= 0}
         bits = {test: 1 << at for at, test in enumerate(seconds)}
@@ -85,7 +85,7 @@ class Recorder:
 
 
 def record(report: Path, target: Path, file: str, database: Database, job: str) -> int:
-    """Runs one test file and keeps what it reaches; runs in a child."""
+    """Run one test file and keep what it reaches; runs in a child."""
     root = Path.cwd()
     recorder = Recorder(root / "hitl_django")
     run_pytest(report, database, job, ["-m", LEFT_OUT, file], [recorder])
@@ -98,7 +98,7 @@ def record(report: Path, target: Path, file: str, database: Database, job: str) 
 
 
 def digest(*paths: Path) -> str:
-    """Returns what changes when one of these files does."""
+    """Return what changes when one of these files does."""
     found = hashlib.sha256()
     for path in paths:
         found.update(path.read_bytes())
@@ -120,7 +120,7 @@ class Map:
         return self.folder / (file.replace("/", "-") + ".json")
 
     def missing(self, *, anew: bool) -> list[str]:
-        """Returns the test files that have to be recorded."""
+        """Return the test files that have to be recorded."""
         return [file for file in self.files if anew or not self._is_known(file)]
 
     def _is_known(self, file: str) -> bool:
@@ -131,7 +131,7 @@ class Map:
             return digest(self.root / file) in stream.read(64)
 
     def read(self) -> None:
-        """Reads what is recorded of the test files that there are; a test is a bit of a number."""
+        """Read what is recorded of the test files that there are; a test is a bit of a number."""
         lines: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for file in self.files:
             if not self.target(file).exists():
@@ -156,7 +156,7 @@ class Map:
         return file.read_text() if file.exists() else ""
 
     def tests(self, module: str, reach: Reach) -> set[str]:
-        """Returns the tests that reach a mutant."""
+        """Return the tests that reach a mutant."""
         bits = self._at(module, reach.lines)
         if not bits and reach.names:
             pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(reach.names)))})\b")
@@ -178,7 +178,7 @@ class Map:
 
 
 def origins(before: str, after: str) -> list[int]:
-    """Returns for each line which one it was, or came behind, when it was recorded."""
+    """Return for each line which one it was, or came behind, when it was recorded."""
     old, new = before.splitlines(), after.splitlines()
     found = [0] * len(new)
     for tag, was, _, first, last in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
@@ -188,7 +188,7 @@ def origins(before: str, after: str) -> list[int]:
 
 
 def in_order(tests: Iterable[str], seconds: dict[str, float], first: Sequence[str]) -> list[str]:
-    """Returns tests with those first that are most likely to fail soon.
+    """Return tests with those first that are most likely to fail soon.
 
     That is who noticed a mutant of this module last; then test files that are most about the line,
     of which most tests reach it; in each the quickest first.

@@ -56,7 +56,7 @@ class Tree:
         os.environ |= {"PYTHONPATH": root, "TMPDIR": str(self.scratch)}
 
     def clear(self) -> None:
-        """Removes what a test that was killed couldn't."""
+        """Remove what a test that was killed couldn't."""
         for path in self.scratch.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

@@ -87,7 +87,7 @@ class Job:
     def attempt(
         self, module: Module, mutant: Mutant, tests: list[str], seconds: Callable[[str], float]
     ) -> Work:
-        """Runs the tests of a mutant; returns who noticed it, None where nobody did."""
+        """Run the tests of a mutant; returns who noticed it, None where nobody did."""
         if not tests:
             return None
         with self.tree.changed(mutant.module, module.apply(mutant)):
@@ -111,7 +111,7 @@ Work = Generator[tuple[int, float], None, Any]
 
 
 def each(jobs: list[Job], todo: Iterable[Callable[[Job], Work]]) -> Iterator[Any]:
-    """Runs pieces of work, one in each job at a time; gives what each returns as it ends."""
+    """Run pieces of work, one in each job at a time; gives what each returns as it ends."""
     beginnings = iter(todo)
     running: dict[Any, tuple[float, Job, Work]] = {}
 
@@ -154,7 +154,7 @@ def try_all(
     mutants: list[tuple[Module, Mutant]],
     budget: float = BUDGET,
 ) -> Iterator[Outcome]:
-    """Gives the outcome of each mutant, those that are known already first."""
+    """Give the outcome of each mutant, those that are known already first."""
     left = []
     for module, mutant in mutants:
         if found := ledger.find(module.source, mutant):
@@ -180,7 +180,7 @@ def try_all(
 
 
 def _within(budget: float, tests: list[str], seconds: dict[str, float]) -> list[str]:
-    """Returns the first tests that together take no longer than the budget."""
+    """Return the first tests that together take no longer than the budget."""
     found: list[str] = []
     for test in tests:
         budget -= seconds[test]

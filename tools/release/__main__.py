@@ -42,7 +42,7 @@ def main(tag: str) -> None:
 
 
 def find_notes(changelog: str, version: str) -> str:
-    """Returns the changelog's section of a version."""
+    """Return the changelog's section of a version."""
     section = re.search(rf"(?ms)^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## \[|\Z)", changelog)
     if section is None or not section[1].strip():
         sys.exit(f"CHANGELOG.md has no section of version {version}.")
@@ -50,7 +50,7 @@ def find_notes(changelog: str, version: str) -> str:
 
 
 def write_sbom(wheel: Path, extras: list[str]) -> None:
-    """Writes what an environment has in which the wheel was installed, and nothing else."""
+    """Write what an environment has in which the wheel was installed, and nothing else."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"

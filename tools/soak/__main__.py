@@ -69,7 +69,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def store(options: argparse.Namespace) -> Iterator[Any]:
-    """Gives the server, where there is one."""
+    """Give the server, where there is one."""
     if options.sqlite:
         yield None
         return

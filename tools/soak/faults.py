@@ -47,7 +47,7 @@ class World:
         threading.Event().wait(seconds * self.pace)
 
     def somebody(self) -> psutil.Process | None:
-        """Returns a process of a machine that works."""
+        """Return a process of a machine that works."""
         host = self.chance.choice(self.hosts)
         host.look()
         found = host.processes()

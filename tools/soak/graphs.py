@@ -45,7 +45,7 @@ def work(seconds: float) -> Callable[[State], Any]:
 
 
 def ask(state: State) -> Any:
-    """Asks, and notes when it got its answer, which says when it was given."""
+    """Ask, and notes when it got its answer, which says when it was given."""
     number = len(state.get("answers", []))
     answer = interrupt({"title": f"Question {number}"})
     note(answer["at"], time.time())
@@ -53,7 +53,7 @@ def ask(state: State) -> Any:
 
 
 def note(*times: float) -> None:
-    """Adds a line to the book of answers and when they came, whole or not at all."""
+    """Add a line to the book of answers and when they came, whole or not at all."""
     opened = os.open(BOOK, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     with suppress(OSError):  # the disk is full
         os.write(opened, (" ".join(f"{each:.3f}" for each in times) + "\n").encode())
@@ -62,7 +62,7 @@ def note(*times: float) -> None:
 
 @register("soak", version=DEPLOYED or "base")
 def soak() -> StateGraph:
-    """Opens, looks at two things side by side, asks as often as it is told to, and closes."""
+    """Open, looks at two things side by side, asks as often as it is told to, and close."""
     asking = "inquire" if DEPLOYED == "renamed" else "ask"
 
     def way(state: State) -> str:

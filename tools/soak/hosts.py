@@ -39,22 +39,22 @@ class Host:
         self._end()
 
     def deploy(self, environment: Mapping[str, str]) -> None:
-        """Ends what runs as it wants to be ended, and begins it with another environment."""
+        """End what runs as it wants to be ended, and begins it with another environment."""
         self._end()
         self._begin(environment)
 
     def look(self) -> None:
-        """Begins anew what has ended."""
+        """Begin anew what has ended."""
         if self._cluster.process.poll() is not None:
             self.kill()
             self._begin(self._environment)
 
     def processes(self) -> list[psutil.Process]:
-        """Returns what runs here, whoever began it."""
+        """Return what runs here, whoever began it."""
         return list(self._marked())
 
     def memory(self) -> int:
-        """Returns the bytes that its largest process holds."""
+        """Return the bytes that its largest process holds."""
         sizes = [0]
         for process in self._marked():
             with suppress(psutil.Error):
@@ -62,7 +62,7 @@ class Host:
         return max(sizes)
 
     def kill(self) -> None:
-        """Kills what runs here, and what it begins meanwhile."""
+        """Kill what runs here, and what it begins meanwhile."""
         while found := self.processes():
             for process in found:
                 with suppress(psutil.NoSuchProcess):

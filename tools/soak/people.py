@@ -137,7 +137,7 @@ class Site:
 
 
 def answering(pk: UUID) -> tuple[int, ...]:
-    """Returns who looks at a question: one, and at every tenth another one as well."""
+    """Return who looks at a question: one, and at every tenth another one as well."""
     first = pk.int % REVIEWERS
     return (first, (first + 1) % REVIEWERS) if pk.int % 10 == 0 else (first,)
 

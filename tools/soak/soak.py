@@ -111,7 +111,7 @@ class Soak:
             self.watch.faults.append(f"not at their end: {self.watch.left()}")
 
     def _stand_by(self, seconds: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Looks after the machines, and at what the runs have come to, until something is so."""
+        """Look after the machines, and at what the runs have come to, until something is so."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not is_over():
             self.site.is_over.wait(min(LOOK, left))

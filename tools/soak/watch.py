@@ -51,7 +51,7 @@ class Watch:
     ended: int = 0
 
     def check(self) -> None:
-        """Checks what has ended since the last time, and what nobody looks after."""
+        """Check what has ended since the last time, and what nobody looks after."""
         surely(self._check)
 
     def read(self) -> None:
@@ -88,12 +88,12 @@ class Watch:
         )
 
     def left(self) -> dict[str, int]:
-        """Returns how many of the runs that were started are in which state yet."""
+        """Return how many of the runs that were started are in which state yet."""
         rows = Run.objects.filter(pk__in=list(self.under_way)).values_list("state")
         return dict(rows.annotate(count=Count("pk")))
 
     def growth(self) -> list[str]:
-        """Returns what there was ever more of, after retention had begun to take away."""
+        """Return what there was ever more of, after retention had begun to take away."""
         count = len(self.readings) // 4
         found = []
         for name in ("memory", "threads", "messages", "stored"):
@@ -104,7 +104,7 @@ class Watch:
         return found
 
     def answers(self) -> list[float]:
-        """Returns how long answers took that were given while all was well, in seconds."""
+        """Return how long answers took that were given while all was well, in seconds."""
         lines = self.book.read_text().splitlines() if self.book.exists() else []
         times = (tuple(map(float, line.split())) for line in lines)
         return [

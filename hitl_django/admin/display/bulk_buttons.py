@@ -27,7 +27,7 @@ class BulkButton:
 
 
 def list_bulk_buttons(user: Any, items: Sequence[Interrupt]) -> list[BulkButton]:
-    """Returns a button for each decision that the user may make on several of the questions."""
+    """Return a button for each decision that the user may make on several of the questions."""
     may_decide = get_policy().may_decide
     waiting = [
         item

@@ -26,7 +26,7 @@ class DisplayedComment:
 
 
 def display_comment(comment: Comment) -> DisplayedComment:
-    """Returns a comment as it is shown; nobody leaves one empty: where it is, it was erased."""
+    """Return a comment as it is shown; nobody leaves one empty: where it is, it was erased."""
     text, names = comment.text or _("(erased)"), comment.mentions or ()
     html = render_markdown(text, links=True, mentions=names)
     if html is not None:

@@ -16,7 +16,7 @@ from .run_status import RunStatusLine
 
 
 def format_recorded(message: Any, key: str, part: str = "answer") -> str:
-    """Marks a message as one of what a form with this key had sent: its draft is done with.
+    """Mark a message as one of what a form with this key had sent: its draft is done with.
 
     ``part`` is which of the form's parts that was.
     """

@@ -41,7 +41,7 @@ class Difference:
 def list_patch_differences(
     item: Interrupt, patch: Sequence[dict[str, JSON]] | None
 ) -> list[Difference]:
-    """Returns what a patch changes of what a question asked."""
+    """Return what a patch changes of what a question asked."""
     if not patch:
         return []
     options = read_options(item)
@@ -54,7 +54,7 @@ def list_patch_differences(
 
 
 def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str, Any]:
-    """Returns what a page shows of a decision."""
+    """Return what a page shows of a decision."""
     if decision is None:
         return {"decision": None}
     answer = display_answer(item, decision.value)
@@ -63,7 +63,7 @@ def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str
 
 
 def list_differences(old: JSON, new: JSON) -> list[Difference]:
-    """Returns what is different between two values, as much of it as a page should hold."""
+    """Return what is different between two values, as much of it as a page should hold."""
     found, room = [], MAX_SHOWN
     for change in compare_fields(old, new)[:MAX_CHANGES]:
         found.append(_difference(change, min(MAX_TEXT, room)))

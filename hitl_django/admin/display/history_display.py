@@ -82,7 +82,7 @@ class HistoryPage:
 
 
 def read_history(request: HttpRequest, thread: Thread, before: str) -> HistoryPage:
-    """Returns what happened to a thread before a moment, as far as the user may see it.
+    """Return what happened to a thread before a moment, as far as the user may see it.
 
     One query for each kind of thing, each of which is bounded.
     """
@@ -166,7 +166,7 @@ def _entries(
 
 
 def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
-    """Returns the record of a thread without what is about questions or runs that are hidden."""
+    """Return the record of a thread without what is about questions or run that are hidden."""
     entries = AuditEntry.objects.filter(thread=thread)
     for model in (Interrupt, Run):
         rows: QuerySet[Any] = model._default_manager.filter(thread=thread)
@@ -178,7 +178,7 @@ def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
 
 
 def get_reason(entry: AuditEntry) -> str:
-    """Returns why somebody ended a run, in their words; nothing where those were erased."""
+    """Return why somebody ended a run, in their words; nothing where those were erased."""
     reason = entry.detail.get("reason") if entry.verb == "cancel" else None
     return reason[:MAX_TEXT] if isinstance(reason, str) else ""
 
@@ -203,7 +203,7 @@ def describe_entry(entry: AuditEntry) -> str:
 
 
 def list_steps(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:
-    """Returns a page of a thread's steps; nothing for those who may not see its state."""
+    """Return a page of a thread's steps; nothing for those who may not see its state."""
     before = request.GET.get("steps_before") or None
     try:
         return services.thread_history(

@@ -22,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def select_columns(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Returns questions with what the cells of their rows need, and nothing else."""
+    """Return questions with what the cells of their rows need, and nothing else."""
     return rows.only(*QUEUE_COLUMNS).annotate(
         run_state=F("run__state"),
         subject_app=F("thread__subject_type__app_label"),
@@ -32,22 +32,22 @@ def select_columns(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def format_checkbox(item: Any) -> str:
-    """Returns the tick that selects a row, with what was listed: no other version is decided."""
+    """Return the tick that selects a row, with what was listed: no other version is decided."""
     return format_tick(get_checkbox_value(item), escape_hidden(item.title))
 
 
 def get_checkbox_value(item: Interrupt) -> str:
-    """Names a question as it was listed."""
+    """Name a question as it was listed."""
     return f"{item.pk}.{item.version}.{item.payload_digest}"
 
 
 def format_interrupt(item: Any) -> str:
-    """Returns what is asked, where, and what makes it unlike others."""
+    """Return what is asked, where, and what makes it unlike others."""
     return format_entry(item, item.title, describe_place(item), *list_marks(item))
 
 
 def list_marks(item: Any) -> Iterator[str]:
-    """Gives what makes a question unlike others."""
+    """Give what makes a question unlike others."""
     if item.run_state not in Run.ANSWERABLE:
         yield _("on hold: run stopped")
     if item.quorum > 1:
@@ -59,7 +59,7 @@ def list_marks(item: Any) -> Iterator[str]:
 
 
 def format_subject(item: Any) -> str:
-    """Returns what the question is about, as a link where that leads somewhere."""
+    """Return what the question is about, as a link where that leads somewhere."""
     about = item.subject
     if not about.url:
         return format_html("<bdi>{}</bdi>", escape_hidden(about.label)) if about.label else NOTHING

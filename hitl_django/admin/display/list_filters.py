@@ -39,14 +39,14 @@ TABS: dict[str, tuple[str, Any]] = {
 
 
 def get_tab_condition(tab: str, user: Any) -> Q:
-    """Returns what a tab of the list shows."""
+    """Return what a tab of the list shows."""
     if tab == "free":
         return queue_filters.match_unclaimed(user)
     return reduce(or_, get_tab_parts(tab, user, (), None))
 
 
 def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
-    """Returns the same in parts (queue_filters.read_first).
+    """Return the same in parts (queue_filters.read_first).
 
     ``groups`` are the keys of the user's own, ``group`` that of the one that was chosen.
     """
@@ -71,7 +71,7 @@ class ListFilters:
 
     @classmethod
     def read(cls, request: HttpRequest) -> ListFilters:
-        """Reads the filters of the list that a page was opened from."""
+        """Read the filters of the list that a page was opened from."""
         kept = QueryDict(request.GET.get("_changelist_filters", ""))
         tab = kept.get(TAB_PARAMETER, "")
         return cls(
@@ -82,14 +82,14 @@ class ListFilters:
         )
 
     def select_open(self, user: Any) -> QuerySet[Any]:
-        """Returns the open questions of the graph and group, as far as the user may see them."""
+        """Return the open questions of the graph and group, as far as the user may see them."""
         rows = select_visible(ReviewItem.pending.all(), user)
         if self.graph is not None:
             rows = rows.filter(graph=self.graph)
         return rows if self.group is None else rows.filter(group=self.group)
 
     def select_listed(self, user: Any) -> QuerySet[Any]:
-        """Returns those that the list shows, on all its pages and in no order."""
+        """Return those that the list shows, on all its pages and in no order."""
         rows = self.select_open(user).filter(get_tab_condition(self.tab, user))
         return rows.filter(queue_filters.match_words(self.words)) if self.words else rows
 
@@ -129,13 +129,13 @@ class WaitingGroupFilter(admin.SimpleListFilter):
 
 
 def _counts(key: str, field: str, choices: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
-    """Counts each choice, all in one look at the rows."""
+    """Count each choice, all in one look at the rows."""
     values = enumerate(value for value, _title in choices)
     return {f"{n}__c": Count(key, filter=Q((field, value))) for n, value in values}
 
 
 def parse_group(value: str | None) -> int | None:
-    """Returns the key that a parameter names; what is no key is no group's."""
+    """Return the key that a parameter names; what is no key is no group's."""
     if not value:
         return None
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0

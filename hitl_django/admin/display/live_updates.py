@@ -42,7 +42,7 @@ class ShownPage:
 
     @classmethod
     def read(cls, request: HttpRequest) -> ShownPage:
-        """Reads what the address of a page's news says of it."""
+        """Read what the address of a page's news says of it."""
         named = request.GET.getlist(INTERRUPT)[:MOST_INTERRUPTS]
         return cls(dict(_parse_versions(named)), _parse_moment(request.GET.get(SINCE, "")))
 
@@ -61,7 +61,7 @@ class ShownPage:
         return changes
 
     def count_new(self, rows: QuerySet[Any], most: int) -> int:
-        """Counts the questions among ``rows`` that were asked since, at most ``most``."""
+        """Count the questions among ``rows`` that were asked since, at most ``most``."""
         if self.since is None:
             return 0
         new = rows.filter(~Q(pk__in=self.versions), created_at__gt=self.since - LEEWAY)
@@ -69,7 +69,7 @@ class ShownPage:
 
 
 def build_updates_url(url: str, items: Iterable[Any]) -> str:
-    """Returns the address of the news of a page that shows these questions now."""
+    """Return the address of the news of a page that shows these questions now."""
     address, _, query = url.partition("?")
     shown = QueryDict(query, mutable=True)
     shown.setlist(INTERRUPT, [f"{item.pk}.{item.version}" for item in items])

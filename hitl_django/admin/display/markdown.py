@@ -27,7 +27,7 @@ MOST_CELLS = 5_000
 
 
 def render_markdown(text: str, *, links: bool, mentions: Collection[str] = ()) -> SafeString | None:
-    """Returns the HTML of a text, with its ``links`` or without; ``mentions`` are marked in it.
+    """Return the HTML of a text, with its ``links`` or without; ``mentions`` are marked in it.
 
     None without the extra, and of a text whose tables would become too large.
     """
@@ -38,7 +38,7 @@ def render_markdown(text: str, *, links: bool, mentions: Collection[str] = ()) -
 
 
 def _count_cells(text: str) -> int:
-    """Counts the cells that a text's tables may come to, at the most."""
+    """Count the cells that a text's tables may come to, at the most."""
     blocks = [block.split("\n") for block in re.split(r"\n[ \t]*\n", text) if "|" in block]
     return sum(len(lines) * max(line.count("|") for line in lines) for lines in blocks)
 
@@ -54,7 +54,7 @@ def _load() -> Callable[[str, bool, Collection[str]], str] | None:
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
     def mark(token: Any, names: Collection[str]) -> Iterator[Any]:
-        """Splits a piece of text where it mentions somebody."""
+        """Split a piece of text where it mentions somebody."""
         if token.type != "text":
             yield token
             return

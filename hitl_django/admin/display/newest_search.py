@@ -43,7 +43,7 @@ class RecentRowsSearch(ReadOnlyAdmin):
     newest_by: ClassVar[str] = "created_at"
 
     def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """Narrows the newest rows to those with all words of a text; ``rows`` are all of them."""
+        """Narrow the newest rows to those with all words of a text; ``rows`` are all of them."""
         raise NotImplementedError
 
     def get_search_results(

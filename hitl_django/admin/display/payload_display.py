@@ -63,7 +63,7 @@ PLAIN = Presentation()
 def display_payload(
     payload: JSON, *, skip: Sequence[str] = (), presentation: Presentation = PLAIN
 ) -> list[DisplayedValue]:
-    """Returns what a payload says; ``skip`` names keys that the page shows elsewhere."""
+    """Return what a payload says; ``skip`` names keys that the page shows elsewhere."""
     layout = _Layout(presentation)
     if not isinstance(payload, dict):
         return [] if payload is None else [layout.fact("", payload, 0)]
@@ -71,13 +71,13 @@ def display_payload(
 
 
 def display_values(values: Sequence[JSON]) -> list[DisplayedValue]:
-    """Returns values of one kind, below each other, as many as a table holds."""
+    """Return values of one kind, below each other, as many as a table holds."""
     layout = _Layout()
     return [layout.fact("", [*values[:MAX_ROWS]], 0), *layout.more(len(values) - MAX_ROWS)]
 
 
 def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list[DisplayedValue]:
-    """Returns the actions that a question in a dialect asks for: each its name and arguments."""
+    """Return the actions that a question in a dialect asks for: each its name and arguments."""
     layout = _Layout(presentation)
     found = []
     actions = DIALECTS[item.dialect].actions(item.payload)
@@ -88,7 +88,7 @@ def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list
 
 
 def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
-    """Returns what was sent to the graph; of a request for several actions, what became of each."""
+    """Return what was sent to the graph; of a request for several actions, what became of each."""
     layout = _Layout()
     if value is None:
         return [layout.fact("", None, 0)] if item.title else []
@@ -106,7 +106,7 @@ def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
 
 
 def list_heading_keys(payload: JSON, title: str) -> list[str]:
-    """Names the keys of a payload that the head of its page shows whole: title and why."""
+    """Name the keys of a payload that the head of its page shows whole: title and why."""
     if not isinstance(payload, dict):
         return []
     keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]
@@ -114,18 +114,18 @@ def list_heading_keys(payload: JSON, title: str) -> list[str]:
 
 
 def is_its_own_title(payload: JSON, title: str) -> bool:
-    """Says whether a payload is nothing but the sentence that its page is headed with."""
+    """Return whether a payload is nothing but the sentence that its page is headed with."""
     return isinstance(payload, str) and payload == title == make_title(payload, "")
 
 
 def read_why(payload: JSON) -> str:
-    """Returns the payload's own words on why somebody is asked."""
+    """Return the payload's own words on why somebody is asked."""
     why = payload.get("why") if isinstance(payload, dict) else None
     return escape_hidden(why[:MAX_TEXT]) if isinstance(why, str) else ""
 
 
 def display_raw(value: JSON) -> DisplayedValue:
-    """Returns a value as JSON text, as much of it as a page should hold."""
+    """Return a value as JSON text, as much of it as a page should hold."""
     return _Layout().text("", to_json(value, indent=2), style="code")
 
 
@@ -148,7 +148,7 @@ class _Layout:
         return [DisplayedValue(_("More"), text)] if count > 0 else []
 
     def decided(self, one: JSON) -> list[DisplayedValue]:
-        """Returns what became of one action, with the words or the arguments that went along."""
+        """Return what became of one action, with the words or the arguments that went along."""
         type_ = DECISION_TYPES.get(one["type"])
         found = [DisplayedValue("", one["type"] if type_ is None else type_.participle)]
         if "message" in one:
@@ -189,7 +189,7 @@ class _Layout:
         return self.hinted(label, value, way) or self.plain(label, value)
 
     def hinted(self, label: str, value: JSON, way: Way) -> DisplayedValue | None:
-        """Returns a value in the format that there is a hint for; None where it is plain text."""
+        """Return a value in the format that there is a hint for; None where it is plain text."""
         hint = self.presentation.hints.get(get_names(way))
         if hint is None:
             return None
@@ -223,7 +223,7 @@ class _Layout:
 
 
 def _columns(values: list[JSON]) -> list[str]:
-    """Returns the columns of a list of like, flat objects; none where it isn't one."""
+    """Return the columns of a list of like, flat objects; none where it isn't one."""
     if len(values) > MAX_ROWS or not all(isinstance(value, dict) for value in values):
         return []
     columns = list(dict.fromkeys(key for value in values for key in value))

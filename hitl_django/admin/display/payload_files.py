@@ -14,7 +14,7 @@ from .value_formats import find_file, get_image_type
 
 
 def open_payload_file(item: Interrupt, pointer: str) -> FileResponse:
-    """Returns the file that a question's payload names at a pointer; Http404 where it is none.
+    """Return the file that a question's payload names at a pointer; Http404 where it is none.
 
     No browser opens it, unless it is a picture that can't hold a script.
     """

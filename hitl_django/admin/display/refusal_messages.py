@@ -99,7 +99,7 @@ CONFLICTS: dict[type[Exception], Notice] = {
 
 
 def describe_claim(error: ClaimedError) -> str:
-    """Asks whether to decide a question that somebody else holds."""
+    """Ask whether to decide a question that somebody else holds."""
     until, now = map(to_local, (error.until, timezone.now()))
     moment = time_format(until) if until.date() == now.date() else localize(until)
     # The sentence has a full stop of its own, behind "p.m." too.
@@ -161,7 +161,7 @@ def describe_other_decision(notice: Notice, decision: Decision | None, user: Any
 
 
 def add_nothing_sent(notice: Notice) -> Notice:
-    """Adds that nothing of the user's was sent."""
+    """Add that nothing of the user's was sent."""
     tone = "error" if notice.tone == "error" else "warning"
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
 

@@ -29,7 +29,7 @@ class SubjectLink:
 
 
 def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, SubjectLink]:
-    """Returns the objects of these keys, with one query for each type of object.
+    """Return the objects of these keys, with one query for each type of object.
 
     One that the user may not see, or that is gone, is named by its kind and key alone: its own
     words may be nobody else's.
@@ -46,7 +46,7 @@ def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, Subjec
 
 
 def link_named_subject(request: HttpRequest, name: str | None) -> SubjectLink | None:
-    """Returns the object that ``app_label.model/key`` names; None where it names none."""
+    """Return the object that ``app_label.model/key`` names; None where it names none."""
     kind, _, key = (name or "").partition("/")
     app, _, model = kind.partition(".")
     return link_subjects(request, [(app, model, key)])[app, model, key] if model and key else None
@@ -71,7 +71,7 @@ def _of_kind(
 
 
 def _seen(request: HttpRequest, model: Any, ids: set[str]) -> dict[str, Any]:
-    """Returns the objects that the user may look at in the admin, by their keys as text."""
+    """Return the objects that the user may look at in the admin, by their keys as text."""
     site = next(find_sites(model, request), None)
     if site is None:
         return {}

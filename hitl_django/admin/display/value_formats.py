@@ -73,7 +73,7 @@ class Rendered:
 
 
 def read_hints(item: Interrupt) -> dict[Names, Hint]:
-    """Returns the hints for what a question shows: its schema's, and its graph's policy's."""
+    """Return the hints for what a question shows: its schema's, and its graph's policy's."""
     found: dict[Names, Hint] = {}
     if item.response_schema is not None:
         _collect(read_shape(item.response_schema), (), found)
@@ -94,7 +94,7 @@ def _collect(shape: SchemaNode, names: Names, found: dict[Names, Hint]) -> None:
 
 
 def render_value(hint: Hint, value: JSON, way: Way, presentation: Presentation) -> Rendered | None:
-    """Returns a value in the format of its hint; None where it doesn't fit that.
+    """Return a value in the format of its hint; None where it doesn't fit that.
 
     A payload comes from a model or a stranger. Whatever a renderer raises for it, the page
     shows the value as plain text.
@@ -108,7 +108,7 @@ def render_value(hint: Hint, value: JSON, way: Way, presentation: Presentation) 
 
 
 def find_file_name(hint: Hint, value: JSON) -> str:
-    """Returns the name in Django's storage that a value is, if its hint lets it be served."""
+    """Return the name in Django's storage that a value is, if its hint lets it be served."""
     if hint.format not in ("file", "image") or not isinstance(value, str) or not value:
         return ""
     folder = hint.argument.strip("/")
@@ -119,7 +119,7 @@ def find_file_name(hint: Hint, value: JSON) -> str:
 
 
 def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
-    """Returns the name of a file that a payload has at a pointer, and whether it is an image.
+    """Return the name of a file that a payload has at a pointer, and whether it is an image.
 
     The name is empty where there is nothing that a hint lets be served.
     """
@@ -138,7 +138,7 @@ def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
 
 
 def get_image_type(name: str) -> str:
-    """Returns the type of a picture that may be shown; nothing of any other file."""
+    """Return the type of a picture that may be shown; nothing of any other file."""
     return IMAGES.get(posixpath.splitext(name)[1].lower(), "")
 
 
@@ -178,7 +178,7 @@ def _render_image(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rend
 
 
 def _is_allowed_image(address: str) -> bool:
-    """Says whether an address is one of the site's files, or of a host that the setting names."""
+    """Return whether an address is one of the site's files, or of a host that the setting names."""
     if ".." in address or "%" in address or "\\" in address:
         return False
     # One that isn't set is the address of the whole site.

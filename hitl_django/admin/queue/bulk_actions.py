@@ -45,7 +45,7 @@ class BulkActionPages(BulkPages):
     # Each action is a transaction of its own, whatever a request is elsewhere.
     @transaction.non_atomic_requests
     def many_view(self, request: HttpRequest) -> HttpResponse:
-        """Asks for what an action needs, and does it with each of the selected questions."""
+        """Ask for what an action needs, and does it with each of the selected questions."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         verb = request.POST.get("verb", "")
@@ -122,6 +122,6 @@ class BulkActionPages(BulkPages):
 
 
 def may_assign_any(user: Any, rows: Sequence[Interrupt | None]) -> bool:
-    """Says whether a user may assign any of the questions."""
+    """Return whether a user may assign any of the questions."""
     policy = get_policy()
     return any(row is not None and policy.may_assign(user, row) for row in rows)

@@ -65,7 +65,7 @@ class ListedInterrupt:
 
     @classmethod
     def parse(cls, text: str) -> ListedInterrupt | None:
-        """Reads what a tick says; None where it says something else."""
+        """Read what a tick says; None where it says something else."""
         pk, _, rest = text.partition(".")
         version, _, digest = rest.partition(".")
         try:
@@ -104,7 +104,7 @@ class BulkPages(RequestController):
     # Each decision is a transaction of its own, whatever a request is elsewhere.
     @transaction.non_atomic_requests
     def bulk_view(self, request: HttpRequest) -> HttpResponse:
-        """Lists what was selected, and decides it once that is confirmed."""
+        """List what was selected, and decides it once that is confirmed."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":  # whoever had to log in first comes like this
@@ -128,7 +128,7 @@ class BulkPages(RequestController):
 
     @transaction.non_atomic_requests
     def undo_bulk_view(self, request: HttpRequest) -> HttpResponse:
-        """Undoes the decisions that were made together, and leads to the list."""
+        """Undo the decisions that were made together, and leads to the list."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method == "POST":
@@ -153,7 +153,7 @@ class BulkPages(RequestController):
         return True
 
     def read_choices(self, request: HttpRequest) -> list[ListedInterrupt]:
-        """Returns what was selected, each once."""
+        """Return what was selected, each once."""
         read = [ListedInterrupt.parse(text) for text in request.POST.getlist("item")[:MOST]]
         return list({choice.pk: choice for choice in read if choice is not None}.values())
 
@@ -224,7 +224,7 @@ class BulkPages(RequestController):
     def _decide_one(
         self, request: HttpRequest, decision: str, choice: ListedInterrupt, reason: str
     ) -> tuple[Any, Any, services.DecisionInfo | None]:
-        """Returns what was done, or why nothing was, and the decision."""
+        """Return what was done, or why nothing was, and the decision."""
         try:
             made = services.decide(
                 choice.pk,
@@ -267,7 +267,7 @@ class BulkPages(RequestController):
     def find_rows(
         self, request: HttpRequest, choices: Sequence[ListedInterrupt]
     ) -> dict[UUID, Interrupt]:
-        """Reads the selected questions, as far as the user may see them."""
+        """Read the selected questions, as far as the user may see them."""
         rows = Interrupt.objects.filter(pk__in=[choice.pk for choice in choices])
         found = select_visible(rows, request.user).select_related("run").defer(*LARGE_COLUMNS)
         return {row.pk: row for row in found}
@@ -275,7 +275,7 @@ class BulkPages(RequestController):
     def describe_row(
         self, request: HttpRequest, row: Interrupt | None, *, done: Any = "", problem: Any = ""
     ) -> BulkRow:
-        """Returns what a page says of one of them."""
+        """Return what a page says of one of them."""
         if row is None:
             return BulkRow("–", "", "", problem=problem, done=done)
         pending = row.status == Interrupt.Status.PENDING
@@ -307,7 +307,7 @@ class BulkPages(RequestController):
 
 
 def list_common_reasons(rows: Iterable[Interrupt]) -> list[Any]:
-    """Returns the reasons that are usual of every question's graph."""
+    """Return the reasons that are usual of every question's graph."""
     graphs = dict.fromkeys(row.graph for row in rows)
     usual = [registry.get_review_policy(graph).reasons for graph in graphs]
     return [one for one in (usual or [()])[0] if all(one in others for others in usual)]
@@ -321,7 +321,7 @@ def describe_claim(row: Interrupt, user: Any) -> Any:
 
 
 def _is_claimed(row: Interrupt) -> bool:
-    """Says whether somebody holds a question at this moment."""
+    """Return whether somebody holds a question at this moment."""
     return row.claimed_until is not None and row.claimed_until > timezone.now()
 
 

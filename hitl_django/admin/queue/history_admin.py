@@ -52,7 +52,7 @@ class InterruptAdmin(RecentRowsSearch):
         return format_entry(item, item.title, describe_place(item))
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        """Leads to the question's own page, which says what became of it."""
+        """Lead to the question's own page, which says what became of it."""
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         if not url:
             raise Http404(_("Page not found."))
@@ -98,7 +98,7 @@ class DecisionAdmin(RecentRowsSearch):
         return escape_hidden(decision.by_label)
 
     def show(self, request: HttpRequest, decision: Decision) -> HttpResponse:
-        """Shows one decision with all of its columns."""
+        """Show one decision with all of its columns."""
         return self.page(
             request,
             decision.interrupt,

@@ -103,7 +103,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         return respond_with_updates(again=NEWS_AGAIN, **read_list_updates(request, list_url))
 
     def take_next_view(self, request: HttpRequest) -> HttpResponse:
-        """Claims the best free question and opens it."""
+        """Claim the best free question and opens it."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":

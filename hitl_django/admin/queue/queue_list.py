@@ -87,7 +87,7 @@ class QueueChangeList(LinkedChangeList):
         return rows.filter(get_tab_condition(self.tab, request.user))
 
     def _counted(self, request: HttpRequest, excluded: Any) -> QuerySet[Any]:
-        """Returns what a filter counts its choices in: what is listed but for that filter."""
+        """Return what a filter counts its choices in: what is listed but for that filter."""
         # Django's own way makes all filters anew for each of them, with their queries.
         rows = self.root_queryset.filter(get_tab_condition(self.tab, request.user))
         if self.query:
@@ -143,7 +143,7 @@ class QueueChangeList(LinkedChangeList):
         self.drop_columns(*(() if self.may_decide else (PICK,)))
 
     def _count(self) -> int:
-        """Counts what the tabs say and what is listed, and chooses how a search finds its rows."""
+        """Count what the tabs say and what is listed, and chooses how a search finds its rows."""
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
         self.search = search
         self.counts, count = services.count_queue(
@@ -169,7 +169,7 @@ class QueueChangeList(LinkedChangeList):
         self.updates_url = build_updates_url(self.model_admin.url("news", request), rows)
 
     def tabs(self) -> list[Tab]:
-        """Returns the counts, each with its link."""
+        """Return the counts, each with its link."""
         return [
             Tab(
                 tab,
@@ -272,7 +272,7 @@ def count_in_words(count: int) -> str:
 
 
 def format_capped(count: int) -> str:
-    """Writes a count, which goes no further than MOST."""
+    """Write a count, which goes no further than MOST."""
     return localize(count) if count < MOST else f"{localize(MOST - 1)}+"
 
 

@@ -55,7 +55,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         }
 
     def saved_context(self, request: HttpRequest) -> dict[str, Any]:
-        """Returns what the list's template needs of them."""
+        """Return what the list's template needs of them."""
         shown = services.clean_query(request.GET.dict())
         found = services.list_saved_filters(request.user)
         links = [
@@ -80,7 +80,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         }
 
     def save_filter_view(self, request: HttpRequest) -> HttpResponse:
-        """Keeps what the list was narrowed to."""
+        """Keep what the list was narrowed to."""
         if not self._may_change(request):
             return self._back({})
         form, query = SaveForm(request.POST), self._read_query(request)
@@ -103,7 +103,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         return self._back(query)
 
     def remove_filter_view(self, request: HttpRequest) -> HttpResponse:
-        """Removes a filter."""
+        """Remove a filter."""
         if not self._may_change(request):
             return self._back({})
         number = request.POST.get("filter", "")
@@ -113,7 +113,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         return self._back(self._read_query(request))
 
     def _may_change(self, request: HttpRequest) -> bool:
-        """Says whether something was sent, by somebody who sees the list."""
+        """Return whether something was sent, by somebody who sees the list."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         return request.method == "POST"

@@ -52,7 +52,7 @@ class Reviews:
 
 
 def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
-    """Returns the runs about an object and what they ask, as far as the user may see them."""
+    """Return the runs about an object and what they ask, as far as the user may see them."""
     threads = Thread.objects.filter(
         subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk)
     )

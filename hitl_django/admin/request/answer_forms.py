@@ -109,22 +109,22 @@ class InterruptForms:
 
     @property
     def is_typed(self) -> bool:
-        """Says whether a schema says what the answer is, and not what a dialect makes of one."""
+        """Return whether a schema says what the answer is, and not what a dialect makes of one."""
         return self.item.response_schema is not None and not self.options.rules.requests_actions
 
     @property
     def is_raw(self) -> bool:
-        """Says whether it is asked as plain JSON, so that any JSON answers it."""
+        """Return whether it is asked as plain JSON, so that any JSON answers it."""
         return self.options.rules.takes_any_json
 
     @property
     def edits_payload(self) -> bool:
-        """Says whether the form edits what was asked, and not the answer to it."""
+        """Return whether the form edits what was asked, and not the answer to it."""
         return not self.is_typed and self.form is not None
 
     @property
     def opens_form(self) -> bool:
-        """Says whether the form came back with something in it that is to be looked at."""
+        """Return whether the form came back with something in it that is to be looked at."""
         form = self.form
         if form is None or not form.is_bound:
             return False
@@ -132,12 +132,12 @@ class InterruptForms:
 
     @property
     def takes_reply(self) -> bool:
-        """Says whether it may be answered in words, or raw JSON by any JSON."""
+        """Return whether it may be answered in words, or raw JSON by any JSON."""
         return not self.is_typed and RESPOND in self.decisions
 
     @property
     def most(self) -> int | None:
-        """Returns how many bytes Django reads of a form."""
+        """Return how many bytes Django reads of a form."""
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
     @property
@@ -152,11 +152,11 @@ class InterruptForms:
 
     @property
     def has_errors(self) -> bool:
-        """Says whether the page came back because something has to be put right."""
+        """Return whether the page came back because something has to be put right."""
         return bool(self.errors or self.decision_form.errors or (self.form and self.form.errors))
 
     def shown_in_form(self) -> list[str]:
-        """Names the values of the payload that the form shows anyway, in fields that hold them."""
+        """Name the values of the payload that the form shows anyway, in fields that hold them."""
         payload = self.item.payload
         if self.form is None or self.edits_payload or self.hides_fields:
             return []
@@ -169,7 +169,7 @@ class InterruptForms:
         ]
 
     def buttons(self) -> list[Button]:
-        """Returns the decisions that have a button in the bar, in its order."""
+        """Return the decisions that have a button in the bar, in its order."""
         if self.barred or self.unsendable:
             return [button for button in self._buttons() if not needs_agreement(button.value)]
         return self._buttons()
@@ -191,11 +191,11 @@ class InterruptForms:
         ]
 
     def label(self, decision: str) -> Any:
-        """Returns what a button says."""
+        """Return what a button says."""
         return get_button_label(self.item, decision)
 
     def read(self, pressed: str) -> tuple[str, JSON] | None:
-        """Returns the decision and its value as they go to the service.
+        """Return the decision and its value as they go to the service.
 
         None where something has to be put right first; then ``errors`` and the forms say what.
         """
@@ -231,12 +231,12 @@ class InterruptForms:
         self.preview = Preview(changed, display_answer(self.item, shown))
 
     def is_stale(self) -> bool:
-        """Says whether what came back was made of another version, or doesn't say of which."""
+        """Return whether what came back was made of another version, or doesn't say of which."""
         seen = (self.decision_form["digest"].data, str(self.decision_form["version"].data or ""))
         return seen != (self.item.payload_digest, str(self.item.version))
 
     def recorded(self, user: Any) -> DecisionInfo | None:
-        """Returns what was recorded when the same page was sent before."""
+        """Return what was recorded when the same page was sent before."""
         key = self.decision_form["key"].data
         if not key:
             return None
@@ -248,7 +248,7 @@ class InterruptForms:
         )
 
     def refuse(self, error: HitlError) -> None:
-        """Shows what the service found wrong with the answer."""
+        """Show what the service found wrong with the answer."""
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
         if self.form is not None and faults:
             self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])
@@ -256,7 +256,7 @@ class InterruptForms:
             self.errors.append(describe_refusal(error))
 
     def typed_texts(self) -> list[TypedText]:
-        """Returns what a person typed or changed, with its label: nothing of it may be lost."""
+        """Return what a person typed or changed, with its label: nothing of it may be lost."""
         kept = self.form.typed_texts() if self.form is not None and self.form.is_bound else []
         for name in ("usual_reply", "reply", "usual_reason", "reason"):
             if name not in self.decision_form.fields:
@@ -275,7 +275,7 @@ class InterruptForms:
         return (EDIT if edited else pressed), self.form.answer
 
     def _find_other_faults(self, pressed: str) -> None:
-        """Shows what else the service would refuse, so that all of it is put right at once."""
+        """Show what else the service would refuse, so that all of it is put right at once."""
         if self.form is None or not self.form.is_bound or not self.is_typed:
             return
         try:
@@ -374,7 +374,7 @@ class InterruptForms:
         return own or self.make_form(replace(shape, title=str(_("Edited version"))), original)
 
     def _make_own_form(self, original: JSON) -> CustomForm | None:
-        """Makes the form that the graph's policy has for the node, if it has one."""
+        """Make the form that the graph's policy has for the node, if it has one."""
         node = registry.get_present_name(self.item.graph, self.item.node)
         found = registry.get_review_policy(self.item.graph).forms.get(node)
         if found is None:
@@ -383,13 +383,13 @@ class InterruptForms:
         return CustomForm(form_class, original, self.data, auto_id=self.auto_id, more=self.more)
 
     def make_form(self, shape: SchemaNode, original: JSON, **options: Any) -> AnswerForm:
-        """Makes a form of the question, from what came back if anything did."""
+        """Make a form of the question, from what came back if anything did."""
         return AnswerForm(
             shape, original, self.data, more=self.more, auto_id=self.auto_id, **options
         )
 
     def _editable(self, shape: SchemaNode, under: str = "") -> SchemaNode:
-        """Leaves out what nobody may change; it goes back as it was."""
+        """Leave out what nobody may change; it goes back as it was."""
         free = self.options.editable
         if free is None:
             return shape
@@ -402,7 +402,7 @@ class InterruptForms:
         return f"/{member}" if member else ""
 
     def _edited(self, answer: JSON) -> JSON:
-        """Returns what the form's value makes of what an edit edits."""
+        """Return what the form's value makes of what an edit edits."""
         member = self.options.rules.arguments_member
         return {**self.options.start, member: answer} if member else answer
 
@@ -411,12 +411,12 @@ class InterruptForms:
 
 
 def describe_refusal(error: HitlError) -> str:
-    """Returns what is wrong with an answer as a whole, in the reader's language where it can."""
+    """Return what is wrong with an answer as a whole, in the reader's language where it can."""
     if isinstance(error, InvalidAnswerError) and error.faults:
         return " ".join(say(reason) for _pointer, reason in error.faults)
     return say(error.args[0]) if isinstance(error, PayloadLimitError) else str(error)
 
 
 def is_too_large(value: JSON) -> bool:
-    """Says whether a value is more than an answer may be."""
+    """Return whether a value is more than an answer may be."""
     return len(to_json(value).encode()) > hitl.ANSWER_MAX_BYTES

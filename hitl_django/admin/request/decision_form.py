@@ -42,7 +42,7 @@ class ReasonForm(forms.Form):
         self.offer_usual("reason", reasons)
 
     def offer_usual(self, name: str, words: Sequence[Any]) -> None:
-        """Offers words to choose from, instead of or in front of what is written."""
+        """Offer words to choose from, instead of or in front of what is written."""
         if not words:
             del self.fields[USUAL + name]
             return
@@ -51,7 +51,7 @@ class ReasonForm(forms.Form):
         self.fields[name].label = _("Other")
 
     def clean(self) -> dict[str, Any]:
-        """Puts what was chosen in front of what was written."""
+        """Put what was chosen in front of what was written."""
         values: dict[str, Any] = super().clean() or {}
         for name in ("reason", "reply"):
             if chosen := values.get(USUAL + name):
@@ -100,7 +100,7 @@ class Button:
 
 
 def get_button_label(item: Interrupt, decision: str) -> Any:
-    """Returns what the button for a decision says."""
+    """Return what the button for a decision says."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return _("Continue")
     labels = DIALECTS[item.dialect].button_labels

@@ -23,7 +23,7 @@ GOING_ON = _("Resumes the run from the breakpoint.")
 def get_consequences(
     item: Interrupt, decisions: Sequence[str], *, has_form: bool
 ) -> dict[str, Any]:
-    """Returns what the run does after each decision; ``has_form`` where a form has the answer."""
+    """Return what the run does after each decision; ``has_form`` where a form has the answer."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return dict.fromkeys(decisions, GOING_ON)
     return {decision: _consequence(item, decision, has_form) for decision in decisions}

@@ -135,11 +135,11 @@ class ActionBlock:
         return display_payload(self.start, presentation=Presentation(hints))
 
     def is_changed(self) -> bool:
-        """Says whether the arguments were changed, or can't be read."""
+        """Return whether the arguments were changed, or can't be read."""
         return self.form is not None and not (self.form.is_valid() and not self.form.is_edited())
 
     def read(self) -> dict[int, JSON] | None:
-        """Returns the decision on each member; None where something has to be put right first."""
+        """Return the decision on each member; None where something has to be put right first."""
         is_chosen = self.choice.is_valid()
         word = self.choice.cleaned_data.get("decision", "")
         is_readable = not self.sends_arguments() or self.is_readable()
@@ -165,11 +165,11 @@ class ActionBlock:
         }
 
     def sends_arguments(self) -> bool:
-        """Says whether the action may be carried out, by what was chosen so far."""
+        """Return whether the action may be carried out, by what was chosen so far."""
         return self.choice["decision"].data not in (REJECT, RESPOND)
 
     def is_readable(self) -> bool:
-        """Says whether the arguments can be sent, and shows all that is wrong with them."""
+        """Return whether the arguments can be sent, and shows all that is wrong with them."""
         if self.form is None:
             return True
         if not self.form.is_valid() or self.form.is_edited():
@@ -178,7 +178,7 @@ class ActionBlock:
         return not self.form.errors
 
     def refuse(self, pointer: str, reason: str) -> None:
-        """Shows a fault at the field that it is about."""
+        """Show a fault at the field that it is about."""
         below = pointer.removeprefix(f"/edited_action/{ARGS}")
         if below != pointer and self.form is not None:
             self.form.add_faults([(below, reason)])
@@ -188,7 +188,7 @@ class ActionBlock:
             self.choice.add_error("decision", say(reason))
 
     def typed_texts(self) -> list[TypedText]:
-        """Returns what a person chose, typed or changed."""
+        """Return what a person chose, typed or changed."""
         found = []
         if self.choice.is_bound:
             data = {bound.name: str(bound.data or "") for bound in self.choice}
@@ -221,7 +221,7 @@ def _carried_out(word: str, action: RequestedAction, args: JSON) -> dict[str, JS
 
 
 def _alike(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction]]:
-    """Sorts actions into those of one name that may be decided alike; by their numbers."""
+    """Sort actions into those of one name that may be decided alike; by their numbers."""
     found: dict[Any, dict[int, RequestedAction]] = {}
     for number, action in enumerate(actions):
         found.setdefault((action.name, action.allowed), {})[number] = action
@@ -252,7 +252,7 @@ class SeparateActionForms(InterruptForms):
         return False
 
     def makes_room(self, shape: SchemaNode, start: JSON) -> bool:
-        """Says whether there is room for a form, and takes it; the same whatever was posted."""
+        """Return whether there is room for a form, and takes it; the same whatever was posted."""
         self._room -= len(AnswerForm(shape, start).fields)
         return self._room >= 0
 
@@ -349,7 +349,7 @@ def _has_errors(block: ActionBlock) -> bool:
 def make_interrupt_forms(
     item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
 ) -> InterruptForms:
-    """Returns the forms of a question."""
+    """Return the forms of a question."""
     is_separate = DIALECTS[item.dialect].has_separate_actions(item.payload)
     kind: type[InterruptForms] = SeparateActionForms if is_separate else InterruptForms
     return kind(item, data, more=more)

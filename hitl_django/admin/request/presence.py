@@ -20,7 +20,7 @@ MOST = 20
 
 
 def note_viewer(interrupt: Any, user: Any) -> list[str]:
-    """Notes that the user looks at a question; returns the names of the others who do."""
+    """Note that the user looks at a question; returns the names of the others who do."""
     key, now = f"hitl.viewers.{interrupt}", time.time()
     found: dict[str, tuple[str, float]] = cache.get(key) or {}
     others = {who: seen for who, seen in found.items() if seen[1] > now and who != str(user.pk)}

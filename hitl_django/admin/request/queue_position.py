@@ -57,7 +57,7 @@ class QueuePosition:
 def read_place(
     request: HttpRequest, item: Interrupt, shown: Collection[Any], url_of: Callable[[Any], str]
 ) -> QueuePosition | None:
-    """Finds a question in the list that the page's address names; None where that has no other.
+    """Find a question in the list that the page's address names; None where that has no other.
 
     ``shown`` are the keys of all questions on the page: those before and after it are others.
     ``url_of`` gives the address of a question's page by its key.
@@ -80,12 +80,12 @@ def read_place(
 
 
 def shows_list(request: HttpRequest) -> bool:
-    """Says whether the list stands beside a question, as it does until it is hidden."""
+    """Return whether the list stands beside a question, as it does until it is hidden."""
     return request.COOKIES.get(SPLIT_COOKIE) != "0"
 
 
 def _select_listed(request: HttpRequest) -> QuerySet[Any]:
-    """Returns the questions of the list, with its filters, in the queue's order."""
+    """Return the questions of the list, with its filters, in the queue's order."""
     filters = ListFilters.read(request)
     rows = filters.select_open(request.user)
     if filters.words:

@@ -48,7 +48,7 @@ def read_quorum(
 
 
 def read_votes(items: Sequence[Interrupt]) -> dict[Any, list[Decision]]:
-    """Finds the approvals of the present version of each question, the first one first."""
+    """Find the approvals of the present version of each question, the first one first."""
     jointly = {item.pk: item for item in items if item.quorum > 1 and item.approvals}
     if not jointly:
         return {}

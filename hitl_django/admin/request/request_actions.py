@@ -46,7 +46,7 @@ class SnoozeForm(forms.Form):
     )
 
     def moment(self) -> datetime:
-        """Returns the moment that was chosen."""
+        """Return the moment that was chosen."""
         now = timezone.now()
         if self.cleaned_data["until"] == "tomorrow":
             day = to_local(now) + timedelta(days=1)
@@ -126,7 +126,7 @@ class ActionForms:
         data: Mapping[str, Any] | None = None,
         done: str = "",
     ) -> ActionForms:
-        """Makes the forms; ``groups`` are those to choose from, read once for a whole page.
+        """Make the forms; ``groups`` are those to choose from, read once for a whole page.
 
         ``data`` is what was sent: to be done for ``verb``, and to be shown again in the others
         but for what is ``done``.
@@ -173,7 +173,7 @@ class ActionForms:
 
 
 def list_groups() -> list[tuple[Any, str]]:
-    """Returns the groups that a question may be assigned to."""
+    """Return the groups that a question may be assigned to."""
     names = Group.objects.order_by("name").values_list("pk", "name")
     return [("", str(_("(none)"))), *((pk, escape_hidden(name)) for pk, name in names)]
 
@@ -286,6 +286,6 @@ def _typed(form: type[forms.Form], data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_it_is(item: Interrupt) -> dict[str, Any]:
-    """Returns what the form to assign starts with; a user is named by who assigned them."""
+    """Return what the form to assign starts with; a user is named by who assigned them."""
     name = item.assignee.get_username() if item.assignee_id and item.assignee else ""
     return {"user": name, "group": item.group_id}

@@ -85,12 +85,12 @@ class InterruptView:
 
     @property
     def id(self) -> str:
-        """Names the question among the page's elements."""
+        """Name the question among the page's elements."""
         return f"q{self.item.pk.hex}"
 
     @cached_property
     def key(self) -> str:
-        """Names this page's form, where there is none that decides and has a key already."""
+        """Name this page's form, where there is none that decides and has a key already."""
         return uuid4().hex
 
 
@@ -126,7 +126,7 @@ class InterruptViewFactory:
         interrupt_forms: InterruptForms | None = None,
         warning: ClaimWarning | None = None,
     ) -> InterruptView:
-        """Returns a question; ``interrupt_forms`` are kept from who may not decide it."""
+        """Return a question; ``interrupt_forms`` are kept from who may not decide it."""
         if interrupt_forms is not None and not get_policy().may_decide(self.user, item):
             interrupt_forms = None
         interrupt_status = read_status(item, self.user)
@@ -182,7 +182,7 @@ class InterruptViewFactory:
 
 
 def find_template(item: Interrupt) -> Any:
-    """Returns the project's own template for what a node asks, or for all that its graph asks."""
+    """Return the project's own template for what a node asks, or for all that its graph asks."""
     if not all(_PLAIN_NAME.fullmatch(name) for name in (item.graph, item.node)):
         return None
     folder = f"hitl_django/questions/{item.graph}"
@@ -193,7 +193,7 @@ def find_template(item: Interrupt) -> Any:
 
 
 def display_why(item: Interrupt, interrupt_forms: InterruptForms | None) -> str:
-    """Returns why somebody is asked, unless each action of it says so for itself."""
+    """Return why somebody is asked, unless each action of it says so for itself."""
     if interrupt_forms is not None and interrupt_forms.actions and not interrupt_forms.hides_fields:
         return ""  # each action has its own
     return escape_hidden(item.why[:MAX_TEXT]) or read_why(item.payload)
@@ -202,7 +202,7 @@ def display_why(item: Interrupt, interrupt_forms: InterruptForms | None) -> str:
 def display_interrupt(
     item: Interrupt, interrupt_forms: InterruptForms | None, file_url: str = ""
 ) -> list[DisplayedValue]:
-    """Returns what is asked, in the shape in which it is asked.
+    """Return what is asked, in the shape in which it is asked.
 
     ``file_url`` is the address that has its files; without one nothing leads away from the page.
     """
@@ -226,14 +226,14 @@ def display_interrupt(
 
 
 def find_other_interrupts(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
-    """Returns the open questions of the same thread that the user may see as well."""
+    """Return the open questions of the same thread that the user may see as well."""
     rows = ReviewItem.pending.filter(thread=item.thread_id).exclude(pk=item.pk)
     rows = select_visible(rows, request.user).select_related("run", "thread", "assignee")
     return list(rows.order_by("created_at", "index", "id")[:MAX_BESIDE])
 
 
 def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decision]:
-    """Finds the decisions whose answer didn't fit, by question and version."""
+    """Find the decisions whose answer didn't fit, by question and version."""
     open_ = [item for item in items if item.status == Interrupt.Status.PENDING]
     reopened = [item.pk for item in open_ if item.refused_version is not None]
     if not reopened:
@@ -243,7 +243,7 @@ def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decisi
 
 
 def _comments(items: Sequence[Interrupt]) -> dict[Any, list[DisplayedComment]]:
-    """Returns the last comments on the questions, the oldest first."""
+    """Return the last comments on the questions, the oldest first."""
     rows = Comment.objects.filter(interrupt__in=[item.pk for item in items])
     found: dict[Any, list[DisplayedComment]] = {}
     for comment in reversed(rows.order_by("-created_at", "-id")[:MAX_COMMENTS]):

@@ -15,7 +15,7 @@ from hitl_django.services import UndoInfo
 def render_undo_button(
     request: HttpRequest, info: UndoInfo | None, url: str, made: Any = ()
 ) -> str:
-    """Returns the form with the button; "" where nothing can be undone.
+    """Return the form with the button; "" where nothing can be undone.
 
     It names the decision of ``info`` or, of several, what was ``made``. It says the seconds that
     are left; without any, the run waits for other answers. A script counts them down.

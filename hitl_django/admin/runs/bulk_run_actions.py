@@ -105,7 +105,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     # Each operation is a transaction of its own, whatever a request is elsewhere.
     @transaction.non_atomic_requests
     def many_view(self, request: HttpRequest) -> HttpResponse:
-        """Retries or cancels each of the runs that were confirmed, and says what came of it."""
+        """Retry or cancels each of the runs that were confirmed, and says what came of it."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         verb, chosen = request.POST.get("verb", ""), _read_ticks(request)[:MOST]
@@ -222,7 +222,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
 
 
 def _read_ticks(request: HttpRequest) -> list[UUID]:
-    """Returns the runs that were ticked, each once."""
+    """Return the runs that were ticked, each once."""
     found: dict[UUID, None] = {}
     for text in request.POST.getlist("item"):
         try:

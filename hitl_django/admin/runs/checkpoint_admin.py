@@ -94,7 +94,7 @@ class EngineAdmin(ReadOnlyAdmin):
         )
 
     def show(self, request: HttpRequest, row: Any) -> HttpResponse:
-        """Shows one row, and what it holds to those who may see the thread's state."""
+        """Show one row, and what it holds to those who may see the thread's state."""
         sees = get_policy().may_view_state(request.user, row.thread)
         return self.page(
             request,
@@ -112,7 +112,7 @@ class EngineAdmin(ReadOnlyAdmin):
 
 
 def _decrypt_payload(row: Any, data: bytes) -> bytes:
-    """Returns what a column of bytes holds, decrypted."""
+    """Return what a column of bytes holds, decrypted."""
     if isinstance(row, Checkpoint):
         return decrypt_column(data)
     return decrypt_row(data, row.digest, head_size(data), "row")[0]
@@ -124,7 +124,7 @@ def _list_values(row: Any, names: Sequence[str], user: Any) -> list[DisplayedVal
 
 
 def _held(row: Any, name: str, interrupts: ShownInterrupts) -> DisplayedValue:
-    """Returns what a column of bytes holds, as far as it can be shown."""
+    """Return what a column of bytes holds, as far as it can be shown."""
     data = bytes(getattr(row, name))
     if len(data) > DECODED:
         return DisplayedValue(
@@ -183,7 +183,7 @@ class PendingWriteAdmin(EngineAdmin):
 
 
 def link_rows(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:
-    """Returns the lists of a thread's rows that the user may see, with their addresses."""
+    """Return the lists of a thread's rows that the user may see, with their addresses."""
     found = []
     for model in (Checkpoint, ChannelBlob, PendingWrite):
         may = request.user.has_perm(f"hitl_django.view_{model._meta.model_name}")

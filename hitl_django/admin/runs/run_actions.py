@@ -105,7 +105,7 @@ class RunOperations:
     """The operators' half of the pages of runs; mixed into their ModelAdmin."""
 
     def operations(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
-        """Returns which buttons the page of a run has."""
+        """Return which buttons the page of a run has."""
         may = get_policy().may_operate(request.user, run)
         return {
             "may_operate": may,
@@ -121,7 +121,7 @@ class RunOperations:
         }
 
     def retry_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Queues a run again that failed or was parked; nothing is lost by that."""
+        """Queue a run again that failed or was parked; nothing is lost by that."""
         run = self._operable(request, object_id)
         if request.method == "POST":
             try:
@@ -134,7 +134,7 @@ class RunOperations:
         return HttpResponseRedirect(self.url("change", request, run.pk))
 
     def cancel_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Asks whether a run should be cancelled, and does it."""
+        """Ask whether a run should be cancelled, and does it."""
         run = self._operable(request, object_id)
         form = CancelForm(request.POST or None)
         refused = ""
@@ -164,7 +164,7 @@ class RunOperations:
     def fork_view(
         self: Any, request: HttpRequest, object_id: str, checkpoint_id: str
     ) -> HttpResponse:
-        """Asks how a thread should go on from a checkpoint, and queues the run that does."""
+        """Ask how a thread should go on from a checkpoint, and queues the run that does."""
         run = self._operable(request, object_id)
         form = ForkForm(run.graph, request.POST if request.method == "POST" else None)
         refused, status = "", 200
@@ -220,14 +220,14 @@ class RunOperations:
         return found
 
     def _operable(self: Any, request: HttpRequest, object_id: str) -> Run:
-        """Returns a run that the user may operate; one that they may not see isn't there."""
+        """Return a run that the user may operate; one that they may not see isn't there."""
         run: Run = self.get_object(request, unquote(object_id))
         if not get_policy().may_operate(request.user, run):
             raise PermissionDenied
         return run
 
     def _at_stake(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
-        """Returns what is lost with a run: the questions that it still asks."""
+        """Return what is lost with a run: the questions that it still asks."""
         interrupts = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
         seen = select_visible(interrupts, request.user).order_by("created_at", "index", "id")
         titles = list(seen.values_list("title", flat=True)[:LISTED])

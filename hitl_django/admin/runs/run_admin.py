@@ -147,7 +147,7 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
         return escape_hidden(run.started_by_label)
 
     def show(self, request: HttpRequest, run: Run) -> HttpResponse:
-        """Shows a run with its questions, its error and who did what with it."""
+        """Show a run with its questions, its error and who did what with it."""
         entries = visible_entries(request, run.thread_id).order_by("-seq")
         operations = self.operations(request, run)
         may_operate = operations["may_operate"]
@@ -182,7 +182,7 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
         return EXPLAINED[Run.State(run.state)]
 
     def _newer(self, request: HttpRequest, run: Run) -> Run | None:
-        """Returns the run that took this one's place; it can't be retried then."""
+        """Return the run that took this one's place; it can't be retried then."""
         runs = Run.objects.filter(thread=run.thread_id).only("pk", "state")
         newest = Run.select_newest(runs, besides=run).first()
         if newest is None or newest.pk == run.pk:

@@ -94,7 +94,7 @@ class StartTerms(forms.Form):
         return bool(self.errors) or any(field.value() for field in self.visible_fields())
 
     def clean_subject(self) -> SubjectRef | None:
-        """Reads what the run is about, as ``app_label.model/key``."""
+        """Read what the run is about, as ``app_label.model/key``."""
         kind, _slash, key = self.cleaned_data["subject"].partition("/")
         return SubjectRef(kind, key) if kind else None
 
@@ -144,12 +144,12 @@ class StartForm:
 
     @property
     def has_errors(self) -> bool:
-        """Says whether the page came back because something has to be put right."""
+        """Return whether the page came back because something has to be put right."""
         of_context = self.context is not None and self.context.errors
         return bool(self.errors or self.input.errors or of_context or self.terms.errors)
 
     def read(self) -> JSON:
-        """Returns the input; MISSING where something has to be put right first."""
+        """Return the input; MISSING where something has to be put right first."""
         is_readable, has_terms = self.input.is_valid(), self.terms.is_valid()
         has_context = self.context is None or self.context.is_valid()
         if is_readable and has_terms and has_context:
@@ -167,7 +167,7 @@ class StartForm:
         return self.context.answer
 
     def refuse(self, error: HitlError) -> None:
-        """Shows what the service found wrong, at the field that it is about."""
+        """Show what the service found wrong, at the field that it is about."""
         if isinstance(error, InvalidInputError):
             self._show_faults(error)
         elif isinstance(error, IdempotencyKeyReusedError):
@@ -239,7 +239,7 @@ THREAD_PROBLEMS: dict[type[HitlError], Any] = {
 
 
 def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
-    """Returns the JSON schema of what a run of the graph is started with.
+    """Return the JSON schema of what a run of the graph is started with.
 
     Where that is the graph's whole state, nothing of it is needed: nodes fill in the rest.
     """
@@ -251,7 +251,7 @@ def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
 
 
 def _get_defaults(schema: dict[str, JSON]) -> JSON:
-    """Returns an input with what the schema says is usual, for the form to start from."""
+    """Return an input with what the schema says is usual, for the form to start from."""
     properties = schema.get("properties", {})
     # pydantic writes the default of a secret as stars; left out, the graph takes the real one.
     found = {name: part["default"] for name, part in properties.items()

@@ -49,7 +49,7 @@ class StartPages(ReadOnlyAdmin):
         }
 
     def start_view(self, request: HttpRequest) -> HttpResponse:
-        """Asks of which graph a run is to be started."""
+        """Ask of which graph a run is to be started."""
         names = list(find_startable_graphs(request.user))
         if not names:
             raise PermissionDenied
@@ -63,7 +63,7 @@ class StartPages(ReadOnlyAdmin):
         )
 
     def start_graph_view(self, request: HttpRequest, graph: str) -> HttpResponse:
-        """Asks for a run's input, and starts it."""
+        """Ask for a run's input, and start it."""
         if graph not in find_startable_graphs(request.user):
             raise PermissionDenied
         try:
@@ -88,7 +88,7 @@ class StartPages(ReadOnlyAdmin):
     def _start(
         self, request: HttpRequest, registered: RegisteredGraph, form: StartForm
     ) -> services.RunInfo | None:
-        """Starts the run; None where something has to be put right first."""
+        """Start the run; None where something has to be put right first."""
         given = form.read()
         if given is MISSING:
             return None
@@ -132,7 +132,7 @@ class StartPages(ReadOnlyAdmin):
 
 
 def _add_subject(request: HttpRequest, url: str) -> str:
-    """Returns an address that names the same subject as this one does, if any."""
+    """Return an address that names the same subject as this one does, if any."""
     subject = request.GET.get("subject")
     if not subject:
         return url

@@ -37,7 +37,7 @@ SEARCH_HELP = _("Searches idempotency keys, thread ids and related objects.")
 
 
 def describe_subject(thread: Thread) -> str:
-    """Names what a thread is about by its kind and key."""
+    """Name what a thread is about by its kind and key."""
     if thread.subject_type is None:
         return NOTHING
     return escape_hidden(f"{thread.subject_type.name} {thread.subject_id}")
@@ -46,7 +46,7 @@ def describe_subject(thread: Thread) -> str:
 def search_threads(
     rows: QuerySet[Any], newest: QuerySet[Any], column: str, text: str, *columns: str
 ) -> QuerySet[Any]:
-    """Narrows rows to threads that have a text in one of these columns of their newest rows.
+    """Narrow rows to threads that have a text in one of these columns of their newest rows.
 
     ``column`` has the thread. Those whose id begins with the text, and those that are about or run
     under exactly that, are looked up by an index, however old they are; no more than so many of
@@ -104,7 +104,7 @@ class ThreadAdmin(RecentRowsSearch):
         return search_threads(rows, newest, "pk", text, *columns)
 
     def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:
-        """Shows where a thread is and what happened to it."""
+        """Show where a thread is and what happened to it."""
         runs = select_visible(Run.objects.filter(thread=thread), request.user)
         newest = Run.select_newest(runs.defer(*Run.LARGE_COLUMNS)).first()
         may = newest is not None and get_policy().may_operate(request.user, newest)

@@ -31,14 +31,14 @@ _NAMES: dict[str, Any] = {
 
 
 def add_examples(components: dict[str, Any]) -> None:
-    """Gives each component that is an object, or one of several, an example."""
+    """Give each component that is an object, or one of several, an example."""
     for schema in components.values():
         if (schema.get("type") == "object" or "oneOf" in schema) and "examples" not in schema:
             schema["examples"] = [make_example(schema, components)]
 
 
 def make_example(schema: dict[str, Any], components: dict[str, Any], name: str = "") -> Any:
-    """Returns a value that fits the schema, as it may stand under the name."""
+    """Return a value that fits the schema, as it may stand under the name."""
     if "$ref" in schema:
         return make_example(components[schema["$ref"].rpartition("/")[2]], components)
     if "examples" in schema:

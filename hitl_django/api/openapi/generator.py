@@ -66,7 +66,7 @@ class Generator(SchemaGenerator):
 
 
 def iterate_operations() -> Iterator[tuple[Any, Any, str, Operation]]:
-    """Yields every declared operation, as (URL pattern, view, method, operation)."""
+    """Yield every declared operation, as (URL pattern, view, method, operation)."""
     for pattern in get_resolver(URLCONF).url_patterns:
         view = pattern.callback.cls()  # type: ignore[union-attr]
         for method in view.http_method_names:
@@ -75,7 +75,7 @@ def iterate_operations() -> Iterator[tuple[Any, Any, str, Operation]]:
 
 
 def find_root_url() -> str:
-    """Returns the URL that all paths are relative to; it is relative to the document's own."""
+    """Return the URL that all paths are relative to; it is relative to the document's own."""
     try:
         return reverse("hitl_django:schema").removesuffix("schema/").rstrip("/")
     except NoReverseMatch:  # the command, in a project that doesn't mount us

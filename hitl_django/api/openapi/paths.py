@@ -41,14 +41,14 @@ METADATA_PARAMETER: dict[str, Any] = {
 
 
 def format_path(pattern: Any) -> str:
-    """Returns the path of a URL pattern as the document writes it."""
+    """Return the path of a URL pattern as the document writes it."""
     return "/" + _PLACEHOLDER.sub(r"{\1}", str(pattern.pattern))
 
 
 def build_operation(
     pattern: Any, view: Any, method: str, declared: Operation, schemas: ComponentSchemas
 ) -> dict[str, Any]:
-    """Returns the operation object of one method."""
+    """Return the operation object of one method."""
     doc = getattr(view, method).__doc__ or ""
     summary, _, description = doc.strip().partition("\n\n")
     operation: dict[str, Any] = {

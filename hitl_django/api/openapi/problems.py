@@ -62,7 +62,7 @@ _HEADERS = {401: (CHALLENGE,), 429: (RETRY_AFTER,), 503: (RETRY_AFTER,)}
 
 
 def list_problem_types(operation: Operation, *, names_object: bool) -> dict[int, list[ProblemType]]:
-    """Returns the problem types of an operation by status.
+    """Return the problem types of an operation by status.
 
     ``names_object`` says that its path names an object, which may not be there.
     """
@@ -93,7 +93,7 @@ def _iterate(operation: Operation, names_object: bool) -> Iterator[ProblemType]:
 def build_response(
     status: int, found: list[ProblemType], schemas: ComponentSchemas
 ) -> dict[str, Any]:
-    """Returns the response object of one status."""
+    """Return the response object of one status."""
     schemas.add("Fault", FAULT, InvalidRequest)
     refs = [_reference_problem(problem_type, schemas) for problem_type in found]
     response: dict[str, Any] = {
@@ -106,7 +106,7 @@ def build_response(
 
 
 def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
-    """Returns the headers of a response: its own, and those that any has."""
+    """Return the headers of a response: its own, and those that any has."""
     common = {
         header.name: {"$ref": f"#/components/headers/{header.name}"} for header in COMMON_HEADERS
     }
@@ -114,17 +114,17 @@ def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
 
 
 def build_common_headers() -> dict[str, Any]:
-    """Returns the components to which the headers of all responses refer."""
+    """Return the components to which the headers of all responses refer."""
     return {header.name: build_header(header) for header in COMMON_HEADERS}
 
 
 def build_header(header: HeaderSpec) -> dict[str, Any]:
-    """Returns the header object of a response."""
+    """Return the header object of a response."""
     return {"description": header.description, "schema": dict(header.schema)}
 
 
 def _reference_problem(problem_type: ProblemType, schemas: ComponentSchemas) -> dict[str, Any]:
-    """Registers the schema of all problems with one code, and returns the reference to it."""
+    """Register the schema of all problems with one code, and return the reference to it."""
     more = schemas.resolve(problem_type.extensions.schema)
     always = [name for name in more if name not in problem_type.extensions.sometimes]
     schema = {

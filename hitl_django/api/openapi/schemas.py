@@ -31,14 +31,14 @@ class ComponentSchemas:
         self.registry = registry
 
     def add(self, name: str, schema: dict[str, Any], made_from: Any) -> dict[str, Any]:
-        """Registers a schema under a name, and returns the reference to it."""
+        """Register a schema under a name, and return the reference to it."""
         component = ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, made_from)
         self.registry.register_on_missing(component)
         reference: dict[str, Any] = component.ref
         return reference
 
     def reference(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-        """Returns the reference to a serializer's component, which is made with the first one."""
+        """Return the reference to a serializer's component, which is made with the first one."""
         name = serializer.__name__.removesuffix("Serializer")
         return self.add(name, self.describe_serializer(serializer()), serializer)
 
@@ -47,7 +47,7 @@ class ComponentSchemas:
         serializer: type[serializers.Serializer[Any]],
         expansions: Mapping[str, Expansion],
     ) -> dict[str, Any]:
-        """Returns the reference to a page of what the serializer shows."""
+        """Return the reference to a page of what the serializer shows."""
         link = {"type": ["string", "null"], "format": "uri"}
         shown: dict[str, Any] = {
             "next": {**link, "description": "URL of the next page; null on the last page."},
@@ -78,7 +78,7 @@ class ComponentSchemas:
         return {"type": "object", "properties": shown, "description": words}
 
     def describe_serializer(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
-        """Returns the schema of what a Body takes, or of what another serializer shows."""
+        """Return the schema of what a Body takes, or of what another serializer shows."""
         description = self._describe_class(serializer)
         fields = serializer.fields
         if not isinstance(serializer, StrictSerializer):
@@ -93,7 +93,7 @@ class ComponentSchemas:
         return self._closed(fields, required) | description
 
     def _form(self, serializer: StrictSerializer, group: tuple[str, ...]) -> dict[str, Any]:
-        """Returns the reference to a body that has fields of this group, and of no other."""
+        """Return the reference to a body that has fields of this group, and of no other."""
         others = {name for names in serializer.either for name in names}.difference(group)
         fields = {name: field for name, field in serializer.fields.items() if name not in others}
         required = [name for name, field in fields.items() if field.required or name == group[0]]
@@ -115,7 +115,7 @@ class ComponentSchemas:
         return {**schema, "required": required} if required else schema
 
     def describe_field(self, field: Any) -> dict[str, Any]:
-        """Returns the schema of one field."""
+        """Return the schema of one field."""
         schema = self._describe_type(field)
         if field.allow_null and schema:
             schema = _or_null(schema)
@@ -143,7 +143,7 @@ class ComponentSchemas:
         return dict(next(_PLAIN[kind] for kind in type(field).__mro__ if kind in _PLAIN))
 
     def resolve(self, schema: Any) -> Any:
-        """Returns a schema with the references that its serializer classes stand for."""
+        """Return a schema with the references that its serializer classes stand for."""
         if isinstance(schema, dict):
             return {key: self.resolve(value) for key, value in schema.items()}
         if isinstance(schema, list):

@@ -266,7 +266,7 @@ class ProblemField(JSONObject):
 
 
 def build_url(request: Request, view: str, *args: Any) -> str:
-    """Returns the URL of one of our views, with the scheme and host of the request."""
+    """Return the URL of one of our views, with the scheme and host of the request."""
     return str(request.build_absolute_uri(reverse(f"hitl_django:{view}", args=args)))
 
 

@@ -36,7 +36,7 @@ class InterruptColumnsSerializer(serializers.Serializer):
 
 
 def build_field(name: str) -> serializers.Field[Any, Any, Any, Any]:
-    """Returns the serializer's field for a column of a question."""
+    """Return the serializer's field for a column of a question."""
     column: Any = Interrupt._meta.get_field(name)
     if column.choices:
         return Choice(choices=[value for value, _ in column.choices])

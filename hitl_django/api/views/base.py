@@ -120,17 +120,17 @@ class Resource(APIView):
             raise InvalidRequest(*faults)
 
     def allowed_parameters(self) -> frozenset[str]:
-        """Returns the names of the query parameters that it takes; any other is refused."""
+        """Return the names of the query parameters that it takes; any other is refused."""
         declared = self.operation
         query = declared.query if declared else None
         return frozenset(query().fields) if query else frozenset()
 
     def allows_parameter(self, name: str) -> bool:
-        """Returns whether it takes a parameter that isn't named beforehand."""
+        """Return whether it takes a parameter that isn't named beforehand."""
         return False
 
     def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
-        """Returns a fault for each parameter that is unknown, empty or given more than once."""
+        """Return a fault for each parameter that is unknown, empty or given more than once."""
         known, faults = self.allowed_parameters(), []
         for name, values in request.query_params.lists():
             if name not in known and not self.allows_parameter(name):
@@ -157,19 +157,19 @@ class Resource(APIView):
         return response
 
     def find(self, select: Callable[[Any], QuerySet[Row]], **key: Any) -> Row:
-        """Returns the row with a key, of those that ``select`` (querysets.py) lets the user see.
+        """Return the row with a key, of those that ``select`` (querysets.py) lets the user see.
 
         Raises Http404 where there is none: what the user may not see is as if it didn't exist.
         """
         return find_row(select(self.request.user), Http404, **key)
 
     def read_body(self) -> dict[str, Any]:
-        """Returns the body's fields; a missing, misshapen or unknown one is refused by pointer."""
+        """Return the body's fields; a missing, misshapen or unknown one is refused by pointer."""
         declared = self.operation
         return self._validate(declared.body if declared else None, self.request.data)
 
     def read_query(self) -> dict[str, Any]:
-        """Returns the query's parameters; one that doesn't fit is refused by name.
+        """Return the query's parameters; one that doesn't fit is refused by name.
 
         Of a list they are those beside its filters.
         """
@@ -190,7 +190,7 @@ class Resource(APIView):
                 raise InvalidRequest(*faults) from None
 
     def find_run(self, run_id: str) -> services.RunInfo:
-        """Returns a run as a service does, of those that the user may see."""
+        """Return a run as a service does, of those that the user may see."""
         return services.RunInfo.from_row(self.find(querysets.visible_runs, pk=run_id))
 
     def run_idempotent(
@@ -199,7 +199,7 @@ class Resource(APIView):
         again: Callable[[str], Made],
         show: Callable[[Made], Response],
     ) -> Response:
-        """Acts once for each ``Idempotency-Key`` of the user, and shows what was made.
+        """Act once for each ``Idempotency-Key`` of the user, and shows what was made.
 
         Of what was made before ``again`` is given the id, and finds it as it is now. Without the
         header it acts each time.
@@ -217,19 +217,19 @@ class Resource(APIView):
         return response
 
     def render_all(self, serializer_class: type[Serializer[Any]], things: Any) -> Response:
-        """Returns the answer of a list that is never paged, in the shape of one that is."""
+        """Return the answer of a list that is never paged, in the shape of one that is."""
         results = self.render(serializer_class, things, many=True)
         return Response({"next": None, "previous": None, "results": results})
 
     def render_made(
         self, serializer_class: type[Serializer[Any]], thing: Any, *, status: int = 202
     ) -> Response:
-        """Returns the answer that shows what was made, and where it is from now on."""
+        """Return the answer that shows what was made, and where it is from now on."""
         shown = self.render(serializer_class, thing)
         return Response(shown, status=status, headers={"Location": shown["url"]})
 
     def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:
-        """Returns ``thing`` as the serializer shows it."""
+        """Return ``thing`` as the serializer shows it."""
         if options:
             return serializer_class(thing, context={"request": self.request}, **options).data
         with _borrow_serializer(serializer_class, self.request) as serializer:
@@ -237,7 +237,7 @@ class Resource(APIView):
 
 
 def get_id(made: Any) -> str:
-    """Returns the id of what a service made; "" where the request's address names it."""
+    """Return the id of what a service made; "" where the request's address names it."""
     return str(getattr(made, "id", ""))
 
 
@@ -246,7 +246,7 @@ _local = threading.local()
 
 @contextmanager
 def _borrow_serializer(kind: type[Serializer[Any]], request: Request) -> Iterator[Any]:
-    """Yields this thread's serializer of a class, with the request in its context.
+    """Yield this thread's serializer of a class, with the request in its context.
 
     A new one copies each of its fields, which takes longer than what it is made for. Of what it is
     used for none keeps anything but the context.
@@ -285,7 +285,7 @@ class Collection(Resource, GenericAPIView[Any]):
         return reads and by_metadata and MetadataFilterSet.is_metadata(name)
 
     def render_page(self) -> Response:
-        """Returns one page of the list."""
+        """Return one page of the list."""
         names = read_names(self.request.query_params.get(EXPAND), self.expansions)
         rows: Any = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
         page = self.get_paginated_response(self.get_serializer(rows, many=True).data)

@@ -35,7 +35,7 @@ class SeveralResource(Resource):
         act: Callable[[int, dict[str, Any]], dict[str, Any]],
         point: Callable[[int, dict[str, Any]], str],
     ) -> list[dict[str, Any]]:
-        """Returns for each what ``act`` does, or its ``problem``, and the ``status`` of either.
+        """Return for each what ``act`` does, or its ``problem``, and the ``status`` of either.
 
         ``point`` gives the JSON pointer to the part of an item that its service is given.
         """
@@ -91,7 +91,7 @@ class BulkDecisions(SeveralResource):
         },
     )
     def post(self, request: Request) -> Response:
-        """Decides up to 100 questions: each in a transaction of its own, with its own result.
+        """Decide up to 100 questions: each in a transaction of its own, with its own result.
 
         A body that is wrong in any place is refused whole, before anything is decided. One
         Idempotency-Key holds for each of them: sent again, those that were taken are `repeated`.
@@ -147,7 +147,7 @@ class RunBatch(SeveralResource):
         },
     )
     def post(self, request: Request) -> Response:
-        """Starts up to 100 runs: each in a transaction of its own, with its own result.
+        """Start up to 100 runs: each in a transaction of its own, with its own result.
 
         A body that is wrong in any place is refused whole, before anything is started. An
         Idempotency-Key holds for those that have no `key`, with the place of each behind it: sent

@@ -51,7 +51,7 @@ class RunEvents(Resource):
         errors=(RunNotFound, errors.EventsPrunedError, NotAcceptable),
     )
     def get(self, request: Request, run_id: UUID) -> Any:
-        """Tells what becomes of a run, from any number on, and waits for more.
+        """Tell what becomes of a run, from any number on, and wait for more.
 
         With `wait` an empty page is answered only after that many seconds. To follow a run, ask
         again with `after` set to `last` until `ended`. With `Accept: text/event-stream` it is a

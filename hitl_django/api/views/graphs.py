@@ -27,7 +27,7 @@ class GraphList(Resource):
         responses={200: ResponseSpec("All pending interrupts.", GraphSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """Lists the graphs that you may start, or see something of."""
+        """List the graphs that you may start, or see something of."""
         graphs = [registry.find_graph(name) for name in querysets.list_visible_graphs(request.user)]
         return self.render_all(GraphSerializer, graphs)
 
@@ -41,7 +41,7 @@ class GraphDetail(Resource):
         errors=(UnknownGraphError, BrokenGraphError),
     )
     def get(self, request: Request, name: str) -> Response:
-        """Shows a graph: its schemas, its version, its shape for Mermaid."""
+        """Show a graph: its schemas, its version, its shape for Mermaid."""
         return Response(self.render(GraphDetailSerializer, get_visible_graph(request, name)))
 
 
@@ -57,7 +57,7 @@ class GraphDiagram(Resource):
         errors=(UnknownGraphError, BrokenGraphError, ThreadNotFound),
     )
     def get(self, request: Request, name: str) -> HttpResponse:
-        """Draws a graph as SVG, with classes and no styles."""
+        """Draw a graph as SVG, with classes and no styles."""
         registered = get_visible_graph(request, name)
         thread_id = self.read_query().get("thread")
         if thread_id is None:
@@ -73,7 +73,7 @@ class GraphDiagram(Resource):
 
 
 def get_visible_graph(request: Request, name: str) -> registry.RegisteredGraph:
-    """Returns a graph that the user may start, or sees runs or questions of."""
+    """Return a graph that the user may start, or sees runs or questions of."""
     if not querysets.can_see_graph(request.user, name):
         raise UnknownGraphError(name, ())
     return registry.get_graph(name)

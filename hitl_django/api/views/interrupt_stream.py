@@ -60,7 +60,7 @@ class InterruptStream(InterruptList):
         },
     )
     def get(self, request: Request) -> Any:
-        """Tells which questions come to the first page of the list, change there and leave it.
+        """Tell which questions come to the first page of the list, change there and leave it.
 
         It takes the filters, the order and the `page_size` of `interrupts/`, and shows questions as
         that does. First comes an event `reset`, whose `results` are the whole page: put them in

@@ -92,7 +92,7 @@ class InterruptList(Collection):
         },
     )
     def get(self, request: Request) -> Any:
-        """Lists the questions that you may see: those that wait, oldest first.
+        """List the questions that you may see: those that wait, oldest first.
 
         With `wait` an empty page is answered once a question is on it, or after that many seconds:
         `?free=true&wait=25` waits for one that you could take, `?run=…&wait=25` for what a run
@@ -124,7 +124,7 @@ class InterruptDetail(Resource):
         },
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """Shows a question with all that is needed to answer it; its ETag is for If-Match."""
+        """Show a question with all that is needed to answer it; its ETag is for If-Match."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         headers = {"ETag": build_etag(interrupt)}
         if is_unchanged(request, interrupt):
@@ -138,7 +138,7 @@ class DecisionResource(Resource):
     input_pointer = "/value"
 
     def read_decision(self) -> dict[str, Any]:
-        """Returns the decision in the body, and points its faults at the member that holds it."""
+        """Return the decision in the body, and points its faults at the member that holds it."""
         body = self.read_body()
         self.input_pointer = "/resume" if "resume" in body else "/value"
         return body
@@ -166,7 +166,7 @@ class DecisionList(DecisionResource):
         responses={200: ResponseSpec("List of decisions.", DecisionSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """Lists the decisions on a question, newest first; votes and refused ones included."""
+        """List the decisions on a question, newest first; votes and refused ones included."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         return self.render_all(DecisionSerializer, interrupt.decisions.all())
 
@@ -191,7 +191,7 @@ class DecisionList(DecisionResource):
         example={"type": "edit", "value": {"amount": 5000}, "reason": "Half, as agreed."},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Decides a question; exactly one decision wins, and every other is told which (409)."""
+        """Decide a question; exactly one decision wins, and every other is told which (409)."""
         body, key = self.read_decision(), read_idempotency_key(request)
         # Last: that a tag is stale says something about the question, not about the request.
         digest, version = parse_if_match(request)
@@ -222,7 +222,7 @@ class DecisionValidation(DecisionResource):
         example={"type": "approve"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Checks a decision as deciding would, and records nothing."""
+        """Check a decision as deciding would, and records nothing."""
         decision = self.read_decision()
         decision.pop("ignore_claim", None)  # who holds it may be another by the time it is decided
         resume = services.check_answer(interrupt_id, by=request.user, **decision)

@@ -47,13 +47,13 @@ class InterruptAction(Resource):
     """A view that changes a question, and renders it as it is then."""
 
     def render_interrupt(self, interrupt_id: UUID) -> Response:
-        """Returns the question as it is now, with its ETag."""
+        """Return the question as it is now, with its ETag."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         headers = {"ETag": build_etag(interrupt)}
         return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
 
     def change_interrupt(self, interrupt_id: UUID, act: Callable[[], object]) -> Response:
-        """Changes the question, once for each key, and returns it as it is then."""
+        """Change the question, once for each key, and return it as it is then."""
         return self.run_idempotent(
             act, lambda _: None, lambda _: self.render_interrupt(interrupt_id)
         )
@@ -74,7 +74,7 @@ class NextInterrupt(InterruptAction):
         example={"graph": "refund"},
     )
     def post(self, request: Request) -> Response:
-        """Claims the best free question for you and shows it: overdue, priority, due, age.
+        """Claim the best free question for you and shows it: overdue, priority, due, age.
 
         Sent again with the same Idempotency-Key, it shows the same question instead of claiming
         another one.
@@ -108,7 +108,7 @@ class InterruptClaim(Resource):
         example={"seconds": 600},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Holds a question for you, so that others leave it; your own claim is renewed."""
+        """Hold a question for you, so that others leave it; your own claim is renewed."""
         wanted = self.read_body()
 
         def claim(**more: Any) -> services.ClaimInfo:
@@ -134,7 +134,7 @@ class InterruptRelease(Resource):
         example={},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Ends your claim; somebody else's only with the permission to take over."""
+        """End your claim; somebody else's only with the permission to take over."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.release(interrupt_id, by=request.user, via="api"),
@@ -155,7 +155,7 @@ class InterruptAssignment(InterruptAction):
         example={"to": "rita", "group": None},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Assigns a question to a user who may decide it, to a group, to both, or to nobody."""
+        """Assign a question to a user who may decide it, to a group, to both, or to nobody."""
         wanted = self.read_body()
         return self.change_interrupt(
             interrupt_id,
@@ -191,7 +191,7 @@ class InterruptSnooze(InterruptAction):
         example={"until": "2030-01-31T12:00:00Z"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Puts a question off until a moment, for everybody; null wakes it."""
+        """Put a question off until a moment, for everybody; null wakes it."""
         wanted = self.read_body()
         return self.change_interrupt(
             interrupt_id,
@@ -212,7 +212,7 @@ class InterruptUndo(InterruptAction):
         example={"decision": "0191d1a0-6d3c-7c43-8a6e-3b8f3b1f6a10"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Undoes your decision as long as the run waits for that (UNDO_SECONDS); you hold it then.
+        """Undo your decision as long as the run waits for that (UNDO_SECONDS); you hold it then.
 
         The decision stays in the list of decisions, with ``undone_at``, and the question is open
         again in another version. 409 once the run has gone on.
@@ -240,7 +240,7 @@ class CommentList(Collection):
         responses={200: ResponseSpec("A page of comments.", CommentSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """Lists the remarks on a question, oldest first."""
+        """List the remarks on a question, oldest first."""
         return self.render_page()
 
     @operation(
@@ -252,7 +252,7 @@ class CommentList(Collection):
         example={"text": "Dana called: half of it is fine."},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Adds a remark to a question, open or closed; nobody can change it afterwards."""
+        """Add a remark to a question, open or closed; nobody can change it afterwards."""
         wanted = self.read_body()
         return self.run_idempotent(
             lambda: services.comment(interrupt_id, by=request.user, via="api", **wanted),
@@ -276,7 +276,7 @@ class QueueStatsDetail(Resource):
         responses={200: ResponseSpec("Queue statistics.", StatsSerializer)},
     )
     def get(self, request: Request) -> Response:
-        """Counts what waits for whom, of what you may see, and says how fast it is decided."""
+        """Count what waits for whom, of what you may see, and says how fast it is decided."""
         graph = self.read_query().get("graph")
         stats = services.review_stats(request.user, graph=graph)
         stats_shown: dict[str, Any] = {
@@ -290,7 +290,7 @@ class QueueStatsDetail(Resource):
 
 
 def _find_user(name: str | None) -> Any:
-    """Returns the user of that name; somebody who may do nothing where there is none."""
+    """Return the user of that name; somebody who may do nothing where there is none."""
     if name is None:
         return None
     users = get_user_model()

@@ -57,7 +57,7 @@ class RunResource(Resource):
     """
 
     def render_detail(self, run: Run) -> dict[str, Any]:
-        """Returns where a run is, what it asks, and what may be seen of what came of it."""
+        """Return where a run is, what it asks, and what may be seen of what came of it."""
         open_interrupts = (
             querysets.visible_interrupts(self.request.user)
             .filter(run=run, status=Interrupt.Status.PENDING)
@@ -70,7 +70,7 @@ class RunResource(Resource):
         return shown | self.render_privileged(run)
 
     def render_privileged(self, run: Run) -> dict[str, Any]:
-        """Returns the members that take a permission: a run's error, and its result."""
+        """Return the members that take a permission: a run's error, and its result."""
         policy, user = get_policy(), self.request.user
         more: dict[str, Any] = {}
         if policy.may_operate(user, run):
@@ -84,7 +84,7 @@ class RunResource(Resource):
 
 
 def start_run(user: Any, wanted: dict[str, Any]) -> services.RunInfo:
-    """Starts what a StartBody says."""
+    """Start what a StartBody says."""
     if "subject" in wanted:
         wanted = {**wanted, "subject": services.SubjectRef(**wanted["subject"])}
     return services.start(by=user, via="api", **wanted)
@@ -117,7 +117,7 @@ class RunList(RunResource, Collection):
         "list_runs", responses={200: ResponseSpec("A page of runs.", RunSerializer, paged=True)}
     )
     def get(self, request: Request) -> Response:
-        """Lists the runs that you may see, newest first."""
+        """List the runs that you may see, newest first."""
         return self.render_page()
 
     @operation(
@@ -154,7 +154,7 @@ class RunList(RunResource, Collection):
         example={"graph": "refund", "input": {"customer": "Dana K."}, "key": "refund:10443"},
     )
     def post(self, request: Request) -> Any:
-        """Starts a run of a graph: once for each `key`, which may stand in Idempotency-Key.
+        """Start a run of a graph: once for each `key`, which may stand in Idempotency-Key.
 
         With `wait` it is answered once the run has ended, asks people or is parked, as `runs/{id}/`
         shows it then; or as it is when that many seconds are over. The run goes on all the same. A
@@ -174,7 +174,7 @@ class RunList(RunResource, Collection):
         return self._wait(run.id, seconds, response) if seconds else response
 
     def _wait(self, run_id: UUID, seconds: float, response: Response) -> Any:
-        """Returns the answer to a start once the run rests, or the time is over."""
+        """Return the answer to a start once the run rests, or the time is over."""
 
         def find() -> Run | None:
             return querysets.visible_runs(self.request.user).filter(pk=run_id).first()
@@ -219,7 +219,7 @@ class RunCancel(Resource):
         keyed=True,
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        """Ends a run that hasn't succeeded, and closes its open questions."""
+        """End a run that hasn't succeeded, and close its open questions."""
         wanted = self.read_body()
         return self.run_idempotent(
             lambda: services.cancel(run_id, by=request.user, via="api", **wanted),
@@ -240,7 +240,7 @@ class RunRetry(Resource):
         example={},
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        """Queues a failed or parked run again; it goes on from the last thing it stored."""
+        """Queue a failed or parked run again; it goes on from the last thing it stored."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.retry(run_id, by=request.user, via="api"),

@@ -30,7 +30,7 @@ class SchemaDetail(Resource):
         errors=(Http404,),
     )
     def get(self, request: Request) -> Any:
-        """Shows this document."""
+        """Show this document."""
         if find_spec("drf_spectacular") is None:
             raise Http404
         from ..openapi.generator import find_root_url
@@ -43,7 +43,7 @@ class SchemaDetail(Resource):
 
 @lru_cache(maxsize=8)
 def _render_document(root: str, language: str | None) -> bytes:
-    """Returns the document, which takes long to make and then stays as it is at one root."""
+    """Return the document, which takes long to make and then stays as it is at one root."""
     from ..openapi import Generator
 
     rendered: bytes = PlainJSONRenderer().render(Generator().get_schema())

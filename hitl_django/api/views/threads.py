@@ -36,7 +36,7 @@ from .base import Collection, Resource
 
 
 def find_threads(user: Any, rows: Sequence[Any]) -> Iterator[tuple[str, Thread]]:
-    """Finds the threads of questions or runs, for an Expansion."""
+    """Find the threads of questions or run, for an Expansion."""
     found = querysets.select_with_last_run(user).filter(pk__in={row.thread_id for row in rows})
     return ((thread.thread_id, thread) for thread in found.defer("metadata"))
 
@@ -56,7 +56,7 @@ class ThreadList(Collection):
         responses={200: ResponseSpec("A page of threads.", ThreadSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """Lists the threads that you may see, newest first."""
+        """List the threads that you may see, newest first."""
         return self.render_page()
 
 
@@ -67,7 +67,7 @@ class ThreadDetail(Resource):
 
     @operation("get_thread", responses={200: ResponseSpec("The thread.", ThreadDetailSerializer)})
     def get(self, request: Request, thread_id: str) -> Response:
-        """Shows a thread, and the last of its runs."""
+        """Show a thread, and the last of its runs."""
         found = self.find(querysets.select_with_last_run, thread_id=thread_id)
         return Response(self.render(ThreadDetailSerializer, found))
 
@@ -79,7 +79,7 @@ class ThreadDetail(Resource):
         example={"metadata": {"channel": "mail"}},
     )
     def patch(self, request: Request, thread_id: str) -> Response:
-        """Adds to the metadata of a thread, key by key; the keys that aren't named stay.
+        """Add to the metadata of a thread, key by key; the keys that aren't named stay.
 
         Who started its newest run may, and who may operate that.
         """
@@ -94,7 +94,7 @@ class ThreadDetail(Resource):
         errors=(errors.ThreadNotFound, errors.RunStateError, errors.LeaseHeldError),
     )
     def delete(self, request: Request, thread_id: str) -> Response:
-        """Erases what a thread and its copies say, once their runs have ended.
+        """Erase what a thread and its copies say, once their runs have ended.
 
         State and history, questions, answers, reasons, errors, metadata and subject go. Runs,
         decisions and the audit trail stay, with who, when and the digests of what was said. The
@@ -115,7 +115,7 @@ class ThreadState(Resource):
         errors=(errors.ThreadNotFound, errors.UnknownGraphError, errors.BrokenGraphError),
     )
     def get(self, request: Request, thread_id: str) -> Response:
-        """Shows what a thread's channels hold, now or at one of its checkpoints."""
+        """Show what a thread's channels hold, now or at one of its checkpoints."""
         at = self.read_query().get("checkpoint")
         found = services.thread_state(thread_id, checkpoint_id=at, by=request.user)
         if found is None:
@@ -139,7 +139,7 @@ class ThreadHistory(Collection):
         responses={200: ResponseSpec("A page of checkpoints.", CheckpointSerializer, paged=True)},
     )
     def get(self, request: Request, thread_id: str) -> Response:
-        """Lists the checkpoints of a thread, newest first."""
+        """List the checkpoints of a thread, newest first."""
         return self.render_page()
 
 
@@ -153,7 +153,7 @@ class ThreadAuditLog(Resource):
         errors=(errors.ThreadNotFound,),
     )
     def get(self, request: Request, thread_id: str) -> Response:
-        """Lists the record of a thread from its beginning, with its hashes.
+        """List the record of a thread from its beginning, with its hashes.
 
         It names people, and takes the permissions to export decisions and to see figures of
         reviewers. Each entry's `hash` is of the one before and of its text, so that whoever has

@@ -19,6 +19,6 @@ class WorkerHealthDetail(Resource):
         "get_worker_health", responses={200: ResponseSpec("How they are.", WorkerHealthSerializer)}
     )
     def get(self, request: Request) -> Response:
-        """Says whether workers report, and since when something waits for one."""
+        """Return whether workers report, and since when something waits for one."""
         health = services.worker_health(by=request.user)
         return Response(self.render(WorkerHealthSerializer, health))

@@ -39,7 +39,7 @@ class AgentModel:
         ) or _is_async_alone(self._prompt)
 
     def ask(self, state: Any) -> Any:
-        """Returns what the model says to the state's messages."""
+        """Return what the model says to the state's messages."""
         action = self._build_action(self.resolve(state))
         return call_now(action, call_now(self._prompt, state))
 
@@ -49,7 +49,7 @@ class AgentModel:
         return await call_later(action, await call_later(self._prompt, state))
 
     def resolve(self, state: Any) -> Any:
-        """Returns the model for a state."""
+        """Return the model for a state."""
         if self._choose is None:
             return self._model
         return self._choose(state, get_context().runtime())
@@ -60,12 +60,12 @@ class AgentModel:
         return await found if is_coroutine_function(self._choose) else found
 
     def _build_action(self, model: Any) -> Action:
-        """Returns what asks a model: of the one there is what was built when the agent was."""
+        """Return what asks a model: of the one there is what was built when the agent was."""
         return self._action if self._choose is None else build_action(model)
 
 
 def call_now(action: Action, value: Any) -> Any:
-    """Calls what a node calls by itself, with the arguments that it wants filled in."""
+    """Call what a node calls by itself, with the arguments that it wants filled in."""
     action = action.sync or action
     return action.call(value, **get_injected(get_context(), action))
 
@@ -77,7 +77,7 @@ async def call_later(action: Action, value: Any) -> Any:
 
 
 def find_chat_model(model: Any) -> Any:
-    """Returns the chat model in what may be a sequence of steps, or have tools bound to it.
+    """Return the chat model in what may be a sequence of steps, or have tools bound to it.
 
     Raises TypeError where it can't give structured output.
     """
@@ -106,7 +106,7 @@ def _load_model(model: Any) -> Any:
 
 
 def _build_prompt(prompt: Any) -> Action:
-    """Returns what makes the model's input of a state."""
+    """Return what makes the model's input of a state."""
     if prompt is None:
         return Action(partial(get_messages, key="messages"))
     if isinstance(prompt, str):
@@ -122,7 +122,7 @@ def _build_prompt(prompt: Any) -> Action:
 
 
 def make_message(fields: dict[str, Any]) -> Any:
-    """Returns a message: langchain's where it is installed, else the dict."""
+    """Return a message: langchain's where it is installed, else the dict."""
     langchain = find_langchain()
     return fields if langchain is None else langchain.convert_message(fields)
 
@@ -135,7 +135,7 @@ def _is_async_alone(action: Action) -> bool:
 
 
 def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, Any]]) -> Any:
-    """Returns the model with the tools bound to it, unless they are."""
+    """Return the model with the tools bound to it, unless they are."""
     if not tools and not builtin:
         return model
     bound = _find_step(model)
@@ -150,14 +150,14 @@ def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, An
 
 
 def _shown_to_model(tool: Any) -> Any:
-    """Returns a tool as a model is shown it: a function as langchain's tool where it is there."""
+    """Return a tool as a model is shown it: a function as langchain's tool where it is there."""
     function = tool.function if isinstance(tool, Tool) else tool
     langchain = find_langchain()
     return function if langchain is None else langchain.convert_tool(function)
 
 
 def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> None:
-    """Raises ValueError where a model knows of other tools than the agent has."""
+    """Raise ValueError where a model knows of other tools than the agent has."""
     if len(bound) - builtin != len(tools):
         raise ValueError(
             f"The model has {len(bound) - builtin} tools bound, but the agent has "
@@ -170,7 +170,7 @@ def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> No
 
 
 def _name_bound(tool: Any) -> str | None:
-    """Returns the name of a tool as OpenAI's and Anthropic's models are given it."""
+    """Return the name of a tool as OpenAI's and Anthropic's models are given it."""
     if tool.get("type") == "function":
         return str(tool["function"]["name"])
     name: str | None = tool.get("name")
@@ -178,11 +178,11 @@ def _name_bound(tool: Any) -> str | None:
 
 
 def _find_step(model: Any) -> Any:
-    """Returns the chat model of a sequence of steps, with what is bound to it; else the model."""
+    """Return the chat model of a sequence of steps, with what is bound to it; else the model."""
     steps = getattr(model, "steps", None) or ()
     return next((s for s in steps if _is_binding(s) or hasattr(s, "bind_tools")), model)
 
 
 def _is_binding(model: Any) -> bool:
-    """Returns whether something is bound to a model, as langchain does it."""
+    """Return whether something is bound to a model, as langchain does it."""
     return hasattr(model, "bound") and isinstance(getattr(model, "kwargs", None), dict)

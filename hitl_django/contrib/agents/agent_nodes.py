@@ -29,7 +29,7 @@ class ModelNode:
         self._model, self._speaker, self._has_hook = model, speaker, has_hook
 
     def invoke(self, state: Any) -> dict[str, Any]:
-        """Returns the update with the model's message."""
+        """Return the update with the model's message."""
         return self._build_update(state, self._model.ask(self._view(state)))
 
     async def ainvoke(self, state: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class ModelNode:
         return self._build_update(state, await self._model.aask(self._view(state)))
 
     def _view(self, state: Any) -> Any:
-        """Returns the state as prompt and model see it: with what a hook chose as its messages."""
+        """Return the state as prompt and model see it: with what a hook chose as its messages."""
         messages = (get_part(state, LLM_INPUT) if self._has_hook else None) or get_part(
             state, "messages"
         )
@@ -63,7 +63,7 @@ class ModelNode:
 
 
 def _lacks_steps(state: Any, response: Any) -> bool:
-    """Returns whether the model calls tools for which no step is left."""
+    """Return whether the model calls tools for which no step is left."""
     left = get_part(state, "remaining_steps")
     return left is not None and left < 2 and bool(get_part(response, "tool_calls"))
 
@@ -80,7 +80,7 @@ class ResponseNode:
         self._told, self._schema = format if isinstance(format, tuple) else (None, format)
 
     def invoke(self, state: Any) -> dict[str, Any]:
-        """Returns the update with the answer in its form."""
+        """Return the update with the answer in its form."""
         model = find_chat_model(self._model.resolve(state))
         asked = build_action(model.with_structured_output(self._schema))
         return {"structured_response": call_now(asked, self._read(state))}
@@ -99,7 +99,7 @@ class ResponseNode:
 
 
 def _check_calls(messages: Sequence[Any]) -> None:
-    """Refuses what most providers do: a conversation in which a call has no result."""
+    """Refuse what most providers do: a conversation in which a call has no result."""
     left = list_open_calls(messages)
     if left:
         named = ", ".join(f"{call.name} ({call.id})" for call in list_calls(left[:3]))

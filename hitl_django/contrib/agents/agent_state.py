@@ -43,7 +43,7 @@ class AgentStateWithStructuredResponsePydantic(AgentStatePydantic):
 
 
 def check_state_schema(schema: Any, *, is_structured: bool) -> None:
-    """Raises ValueError where a state has not the fields that an agent's has."""
+    """Raise ValueError where a state has not the fields that an agent's has."""
     needed = {"messages", "remaining_steps"} | ({"structured_response"} if is_structured else set())
     missing = sorted(needed - set(get_type_hints(schema)))
     if missing:
@@ -51,7 +51,7 @@ def check_state_schema(schema: Any, *, is_structured: bool) -> None:
 
 
 def add_llm_input(schema: Any) -> Any:
-    """Returns a state's schema with the messages that a hook has the model see instead."""
+    """Return a state's schema with the messages that a hook has the model see instead."""
     if is_model(schema):
         return create_model("ModelInput", __base__=schema, **{LLM_INPUT: (list[Any] | None, None)})  # type: ignore[call-overload]
     if dataclasses.is_dataclass(schema):

@@ -51,7 +51,7 @@ class CallRunner:
         self._known = {name: _KnownTool(tool) for name, tool in tools.items()}
 
     def run(self, call: ToolCall, caller: Caller) -> None:
-        """Makes a call on this thread, and leaves on it what it returned or raised."""
+        """Make a call on this thread, and leave on it what it returned or raised."""
         token = current.set(caller.seen)
         try:
             call.result = self._make(call, caller)
@@ -146,7 +146,7 @@ class CallRunner:
             raise
 
     def _begin(self, caller: Caller, request: ToolCallRequest) -> _Attempt | None:
-        """Returns the attempt at a call, with arguments that no model gives; None without tool."""
+        """Return the attempt at a call, with arguments that no model gives; None without tool."""
         given = request.tool_call
         tool = request.tool
         if tool is None:
@@ -176,7 +176,7 @@ class CallRunner:
         return self._build_message(request, caller, Failure(text))
 
     def _describe(self, error: Exception, *, wrapped: bool = False) -> Failure:
-        """Returns what the model is told of a failure, or raises it."""
+        """Return what the model is told of a failure, or raise it."""
         text = self._handling.describe(error, wrapped=wrapped)
         if text is None:
             raise error
@@ -216,7 +216,7 @@ class _Attempt:
         self._chunks: ToolCallChunks | None = None
 
     def begin(self) -> None:
-        """Emits that the call begins, where langchain's callbacks don't say so."""
+        """Emit that the call begins, where langchain's callbacks don't say so."""
         seen = self._seen
         if seen is None:
             return
@@ -232,7 +232,7 @@ class _Attempt:
         )
 
     def finish(self, message: Any) -> Any:
-        """Emits that the call has ended, and returns its message."""
+        """Emit that the call has ended, and return its message."""
         if self._seen is not None:
             self._seen.progress()
         if self._chunks is not None:
@@ -240,12 +240,12 @@ class _Attempt:
         return message
 
     def fail(self, error: BaseException) -> None:
-        """Emits that the call has failed."""
+        """Emit that the call has failed."""
         if self._chunks is not None:
             self._chunks.fail(error)
 
     def call(self) -> Any:
-        """Returns what the tool returns, on this thread."""
+        """Return what the tool returns, on this thread."""
         tool = self._known.runs
         if isinstance(tool, Tool):
             arguments = tool.arguments(self._args, self._filled_in)
@@ -285,7 +285,7 @@ class _Attempt:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Tells of arguments that don't fit; langchain's tools read them with pydantic."""
+        """Tell of arguments that don't fit; langchain's tools read them with pydantic."""
         try:
             yield
         except ValidationError as error:
@@ -317,7 +317,7 @@ async def _run_on_thread(work: Callable[[], Any]) -> Any:
 
 
 def _run_async(name: str, start: Callable[[], Any]) -> Any:
-    """Runs an async tool to its end on an event loop of its own, as a worker does."""
+    """Run an async tool to its end on an event loop of its own, as a worker does."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

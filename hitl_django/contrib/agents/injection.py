@@ -59,7 +59,7 @@ class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
     server_info: Any = None
 
     def emit_output_delta(self, delta: Any) -> None:
-        """Emits a part of the tool's output, where the run is streamed in the mode ``tools``."""
+        """Emit a part of the tool's output, where the run is streamed in the mode ``tools``."""
         _emit_delta(self.tool_call_id, delta)
 
 
@@ -79,7 +79,7 @@ Injection = Callable[[CallScope], Any]
 
 
 def find_injections(tool: Any) -> dict[str, Injection]:
-    """Returns what fills in which arguments of a function, or of a langchain tool's function.
+    """Return what fills in which arguments of a function, or of a langchain tool's function.
 
     Markers are known by the names of their classes: LangGraph's and langchain's count as well.
     So does the name ``runtime``, however it is annotated.
@@ -148,7 +148,7 @@ def _read_store(scope: CallScope) -> Any:
 
 
 def build_runtime(kind: Any, scope: CallScope) -> Any:
-    """Returns a runtime of the class that the tool names: ours, or LangGraph's."""
+    """Return a runtime of the class that the tool names: ours, or LangGraph's."""
     context = scope.context
     if context is None:
         raise ValueError("A tool with ToolRuntime can only be called from a running graph.")

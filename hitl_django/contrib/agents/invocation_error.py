@@ -43,7 +43,7 @@ class ToolInvocationError(_ToolException):  # type: ignore[misc]
 def list_reported_errors(
     source: ValidationError, injected: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Returns the faults of arguments, less those of arguments that no model gives."""
+    """Return the faults of arguments, less those of arguments that no model gives."""
     return [
         {"loc": place, "msg": reason}
         for place, reason in list_faults(source)

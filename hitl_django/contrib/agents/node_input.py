@@ -28,7 +28,7 @@ class NodeInput:
 
 
 def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
-    """Returns what is to be run: the calls of the last message of a model, or the calls given.
+    """Return what is to be run: the calls of the last message of a model, or the calls given.
 
     Raises ValueError where there is neither.
     """
@@ -47,7 +47,7 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
 
 
 def _read_state(context: TaskContext | None) -> dict[str, Any]:
-    """Returns the state of the running graph, which who sends a call doesn't send along."""
+    """Return the state of the running graph, which who sends a call doesn't send along."""
     if context is None:
         return {}
     origin, graph = context.task.origin, context.run.loop_state.graph
@@ -55,7 +55,7 @@ def _read_state(context: TaskContext | None) -> dict[str, Any]:
 
 
 def _read_state_object(context: TaskContext | None) -> Any:
-    """Returns the state as the graph's nodes see it."""
+    """Return the state as the graph's nodes see it."""
     if context is None:
         return {}
     origin, graph = context.task.origin, context.run.loop_state.graph

@@ -54,7 +54,7 @@ def create_react_agent(
     version: Literal["v1", "v2"] = "v2",
     name: str | None = None,
 ) -> CompiledStateGraph:
-    """Returns a graph in which a model calls tools until it has an answer.
+    """Return a graph in which a model calls tools until it has an answer.
 
     ``model`` is a chat model (anything with ``invoke``, and ``bind_tools`` for tools), its name as
     langchain's init_chat_model takes it, or a function of state and runtime that chooses one, with
@@ -135,18 +135,18 @@ def create_react_agent(
 
 
 def _convert_tool(tool: Any) -> Any:
-    """Returns a function as a tool of langchain, where that is installed, as its models see it."""
+    """Return a function as a tool of langchain, where that is installed, as its models see it."""
     langchain = find_langchain()
     return tool if langchain is None else langchain.convert_tool(tool)
 
 
 def _suited(node: Any, model: AgentModel) -> Any:
-    """Returns what a graph calls: of a node that can't do without an event loop its async form."""
+    """Return what a graph calls: of a node that can't do without an event loop its async form."""
     return node.ainvoke if model.needs_loop else node
 
 
 def _send_call(call: Any) -> Send:
-    """Returns one call of a tool as a task, which finds the state in the graph."""
+    """Return one call of a tool as a task, which finds the state in the graph."""
     return Send(_ACT, {"__type": WITH_CONTEXT, "tool_call": call})
 
 
@@ -162,7 +162,7 @@ def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
 
 
 def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
-    """Returns what comes after the hook: the calls that it left without a result, if any."""
+    """Return what comes after the hook: the calls that it left without a result, if any."""
 
     def route_from_hook(state: Any) -> Any:
         messages = get_messages(state, "messages")
@@ -176,7 +176,7 @@ def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
 
 
 def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any]:
-    """Returns what comes after tools of which some end the run."""
+    """Return what comes after tools of which some end the run."""
 
     def route_from_tools(state: Any) -> str:
         for message in reversed(get_messages(state, "messages")):

@@ -55,7 +55,7 @@ class Tool:
         )
 
     def arguments(self, given: Any, filled_in: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the arguments that a model gave as the function takes them.
+        """Return the arguments that a model gave as the function takes them.
 
         With those that are ``filled_in``; what the function has no parameter for is left out.
         Raises ToolInvocationError where they don't fit, BadCall where they are no object.
@@ -73,7 +73,7 @@ class Tool:
         return {**taken, **filled_in}
 
     def invoke(self, input: dict[str, Any], config: Any = None) -> Any:
-        """Returns the function's result for arguments, or for those of a tool call."""
+        """Return the function's result for arguments, or for those of a tool call."""
         arguments = self.arguments(_read_arguments(input), {})
         if self.is_async:
             return asyncio.run(self.function(**arguments))
@@ -98,7 +98,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def build_tool(tool: Any) -> Any:
-    """Returns a tool as an object: the one given, or a Tool for a function.
+    """Return a tool as an object: the one given, or a Tool for a function.
 
     Raises TypeError for what is neither.
     """
@@ -109,5 +109,5 @@ def build_tool(tool: Any) -> Any:
 
 
 def is_async_only(tool: Any) -> bool:
-    """Returns whether a langchain tool was made from an async function and has no sync form."""
+    """Return whether a langchain tool was made from an async function and has no sync form."""
     return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None

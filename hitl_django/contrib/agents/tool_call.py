@@ -49,7 +49,7 @@ class ToolCall:
 
 
 def list_calls(given: Sequence[Mapping[str, Any]]) -> list[ToolCall]:
-    """Returns the calls in a message, whether written langchain's way or OpenAI's."""
+    """Return the calls in a message, whether written langchain's way or OpenAI's."""
     calls: list[ToolCall] = []
     for place, one in enumerate(given):
         name, args = _parse_call(one)
@@ -104,7 +104,7 @@ class ToolCallContext:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Asks under the key of the call: its id, and for its later questions a number more."""
+        """Ask under the key of the call: its id, and for its later questions a number more."""
         if key is not None:
             slot = f"{self._call.key}:{key}"
         else:
@@ -118,7 +118,7 @@ class ToolCallContext:
                 raise GraphInterrupt(self._context.open[-1:]) from None
 
     def push(self, name: str, value: Any) -> None:
-        """Adds a write of this call: the node has those of all calls in the calls' order."""
+        """Add a write of this call: the node has those of all calls in the calls' order."""
         self._call.pushed.append((name, value))
 
     @property
@@ -128,26 +128,26 @@ class ToolCallContext:
         return {key[size:]: known[key] for key in known if key.startswith(self._prefix)}
 
     def lock_key(self, key: str) -> AbstractContextManager[None]:
-        """Keeps this call from doing the same by once() twice at a time."""
+        """Keep this call from doing the same by once() twice at a time."""
         return self._context.lock_key(self._prefix + key)
 
     def remember(self, key: str, result: Any) -> None:
-        """Notes a result of once() for this call."""
+        """Note a result of once() for this call."""
         self._context.remember(self._prefix + key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Notes a result for this call that is stored already."""
+        """Note a result for this call that is stored already."""
         self._context.remember_stored(self._prefix + key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Returns the commit of the task's results and one more of this call."""
+        """Return the commit of the task's results and one more of this call."""
         return self._context.build_results_with(self._prefix + key, result)
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Returns which of the tasks that this task calls comes next, by the call alone."""
+        """Return which of the tasks that this task calls comes next, by the call alone."""
         return self._call.place + self._call.total * next(self._tasks)
 
     def child_ns(self) -> str:
-        """Returns the namespace for the next graph that this call calls."""
+        """Return the namespace for the next graph that this call calls."""
         count = self._call.place + self._call.total * next(self._graphs)
         return f"{self._context.task.ns}|{count}" if count else self._context.task.ns

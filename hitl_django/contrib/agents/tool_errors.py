@@ -25,7 +25,7 @@ class Failure:
 
 
 def describe_bad_call(error: Exception) -> str:
-    """Returns what is wrong with the arguments of a call; any other failure is raised."""
+    """Return what is wrong with the arguments of a call; any other failure is raised."""
     if isinstance(error, ToolInvocationError):
         return error.message
     raise error
@@ -39,7 +39,7 @@ class Handling:
         self._shown = _classes_of(rule)
 
     def describe(self, error: BaseException, *, wrapped: bool = False) -> str | None:
-        """Returns what the model is told of a failure; None where it is the node's.
+        """Return what the model is told of a failure; None where it is the node's.
 
         What a function that is the rule raises is raised. The failure of a wrapper, ``wrapped``,
         is meant by any rule, whatever its class.
@@ -61,7 +61,7 @@ class Handling:
 
 
 def _classes_of(rule: Any) -> tuple[type[BaseException], ...]:
-    """Returns the classes of failures that a rule means."""
+    """Return the classes of failures that a rule means."""
     if not rule and (rule is None or isinstance(rule, bool | str | tuple)):
         return ()
     if rule is True or isinstance(rule, str):

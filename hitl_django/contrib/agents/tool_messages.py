@@ -22,29 +22,29 @@ _BLOCKS = frozenset({"text", "image", "image_url", "document", "file", "json", "
 
 
 def get_part(message: Any, name: str) -> Any:
-    """Returns an entry of a dict or an attribute of an object; None where there is none."""
+    """Return an entry of a dict or an attribute of an object; None where there is none."""
     return message.get(name) if isinstance(message, dict) else getattr(message, name, None)
 
 
 def get_messages(state: Any, key: str) -> list[Any]:
-    """Returns the messages of a state, or of a list that is nothing else."""
+    """Return the messages of a state, or of a list that is nothing else."""
     return state if isinstance(state, list) else list(get_part(state, key) or ())
 
 
 def asks_for_tools(message: Any) -> bool:
-    """Returns whether a message is the model's."""
+    """Return whether a message is the model's."""
     if get_part(message, "type") in ("ai", "AIMessageChunk"):
         return True
     return get_part(message, "role") in ("ai", "assistant")
 
 
 def is_result(message: Any) -> bool:
-    """Returns whether a message is the result of a tool."""
+    """Return whether a message is the result of a tool."""
     return "tool" in (get_part(message, "type"), get_part(message, "role"))
 
 
 def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None) -> list[Any]:
-    """Returns the calls in messages of a model that have no result among ``messages``.
+    """Return the calls in messages of a model that have no result among ``messages``.
 
     Where ``askers`` are given, the calls in these of them.
     """
@@ -58,7 +58,7 @@ def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None
 
 
 def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
-    """Returns get_part of each message; without a step of Python for each, if all are objects."""
+    """Return get_part of each message; without a step of Python for each, if all are objects."""
     try:
         return list(map(attrgetter(name), messages))
     except AttributeError:
@@ -66,7 +66,7 @@ def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
 
 
 def _list_kinds(messages: Sequence[Any]) -> list[str]:
-    """Returns "ai" for each message of the model, "tool" for each result, and else what it is.
+    """Return "ai" for each message of the model, "tool" for each result, and else what it is.
 
     A conversation is looked through whenever the model is asked, so this is done without a step
     of Python for each message, where all say by their types who speaks.
@@ -84,7 +84,7 @@ def _list_kinds(messages: Sequence[Any]) -> list[str]:
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
-    """Chooses ``"tools"`` where the last message calls tools, else the end."""
+    """Choose ``"tools"`` where the last message calls tools, else the end."""
     messages = get_messages(state, messages_key)
     if not messages:
         raise ValueError(f"No messages found in input state to tool_edge: {state}")
@@ -92,7 +92,7 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 
 
 def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: str) -> Any:
-    """Returns a call's result as a message of the same kind as ``asker``, which called.
+    """Return a call's result as a message of the same kind as ``asker``, which called.
 
     A Command is returned as one, and a list of Commands and messages as a list. Messages in a
     Command, under ``key``, that answer the call get the tool's name.
@@ -110,7 +110,7 @@ def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: 
 
 
 def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
-    """Returns the fields of a tool's message as one of the same kind as ``asker``."""
+    """Return the fields of a tool's message as one of the same kind as ``asker``."""
     is_foreign = any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__)
     langchain = find_langchain() if is_foreign or asker is None else None
     if langchain is None:
@@ -119,12 +119,12 @@ def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
 
 
 def _is_finished(item: Any) -> bool:
-    """Returns whether what a tool returned needs nothing made of it."""
+    """Return whether what a tool returned needs nothing made of it."""
     return isinstance(item, Command) or get_part(item, "tool_call_id") is not None
 
 
 def _with_content(message: Any) -> Any:
-    """Returns a message whose content a model can read."""
+    """Return a message whose content a model can read."""
     content = _content(get_part(message, "content"))
     if content != get_part(message, "content"):
         message.content = content
@@ -157,7 +157,7 @@ def _as_dict(message: Any) -> Any:
 
 
 def _is_blocks(result: Any) -> bool:
-    """Returns whether a result is a list of content blocks, which models read as they are."""
+    """Return whether a result is a list of content blocks, which models read as they are."""
     return isinstance(result, list | tuple) and all(
         isinstance(item, dict) and item.get("type") in _BLOCKS for item in result
     )

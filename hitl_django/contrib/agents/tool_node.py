@@ -70,7 +70,7 @@ class ToolNode:
         return self._tools_by_name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None) -> Any:
-        """Runs the calls and returns their results as an update of the state."""
+        """Run the calls and return their results as an update of the state."""
         context = current.get()
         given = read_input(input, self.messages_key, context)
         todo = _remaining(context, given.calls)
@@ -100,7 +100,7 @@ class ToolNode:
     # Running.
 
     def _run_together(self, context: TaskContext, given: NodeInput, calls: list[ToolCall]) -> None:
-        """Runs each call on a thread; what they want of the saver is done on this one."""
+        """Run each call on a thread; what they want of the saver is done on this one."""
         inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         lock, saver = Lock(), context.run.saver
 
@@ -172,7 +172,7 @@ class ToolNode:
 
 
 def _join_for_parent(updates: list[Any]) -> list[Any]:
-    """Returns updates of which one at most is for the graph above: the first ends this one."""
+    """Return updates of which one at most is for the graph above: the first ends this one."""
     above = [u for u in updates if isinstance(u, Command) and u.graph == Command.PARENT]
     if len(above) < 2 or any(not isinstance(u.update, dict | NoneType) for u in above):
         return updates
@@ -187,7 +187,7 @@ def _join_for_parent(updates: list[Any]) -> list[Any]:
 
 
 def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolCall]:
-    """Returns the calls that no earlier run of the task has ended."""
+    """Return the calls that no earlier run of the task has ended."""
     known = {} if context is None else context.once
     if not known:
         return calls  # whose arguments needn't be written out to be looked for
@@ -199,7 +199,7 @@ def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolC
 
 
 def _raise_first(context: TaskContext | None, calls: list[ToolCall]) -> None:
-    """Raises the first failure, else a pause for all questions in the order of the calls."""
+    """Raise the first failure, else a pause for all questions in the order of the calls."""
     interrupts: list[Any] = []
     for call in calls:
         if isinstance(call.error, GraphInterrupt):

@@ -37,7 +37,7 @@ class ToolCallRequest:
         object.__setattr__(self, name, value)
 
     def override(self, **overrides: Any) -> ToolCallRequest:
-        """Returns the request with another ``tool_call``, ``tool``, ``state`` or ``runtime``."""
+        """Return the request with another ``tool_call``, ``tool``, ``state`` or ``runtime``."""
         return replace(self, **overrides)
 
 

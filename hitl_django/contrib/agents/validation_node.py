@@ -59,7 +59,7 @@ class ValidationNode:
         return tool.name, tool.args_schema
 
     def invoke(self, input: Any, config: Any = None) -> Any:
-        """Checks the calls and returns their messages as an update of the state."""
+        """Check the calls and return their messages as an update of the state."""
         messages = get_messages(input, "messages")
         if not messages:
             raise ValueError("No message found in input")

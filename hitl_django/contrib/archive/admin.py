@@ -68,7 +68,7 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
         return format_state(row.state) if row.state else NOTHING
 
     def show(self, request: HttpRequest, row: ArchivedThread) -> HttpResponse:
-        """Shows what became of a thread, and what was asked and decided."""
+        """Show what became of a thread, and what was asked and decided."""
         return self.page(
             request,
             row,

@@ -140,7 +140,7 @@ def _find_last_state(runs: Sequence[Run]) -> str:
 
 
 def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) -> None:
-    """Clears references to rows outside of the thread that are gone by now."""
+    """Clear references to rows outside of the thread that are gone by now."""
     tables = list_thread_tables()
     for field in model._meta.concrete_fields:
         target: Any = field.related_model if field.is_relation else None

@@ -24,7 +24,7 @@ def archive_due() -> None:
 
 
 def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
-    """Archives threads that ended that long ago, of all graphs or of one; returns how many.
+    """Archive threads that ended that long ago, of all graphs or of one; returns how many.
 
     A transaction moves ``BATCH`` threads at most. One that can't be archived keeps none of the
     others: the first such error is raised behind them.
@@ -51,7 +51,7 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def _archive(archivable: QuerySet[Thread], chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Archives these threads together, or where that fails each by itself."""
+    """Archive these threads together, or where that fails each by itself."""
     try:
         return len(archive_threads(archivable.filter(pk__in=chosen))), []
     except Exception as error:

@@ -13,5 +13,5 @@ NAME = "hitl_django.perform"
 # where it would wait for the sweep. It may come twice, which does no harm.
 @shared_task(name=NAME, acks_late=True, reject_on_worker_lost=True, ignore_result=True)
 def perform(function: str, argument: str) -> None:
-    """Calls what the message names."""
+    """Call what the message names."""
     messages.perform(function, argument)

@@ -83,6 +83,6 @@ def _send(function: str, argument: str, **options: Any) -> None:
 
 
 def shares_transaction() -> bool:
-    """Says whether the broker's rows are in the database that runs are written to."""
+    """Return whether the broker's rows are in the database that runs are written to."""
     other = Conf.BROKER_CLASS or Conf.IRON_MQ or Conf.SQS
     return not other and write_alias() == Conf.ORM

@@ -15,7 +15,7 @@ from . import named_cluster, schedules
 
 
 def probe_queue() -> list[checks.CheckMessage]:
-    """Reports a broker out of reach, a sweep that nobody has scheduled, and what costs time."""
+    """Report a broker out of reach, a sweep that nobody has scheduled, and what costs time."""
     return [*_broker(), *_schedules(), *_privileges(), *_throughput()]
 
 

@@ -19,19 +19,19 @@ VARIABLE = "Q_CLUSTER_NAME"
 
 
 def get_name() -> str | None:
-    """Returns the name of the cluster for runs; None where it is whichever this process is in."""
+    """Return the name of the cluster for runs; None where it is whichever this process is in."""
     return hitl.CLUSTER or None
 
 
 def build_environment() -> Mapping[str, str]:
-    """Returns what the environment of the cluster's processes has to hold."""
+    """Return what the environment of the cluster's processes has to hold."""
     name = get_name()
     others = (getattr(settings, "Q_CLUSTER", None) or {}).get("ALT_CLUSTERS") or {}
     return {VARIABLE: name} if name is not None and name in others else {}
 
 
 def join_cluster() -> None:
-    """Puts this process into the cluster for runs, if ``hitl worker`` has started it.
+    """Put this process into the cluster for runs, if ``hitl worker`` has started it.
 
     What Q_CLUSTER says of that cluster, django-q2 has read by itself; where it says nothing,
     django-q2 would refuse the name.

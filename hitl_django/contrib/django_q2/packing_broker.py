@@ -17,5 +17,5 @@ class PackingBroker:
         self.payload = ""
 
     def enqueue(self, task: str) -> None:
-        """Keeps the packed task."""
+        """Keep the packed task."""
         self.payload = task

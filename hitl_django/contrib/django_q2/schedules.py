@@ -20,7 +20,7 @@ MINUTE = 60
 
 
 def install_schedules(using: str) -> None:
-    """Creates the schedules that are missing; one that an operator changed stays as it is.
+    """Create the schedules that are missing; one that an operator changed stays as it is.
 
     Only the name of its cluster is kept up to date.
     """
@@ -41,7 +41,7 @@ def install_schedules(using: str) -> None:
 
 
 def count_schedules() -> int:
-    """Returns how many schedules, half a minute apart, come nearest to SWEEP_SECONDS."""
+    """Return how many schedules, half a minute apart, come nearest to SWEEP_SECONDS."""
     return 1 if hitl.SWEEP_SECONDS >= MINUTE else MINUTE // TICK
 
 

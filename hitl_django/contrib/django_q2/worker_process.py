@@ -43,7 +43,7 @@ class _Process:
 
 
 def connect_signals() -> None:
-    """Listens to django-q2's signals, in every process that it forks from this one."""
+    """Listen to django-q2's signals, in every process that it forks from this one."""
     for signal_, receiver in (
         (post_spawn, _spawned),
         (pre_execute, _begins),
@@ -64,7 +64,7 @@ def _spawned(**kwargs: Any) -> None:
 
 
 def _is_worker() -> bool:
-    """Says whether django-q2 has forked this process to work, and nobody minds its signals yet."""
+    """Return whether this is a worker process of django-q2 whose signals nobody handles yet."""
     return (
         multiprocessing.parent_process() is not None
         and threading.current_thread() is threading.main_thread()
@@ -120,7 +120,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _is_stubborn() -> bool:
-    """Says whether waiting is no use: a task that isn't ours, or one that is over time.
+    """Return whether waiting is no use: a task that isn't ours, or one that is over time.
 
     django-q2 itself sends SIGTERM to a worker whose task didn't end in time.
     """

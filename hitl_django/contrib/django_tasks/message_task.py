@@ -9,5 +9,5 @@ from .framework import task
 
 @task
 def perform(function: str, argument: str) -> None:
-    """Calls what the message names."""
+    """Call what the message names."""
     messages.perform(function, argument)

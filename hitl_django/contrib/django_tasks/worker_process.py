@@ -14,7 +14,7 @@ from .framework import task_finished, task_started
 
 
 def connect_signals() -> None:
-    """Listens to the signals of tasks, in every process that carries some out."""
+    """Listen to the signals of tasks, in every process that carries some out."""
     task_started.connect(_begins, dispatch_uid=f"{__name__}.begins")
     task_finished.connect(_ends, dispatch_uid=f"{__name__}.ends")
 

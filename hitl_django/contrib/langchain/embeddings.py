@@ -6,7 +6,7 @@ from typing import Any
 
 
 def load_embeddings(name: str) -> Any:
-    """Returns the embeddings of that name, such as ``"openai:text-embedding-3-small"``.
+    """Return the embeddings of that name, such as ``"openai:text-embedding-3-small"``.
 
     Raises ValueError where langchain isn't installed, which langchain-core doesn't bring, and what
     it raises itself for a name that it doesn't know, or a provider's package that isn't there.

@@ -22,7 +22,7 @@ class GraphRunnable(Runnable[Any, Any]):
         self.graph, self.name = graph, graph.name
 
     def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
-        """Runs the graph to its end or its next question."""
+        """Run the graph to its end or its next question."""
         return self.graph.invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
@@ -30,7 +30,7 @@ class GraphRunnable(Runnable[Any, Any]):
         return await self.graph.ainvoke(input, config, **kwargs)
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:
-        """Runs the graph and yields its stream chunks."""
+        """Run the graph and yield its stream chunks."""
         return self.graph.stream(input, config, **kwargs)
 
     def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:
@@ -38,7 +38,7 @@ class GraphRunnable(Runnable[Any, Any]):
         return self.graph.astream(input, config, **kwargs)
 
     def batch(self, inputs: Sequence[Any], config: Any = None, **kwargs: Any) -> list[Any]:
-        """Runs the graph for each of several inputs."""
+        """Run the graph for each of several inputs."""
         return self.graph.batch(inputs, config, **kwargs)
 
     async def abatch(self, inputs: Sequence[Any], config: Any = None, **kwargs: Any) -> list[Any]:
@@ -46,11 +46,11 @@ class GraphRunnable(Runnable[Any, Any]):
         return await self.graph.abatch(inputs, config, **kwargs)
 
     def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
-        """Returns the graph's name."""
+        """Return the graph's name."""
         return self.graph.get_name(suffix, name=name)
 
     def get_graph(self, config: Any = None) -> Any:
-        """Returns the graph's nodes and edges, to draw."""
+        """Return the graph's nodes and edges, to draw."""
         return self.graph.get_graph(config)
 
     @property
@@ -64,9 +64,9 @@ class GraphRunnable(Runnable[Any, Any]):
         return self.graph.OutputType
 
     def get_input_schema(self, config: Any = None) -> Any:
-        """Returns the model of the graph's input."""
+        """Return the model of the graph's input."""
         return self.graph.get_input_schema(config)
 
     def get_output_schema(self, config: Any = None) -> Any:
-        """Returns the model of what a run of the graph comes to."""
+        """Return the model of what a run of the graph comes to."""
         return self.graph.get_output_schema(config)

@@ -30,7 +30,7 @@ class MessageBuffer:
         self._size, self._taken_at = 0, -SECONDS
 
     def add(self, chunk: Chunk) -> bool:
-        """Adds a chunk; returns whether what waits should be stored now.
+        """Add a chunk; returns whether what waits should be stored now.
 
         Of what isn't said piece by piece nobody has to hear before the commit that it is part of.
         """
@@ -54,7 +54,7 @@ class MessageBuffer:
             return is_over or is_time or self._size >= CHARACTERS
 
     def take(self) -> list[Chunk]:
-        """Removes and returns what waits."""
+        """Remove and return what waits."""
         with self._lock:
             taken, self._waiting, self._open = self._waiting, [], {}
             self._size, self._taken_at = 0, time.monotonic()
@@ -77,7 +77,7 @@ class MessageRecorder:
         self._run, self._buffer = run, MessageBuffer()
 
     def add(self, chunk: Chunk) -> None:
-        """Adds a chunk of a message, on the thread of the node that has called the model."""
+        """Add a chunk of a message, on the thread of the node that has called the model."""
         if not self._buffer.add(chunk):
             return
         context = current.get()
@@ -88,5 +88,5 @@ class MessageRecorder:
         store_commit(context, Commit({"configurable": root}, chunks=self.take()), self._run)
 
     def take(self) -> list[Chunk]:
-        """Removes and returns what isn't stored yet."""
+        """Remove and return what isn't stored yet."""
         return self._buffer.take()

@@ -49,7 +49,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Notes a model that is called, unless nobody is to see what it says."""
+        """Note a model that is called, unless nobody is to see what it says."""
         if not metadata or "langgraph_checkpoint_ns" not in metadata or SILENT & set(tags or ()):
             return
         ns = get_graph_ns(metadata)
@@ -61,12 +61,12 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
     def on_llm_new_token(
         self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any
     ) -> None:
-        """Emits a chunk of a message."""
+        """Emit a chunk of a message."""
         if isinstance(chunk, ChatGenerationChunk) and run_id in self._models:
             self._say(self._models[run_id], chunk.message)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emits the message of a model that didn't give it in chunks."""
+        """Emit the message of a model that didn't give it in chunks."""
         model = self._models.pop(run_id, None)
         if model is None or not response.generations or not response.generations[0]:
             return
@@ -75,19 +75,19 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
             self._say(model, generated.message)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Forgets a model that failed."""
+        """Forget a model that failed."""
         self._models.pop(run_id, None)
 
     def tap_output_iter(self, run_id: UUID, output: Iterator[OutputT]) -> Iterator[OutputT]:
-        """Leaves what a model streams as it is."""
+        """Leave what a model streams as it is."""
         return output
 
     def tap_output_aiter(self, run_id: UUID, output: Any) -> Any:
-        """Leaves what a model streams as it is."""
+        """Leave what a model streams as it is."""
         return output
 
     def push(self, ns: tuple[str, ...], message: BaseMessage, metadata: dict[str, Any]) -> None:
-        """Emits a message that a node writes before it returns."""
+        """Emit a message that a node writes before it returns."""
         if self.subgraphs or ns == self._ns:
             self._say((ns, metadata), message)
 
@@ -135,7 +135,7 @@ def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
-    """Returns a config's callbacks, a list or a manager, with one more."""
+    """Return a config's callbacks, a list or a manager, with one more."""
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
         manager.add_handler(handler, inherit=True)
@@ -144,7 +144,7 @@ def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
 
 
 def _list_values(state: Any) -> Iterable[Any]:
-    """Returns the values of a state, or of what is a list of messages by itself."""
+    """Return the values of a state, or of what is a list of messages by itself."""
     if isinstance(state, Mapping):
         return state.values()
     if isinstance(state, BaseMessage | list):
@@ -153,7 +153,7 @@ def _list_values(state: Any) -> Iterable[Any]:
 
 
 def _find_messages(values: Iterable[Any]) -> Iterator[BaseMessage]:
-    """Yields the messages among values, and in lists of them."""
+    """Yield the messages among values, and in lists of them."""
     for value in values:
         inner = value.value if isinstance(value, Overwrite) else value
         if isinstance(inner, BaseMessage):

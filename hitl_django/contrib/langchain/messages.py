@@ -20,7 +20,7 @@ from hitl_django.engine.state.schema import is_model
 
 
 def register_messages() -> None:
-    """Lets the state hold langchain's messages and documents: what is stored names them alone."""
+    """Let the state hold langchain's messages and documents: what is stored names them alone."""
     for cls in list_stored_classes():
         adopt_model(cls)
 
@@ -35,15 +35,15 @@ def list_stored_classes() -> Iterator[Any]:
 
 
 def convert_message(message: Any) -> BaseMessage:
-    """Returns a message of a dict, a text, or a pair of a role and a content."""
+    """Return a message of a dict, a text, or a pair of a role and a content."""
     return convert_to_messages([message])[0]
 
 
 def complete_message(message: BaseMessage) -> BaseMessage:
-    """Returns a message that was put together of chunks as the message that it has become."""
+    """Return a message that was put together of chunks as the message that it has become."""
     return message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
 
 
 def format_for_openai(given: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Returns messages with their contents in the blocks of OpenAI's chat API."""
+    """Return messages with their contents in the blocks of OpenAI's chat API."""
     return convert_to_messages(convert_to_openai_messages(given))

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def load_model(name: str) -> Any:
-    """Returns the chat model of a name such as ``"openai:gpt-5"``; ImportError without langchain.
+    """Return the chat model of a name such as ``"openai:gpt-5"``; ImportError without langchain.
 
     Only the package langchain knows the names, of which no other part is needed.
     """

@@ -11,7 +11,7 @@ from .tool_callbacks import ToolCallbacks
 
 
 def merge_callbacks(callbacks: Any, more: Any) -> Any:
-    """Returns the callbacks of two configs as those of one, where a manager is among them.
+    """Return the callbacks of two configs as those of one, where a manager is among them.
 
     One that belongs to a run counts alone: it has what is around that run.
     """

@@ -11,7 +11,7 @@ from hitl_django.engine.task.nodes import Action, is_graph
 
 
 def list_steps(source: Any) -> Sequence[Any]:
-    """Returns the steps of a node's Runnable; none for a function or a graph."""
+    """Return the steps of a node's Runnable; none for a function or a graph."""
     if not isinstance(source, Runnable) or is_graph(source):
         return ()
     return source.steps if isinstance(source, RunnableSequence) else (source,)
@@ -20,7 +20,7 @@ def list_steps(source: Any) -> Sequence[Any]:
 def build_steps_action(
     action: Action, steps: Sequence[Any], configs: Sequence[Any], streams: bool
 ) -> Action:
-    """Returns the action that takes each step with its own config.
+    """Return the action that takes each step with its own config.
 
     Where ``streams`` is true, on an event loop, it has them stream, so that who follows the run
     sees their chunks.
@@ -50,7 +50,7 @@ def _stream(steps: Sequence[Any], configs: Sequence[Any], value: Any) -> AsyncIt
 
 
 async def _join_chunks(chunks: AsyncIterator[Any]) -> Any:
-    """Returns the sum of the chunks, or the last one where they can't be added."""
+    """Return the sum of the chunks, or the last one where they can't be added."""
     joined: Any = None
     async for chunk in chunks:
         try:

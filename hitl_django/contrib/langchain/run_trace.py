@@ -28,7 +28,7 @@ _OWN = ("run_id", "run_name")
 
 
 def open_trace(run: RunContext, name: str) -> RunTrace | None:
-    """Returns what tells the callbacks of a run's config of it; None where none of them asks.
+    """Return what tells the callbacks of a run's config of it; None where none of them asks.
 
     A tracer that an environment variable has langchain add is one of them.
     """
@@ -60,7 +60,7 @@ class RunTrace:
         self._branches: dict[str, Any] = {}
 
     def begin(self, value: Any, *, is_async: bool) -> Awaitable[None] | None:
-        """Tells of the run's beginning."""
+        """Tell of the run's beginning."""
         of_thread = {} if self._thread_id is None else {"thread_id": self._thread_id}
         config = {**self._config, "metadata": {**of_thread, **self._config.get("metadata", {})}}
 
@@ -70,20 +70,20 @@ class RunTrace:
         return _start(config, keep, value, self._name, is_async, self._config.get("run_id"))
 
     def end(self, output: Any) -> Any:
-        """Tells of the run's end, and what came of it."""
+        """Tell of the run's end, and what came of it."""
         return self._run.on_chain_end(output)
 
     def fail(self, error: BaseException) -> Any:
-        """Tells what ended the run."""
+        """Tell what ended the run."""
         return self._run.on_chain_error(error)
 
     def get_config(self, task: Task) -> dict[str, Any]:
-        """Returns the run's config as a task, or what it calls, is to see it."""
+        """Return the run's config as a task, or what it calls, is to see it."""
         config = {key: value for key, value in self._config.items() if key not in _OWN}
         return {**config, "callbacks": self._callbacks.get(task.id) or self._find_parent(task)}
 
     def begin_task(self, context: TaskContext, *, is_async: bool) -> Awaitable[None] | None:
-        """Tells of the beginning of an attempt at a task."""
+        """Tell of the beginning of an attempt at a task."""
         task = context.task
 
         def keep(run: Any) -> None:
@@ -94,16 +94,16 @@ class RunTrace:
         return _start(config, keep, task.input, task.name, is_async)
 
     def end_task(self, context: TaskContext, output: Any, *, is_async: bool) -> Any:
-        """Tells of the end of an attempt, and what the node returned."""
+        """Tell of the end of an attempt, and what the node returned."""
         run = self._tasks[context.task.id]
         return _aend(run, output) if is_async else run.on_chain_end(output)
 
     def fail_task(self, context: TaskContext, error: BaseException, *, is_async: bool) -> Any:
-        """Tells what ended an attempt."""
+        """Tell what ended an attempt."""
         return self._tasks[context.task.id].on_chain_error(error)
 
     def build_action(self, context: TaskContext, action: Action) -> Action:
-        """Returns a node's action as it is to be called: a chain's steps are the node's own."""
+        """Return a node's action as it is to be called: a chain's steps are the node's own."""
         steps = list_steps(action.source)
         if not steps:
             return action
@@ -118,7 +118,7 @@ class RunTrace:
     def begin_branch(
         self, context: TaskContext, index: int, path: Action, seen: Any, *, is_async: bool
     ) -> Awaitable[None] | None:
-        """Tells of the beginning of a task's branch, where that is a function."""
+        """Tell of the beginning of a task's branch, where that is a function."""
         task = context.task
         # Before it come the steps of the node itself, and one that writes.
         before = len(list_steps(task.node.action and task.node.action.source)) or 1
@@ -135,21 +135,21 @@ class RunTrace:
         return _start(context.config(), keep, seen, path.name, is_async)
 
     def end_branch(self, context: TaskContext, chosen: Any, *, is_async: bool) -> Any:
-        """Tells what a branch has chosen."""
+        """Tell what a branch has chosen."""
         run = self._branches.get(context.task.id)
         if run is None:
             return _done() if is_async else None
         return run.on_chain_end(chosen)
 
     def fail_branch(self, context: TaskContext, error: BaseException, *, is_async: bool) -> Any:
-        """Tells what ended a branch."""
+        """Tell what ended a branch."""
         run = self._branches.get(context.task.id)
         if run is None:
             return _done() if is_async else None
         return run.on_chain_error(error)
 
     def _find_parent(self, task: Task) -> Any:
-        """Returns the callbacks of what a task belongs to: the run, or the task that calls it."""
+        """Return the callbacks of what a task belongs to: the run, or the task that calls it."""
         parent = self._parents.get(task.id)
         if parent is None:
             if task.node.triggers == (PUSH,):
@@ -174,7 +174,7 @@ def _start(
     is_async: bool,
     run_id: Any = None,
 ) -> Awaitable[None] | None:
-    """Tells of a beginning, and keeps what is to be told of it later."""
+    """Tell of a beginning, and keep what is to be told of it later."""
     kind = AsyncCallbackManager if is_async else CallbackManager
     manager: Any = kind.configure(
         inheritable_callbacks=config.get("callbacks"),
@@ -193,7 +193,7 @@ async def _keep_started(started: Awaitable[Any], keep: Callable[[Any], None]) ->
 
 
 async def _aend(run: Any, output: Any) -> None:
-    """Tells of an end on the event loop; those who follow the run's stream see it as a chunk."""
+    """Tell of an end on the event loop; those who follow the run's stream see it as a chunk."""
     for handler in run.handlers:
         if _follows_chunks(handler):
             async for _ in handler.tap_output_aiter(run.run_id, _iterate(output)):

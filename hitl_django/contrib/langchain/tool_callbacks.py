@@ -35,7 +35,7 @@ class ToolCallbacks(BaseCallbackHandler):
         inputs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Emits that a tool is called."""
+        """Emit that a tool is called."""
         if not metadata:
             return
         ns = get_graph_ns(metadata)
@@ -45,13 +45,13 @@ class ToolCallbacks(BaseCallbackHandler):
             self._running[run_id] = ToolCallChunks([self._stream], ns, call_id)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emits what a tool has returned."""
+        """Emit what a tool has returned."""
         chunks = self._running.pop(run_id, None)
         if chunks is not None:
             chunks.finish(unwrap_output(output))
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emits what a tool has raised; one that pauses is called again, and has not failed."""
+        """Emit what a tool has raised; one that pauses is called again, and has not failed."""
         chunks = self._running.pop(run_id, None)
         if isinstance(error, BaseExceptionGroup):
             error = resolve_group(error)

@@ -21,7 +21,7 @@ class CarriedCommand(ToolOutputMixin):
 
 
 def keep_commands(tool: Any) -> Any:
-    """Returns a tool that hands on a Command that it returns, and a list with one.
+    """Return a tool that hands on a Command that it returns, and a list with one.
 
     It travels as a CarriedCommand, and ``unwrap_output`` takes it out again.
     """
@@ -43,7 +43,7 @@ def keep_commands(tool: Any) -> Any:
 
 
 def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Returns what gives a function the name, signature and annotations of ``run``.
+    """Return what gives a function the name, signature and annotations of ``run``.
 
     Langchain looks at both in each call of a tool: they are worked out here, once.
     """
@@ -62,7 +62,7 @@ def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def unwrap_output(output: Any) -> Any:
-    """Returns the Command that an output carries, or the output."""
+    """Return the Command that an output carries, or the output."""
     return output.carried if isinstance(output, CarriedCommand) else output
 
 

@@ -13,5 +13,5 @@ __all__ = ["DirectlyInjectedToolArg", "InjectedToolArg", "ToolException", "ToolM
 
 
 def convert_tool(tool: Any) -> Any:
-    """Returns a function as a tool of langchain; what is a tool stays as it is."""
+    """Return a function as a tool of langchain; what is a tool stays as it is."""
     return tool if isinstance(tool, BaseTool) or hasattr(tool, "invoke") else create_tool(tool)

@@ -29,11 +29,11 @@ class DjangoCheckpointer(BridgedSaver):
             adopt_model(cls)
 
     def delete_thread(self, thread_id: str) -> None:
-        """Removes a thread's history."""
+        """Remove a thread's history."""
         self._perform(self._saver.delete_thread, thread_id)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Gives another thread the whole history of one."""
+        """Give another thread the whole history of one."""
         self._perform(self._saver.copy_thread, source_thread_id, target_thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:

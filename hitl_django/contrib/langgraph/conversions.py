@@ -51,7 +51,7 @@ def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
 
 
 def convert_to_ours(name: str, value: Any) -> Any:
-    """Returns a write of LangGraph's as ours."""
+    """Return a write of LangGraph's as ours."""
     if name == INTERRUPT and isinstance(value, list | tuple):
         return tuple(_convert_interrupt(asked, Interrupt) for asked in value)
     if name == ERROR and isinstance(value, BaseException):
@@ -62,7 +62,7 @@ def convert_to_ours(name: str, value: Any) -> Any:
 
 
 def convert_to_theirs(name: str, value: Any) -> Any:
-    """Returns a write of ours as LangGraph's."""
+    """Return a write of ours as LangGraph's."""
     if name == INTERRUPT and isinstance(value, list | tuple):
         return tuple(_convert_interrupt(asked, ForeignInterrupt) for asked in value)
     if isinstance(value, Send):
@@ -71,7 +71,7 @@ def convert_to_theirs(name: str, value: Any) -> Any:
 
 
 def convert_command(command: Command[Any], ns: str | None = None) -> ForeignCommand[Any]:
-    """Returns a Command of ours as LangGraph's, for its own graph or that around the node at ns."""
+    """Return a Command of ours as LangGraph's, for its own graph or that around the node at ns."""
     goto = command.goto if isinstance(command.goto, list | tuple) else (command.goto,)
     return ForeignCommand(
         graph=ns,
@@ -81,12 +81,12 @@ def convert_command(command: Command[Any], ns: str | None = None) -> ForeignComm
 
 
 def _convert_interrupt(asked: Any, kind: Callable[..., Any]) -> Any:
-    """Returns a question as one of the other kind."""
+    """Return a question as one of the other kind."""
     return kind(asked.value, asked.id, response_schema=asked.response_schema)
 
 
 def _convert_timeout(sent: Any, policy: Callable[..., Any]) -> Any:
-    """Returns the time limit of a Send as a policy of the other kind."""
+    """Return the time limit of a Send as a policy of the other kind."""
     found = sent.timeout
     if found is None:
         return None

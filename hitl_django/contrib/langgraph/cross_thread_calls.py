@@ -73,7 +73,7 @@ def _refuse(call: _Call) -> None:
 
 
 def _settle(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
-    """Makes a call, unless nobody waits for it any more; what comes of it is the future's."""
+    """Make a call, unless nobody waits for it any more; what comes of it is the future's."""
     if not future.set_running_or_notify_cancel():
         return
     try:

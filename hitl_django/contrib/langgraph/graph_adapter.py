@@ -44,7 +44,7 @@ _BUILDERS: dict[str, Callable[[Any, str], BaseChannel]] = {
 
 
 def convert_channels(graph: ForeignPregel) -> dict[str, BaseChannel]:
-    """Returns the channels of a graph; one of a kind that we don't have is shown as it is held."""
+    """Return the channels of a graph; one of a kind that we don't have is shown as it is held."""
     return {
         name: _convert_channel(name, channel)
         for name, channel in graph.channels.items()
@@ -58,7 +58,7 @@ def _convert_channel(name: str, channel: ForeignChannel[Any, Any, Any]) -> BaseC
 
 
 def convert_nodes(graph: ForeignPregel) -> dict[str, Node]:
-    """Returns the nodes of a graph with what starts them and where they lead; none can be run."""
+    """Return the nodes of a graph with what starts them and where they lead; none can be run."""
     always: dict[str, list[str]] = {}
     maybe: dict[str, dict[Any, str]] = {}
     for edge in graph.get_graph().edges:
@@ -92,7 +92,7 @@ def _build_writer(graph: ForeignPregel, name: str, targets: Any) -> StateWriter:
 
 
 def find_called_graph(graph: ForeignPregel, name: str) -> ForeignPregel | None:
-    """Returns the graph that a node calls, as far as LangGraph sees it."""
+    """Return the graph that a node calls, as far as LangGraph sees it."""
     for called in graph.nodes[name].subgraphs:
         if isinstance(called, ForeignPregel):
             return called
@@ -100,7 +100,7 @@ def find_called_graph(graph: ForeignPregel, name: str) -> ForeignPregel | None:
 
 
 def needs_event_loop(graph: ForeignPregel) -> bool:
-    """Returns whether a graph has a node or tool that can only be awaited."""
+    """Return whether a graph has a node or tool that can only be awaited."""
     return any(
         _is_async_only(node.bound)
         or any(isinstance(one, ForeignPregel) and needs_event_loop(one) for one in node.subgraphs)
@@ -117,7 +117,7 @@ def _is_async_only(called: Any) -> bool:
 
 
 def list_functions(graph: ForeignPregel) -> Iterator[Callable[..., Any]]:
-    """Yields the functions that the nodes of a graph call."""
+    """Yield the functions that the nodes of a graph call."""
     for node in graph.nodes.values():
         for name in ("func", "afunc"):
             function = getattr(node.bound, name, None)

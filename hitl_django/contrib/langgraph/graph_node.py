@@ -28,7 +28,7 @@ _COORDINATES = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 
 def build_graph_action(graph: Any) -> Action:
-    """Returns the action of a node that is a compiled graph of LangGraph.
+    """Return the action of a node that is a compiled graph of LangGraph.
 
     Its state is stored by the saver of the run that calls it, below the task, whatever it was
     compiled with. Each of its questions is asked under its id; when all that it asks are answered,
@@ -104,7 +104,7 @@ _OVER = object()
 
 
 def _choose_input(value: Any, state: Any) -> Any:
-    """Returns what the graph is to be called with, after asking what it asks.
+    """Return what the graph is to be called with, after asking what it asks.
 
     It is called anew with the node's input only where nothing of it is stored. Raises the pause of
     the node where a question has no answer yet.
@@ -117,7 +117,7 @@ def _choose_input(value: Any, state: Any) -> Any:
 
 
 def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
-    """Returns the answers to questions by their ids; raises a pause for those that have none."""
+    """Return the answers to questions by their ids; raises a pause for those that have none."""
     answers, pause = {}, None
     for one in pending_interrupts:
         try:
@@ -130,7 +130,7 @@ def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
 
 
 def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
-    """Returns the graph with a saver that stores below the task."""
+    """Return the graph with a saver that stores below the task."""
 
     async def aperform(function: Callable[..., Any], *args: Any) -> Any:
         with saver_calls():
@@ -145,7 +145,7 @@ def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
 
 
 def _build_config(context: TaskContext, graph: Any) -> Any:
-    """Returns the run's config for the graph: with the same thread, and no coordinates on it."""
+    """Return the run's config for the graph: with the same thread, and no coordinates on it."""
     config = context.config()
     own = config.get("configurable", {})
     kept = {name: value for name, value in own.items() if name not in _COORDINATES}
@@ -164,7 +164,7 @@ def _is_functional(graph: Any) -> bool:
 
 
 def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
-    """Raises where a graph has stopped without a question; going on passes the breakpoint."""
+    """Raise where a graph has stopped without a question; going on passes the breakpoint."""
     if not state.interrupts:
         raise RuntimeError(
             f"The graph of node '{context.task.name}' stopped at a static breakpoint "
@@ -174,7 +174,7 @@ def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
 
 
 def _refuse_pause(result: Any) -> Any:
-    """Asks what a graph asks that nothing is stored of, which can't be: so it is an error."""
+    """Ask what a graph asks that nothing is stored of, which can't be: so it is an error."""
     if isinstance(result, dict) and result.get(INTERRUPT):
         interrupt(result[INTERRUPT][0].value)
     return result

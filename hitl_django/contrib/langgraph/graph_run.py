@@ -41,7 +41,7 @@ _COORDINATES = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id"})
 
 
 def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
-    """Returns a graph with another checkpointer."""
+    """Return a graph with another checkpointer."""
     twin = copy.copy(graph)
     twin.checkpointer = saver
     return twin
@@ -112,7 +112,7 @@ class GraphRun:
             return state, self._build_outcome(state, failure)
 
     def _drive(self, control: RunControl | None) -> BaseException | None:
-        """Runs the graph; returns what it raised."""
+        """Run the graph; returns what it raised."""
         options: dict[str, Any] = {
             "stream_mode": [], "control": control, "durability": self._durability,
             "context": self._context,
@@ -135,7 +135,7 @@ class GraphRun:
             pass
 
     def _build_config(self) -> Any:
-        """Returns a config by which chunks come as they are emitted, on the threads that do so.
+        """Return a config by which chunks come as they are emitted, on the threads that do so.
 
         It is that by which LangGraph's graphs have those of graphs below. LangGraph's own stream
         comes later, when what it tells of may have been stored.
@@ -172,7 +172,7 @@ class GraphRun:
         )
 
     def _find_breakpoint(self, state: Any) -> PendingInterrupt | None:
-        """Returns the breakpoint at which a run stands that takes up what is stored.
+        """Return the breakpoint at which a run stands that takes up what is stored.
 
         LangGraph takes a call without an input for one that goes on past it.
         """
@@ -192,7 +192,7 @@ def _call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _list_nodes(state: Any) -> list[str]:
-    """Returns the nodes of a super-step that isn't over, though some of them may have run."""
+    """Return the nodes of a super-step that isn't over, though some of them may have run."""
     return [task.name for task in state.tasks]
 
 

@@ -31,7 +31,7 @@ _COUNTED = {
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Imports the threads of a database, and says what became of them."""
+    """Import the threads of a database, and says what became of them."""
     graph, dry_run = options["graph"], options["dry_run"]
     counts: Counter[str] = Counter()
     with _open_source(options) as source, silence_logs(options["verbosity"]):
@@ -57,7 +57,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _open_source(options: Mapping[str, Any]) -> Iterator[ThreadSource]:
-    """Opens the database that the command names; CommandError where that is none, or is lost."""
+    """Open the database that the command names; CommandError where that is none, or is lost."""
     path = options["sqlite"]
     opened = open_postgres(options["postgres"]) if path is None else open_sqlite(Path(path))
     try:

@@ -21,7 +21,7 @@ _CALL_ENDING = ", True"
 
 
 def check_known_nodes(root: CheckpointTuple, registered: RegisteredGraph) -> None:
-    """Raises GraphChangedError for a thread in which nodes have run that the graph doesn't have."""
+    """Raise GraphChangedError for a thread in which nodes have run that the graph doesn't have."""
     seen = {name for name in root.checkpoint["versions_seen"] if not name.startswith("__")}
     strangers = sorted(seen - set(registered.graph.nodes))
     if strangers:
@@ -39,7 +39,7 @@ def find_state(
     thread_id: str,
     paths: Mapping[str, str],
 ) -> tuple[Run.State, str]:
-    """Returns the state of the run of a thread that is stored, and why it didn't go on."""
+    """Return the state of the run of a thread that is stored, and why it didn't go on."""
     graph: Any = registered.graph.with_saver(saver)
     config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
     snapshot, stored = graph.get_state(config), saver.get_tuple(config)
@@ -61,7 +61,7 @@ def find_state(
 def _refuse_lost_results(
     writes: Sequence[PendingWrite], known: Container[str], paths: Mapping[str, str]
 ) -> None:
-    """Raises GraphChangedError where tasks have results or answers that the graph doesn't find.
+    """Raise GraphChangedError where tasks have results or answers that the graph doesn't find.
 
     Their ids come of what the graph is like, and in old releases were made otherwise. The tasks
     would run again, and people would be asked again what they have answered.

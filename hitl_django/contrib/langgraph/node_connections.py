@@ -18,7 +18,7 @@ _opened: ContextVar[list[Any] | None] = ContextVar("opened", default=None)
 
 @contextmanager
 def close_node_connections() -> Iterator[None]:
-    """Closes at the end of the block what connections were opened in it, on threads that are over.
+    """Close at the end of the block what connections were opened in it, on threads that are over.
 
     LangGraph ends its threads without a word, and what they opened would stay open until the
     garbage collector comes by.

@@ -33,7 +33,7 @@ class _PlainAnswer:
         return len(self._taken)
 
     def pop(self) -> Any:
-        """Returns the answer."""
+        """Return the answer."""
         return self._taken.pop()
 
 
@@ -63,7 +63,7 @@ class ParentNode:
         self.modes = frozenset(self._stream.modes if self._stream else ())
 
     def emit(self, chunk: Chunk) -> None:
-        """Passes a chunk on to the stream of the graph around."""
+        """Pass a chunk on to the stream of the graph around."""
         ns, mode, data = chunk
         if isinstance(data, dict) and data.get(INTERRUPT):
             data = {**data, INTERRUPT: convert_to_theirs(INTERRUPT, data[INTERRUPT])}
@@ -71,7 +71,7 @@ class ParentNode:
             self._stream((ns, mode, data))
 
     def convert_failure(self, failure: BaseException) -> BaseException:
-        """Returns what is raised to the node: a pause, or a Command for the graph around, as its.
+        """Return what is raised to the node: a pause, or a Command for the graph around, as its.
 
         Any other failure is the user's.
         """

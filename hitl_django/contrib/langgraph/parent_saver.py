@@ -25,11 +25,11 @@ class ParentSaver(BaseCheckpointSaver[Any]):
         self._saver = saver
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Returns a version as the saver has them."""
+        """Return a version as the saver has them."""
         return self._saver.get_next_version(current, channel)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Reads the addressed checkpoint."""
+        """Read the addressed checkpoint."""
         return _convert_tuple(self._saver.get_tuple(config))
 
     def list(
@@ -40,14 +40,14 @@ class ParentSaver(BaseCheckpointSaver[Any]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Reads checkpoints, newest first."""
+        """Read checkpoints, newest first."""
         for found in self._saver.list(config, filter=filter, before=before, limit=limit):
             yield _convert_found(found)
 
     def put(
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: dict[str, Any]
     ) -> RunnableConfig:
-        """Stores a checkpoint."""
+        """Store a checkpoint."""
         converted = convert_checkpoint(checkpoint, convert_to_theirs)
         return self._saver.put(config, converted, metadata, new_versions)
 
@@ -58,7 +58,7 @@ class ParentSaver(BaseCheckpointSaver[Any]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Stores what a task wrote."""
+        """Store what a task wrote."""
         for owner, part in _divide_writes(writes, task_id):
             self._saver.put_writes(config, part, owner, task_path)
 
@@ -100,7 +100,7 @@ class ParentSaver(BaseCheckpointSaver[Any]):
 def _divide_writes(
     writes: Sequence[tuple[str, Any]], task_id: str
 ) -> Iterator[tuple[str, Sequence[tuple[str, Any]]]]:
-    """Yields writes by the ids under which they are stored."""
+    """Yield writes by the ids under which they are stored."""
     converted = [(name, convert_to_theirs(name, value)) for name, value in writes]
     if kept := [write for write in converted if write[0] in MEMORY]:
         yield f"{task_id}{_MARK}{ids.new_uuid6()}", kept

@@ -36,7 +36,7 @@ class PendingStep:
 
     @classmethod
     def read(cls, found: CheckpointTuple, paths: Mapping[str, str]) -> PendingStep:
-        """Returns what stands on top of a checkpoint; ``paths`` are those of the tasks by id."""
+        """Return what stands on top of a checkpoint; ``paths`` are those of the tasks by id."""
         tasks: dict[str, TaskWrites] = {}
         for task_id, name, value in found.pending_writes or ():
             task = tasks.setdefault(task_id, TaskWrites(task_id, paths.get(task_id, ""), []))
@@ -45,7 +45,7 @@ class PendingStep:
 
 
 def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
-    """Returns whether a task has written more; with each question more comes an answer more."""
+    """Return whether a task has written more; with each question more comes an answer more."""
     task_id, name, value = write
     own = [each for task, named, each in before if (task, named) == (task_id, name)]
     if name in REPEATABLE:
@@ -56,7 +56,7 @@ def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
 
 
 def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
-    """Gives the second and later questions of tasks ids of their own.
+    """Give the second and later questions of tasks ids of their own.
 
     Before LangGraph 1.2 all questions of a task had the id of its first; an answer would be taken
     for one to that. The tasks of graphs above have the questions too, under the same ids.
@@ -76,7 +76,7 @@ def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
 
 
 def _rename_own(task: TaskWrites, ns: str, nodes: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yields the id of a task's question, and the one that it is to have."""
+    """Yield the id of a task's question, and the one that it is to have."""
     writes = dict(task.writes)
     asked, answers = writes.get(INTERRUPT, ()), writes.get(RESUME, ())
     if len(asked) != 1 or not isinstance(answers, list):
@@ -93,7 +93,7 @@ def _rename(asked: Any, renamed: Mapping[str, str]) -> Any:
 
 
 def _find_due(checkpoint: Any) -> Iterator[str]:
-    """Yields the nodes that are to run after a checkpoint."""
+    """Yield the nodes that are to run after a checkpoint."""
     for name in checkpoint["channel_values"]:
         if name.startswith(BRANCH_TO):
             yield name.removeprefix(BRANCH_TO)

@@ -60,22 +60,22 @@ class LangGraphAdapter(Pregel):
             add_code_of(function)
 
     def subgraph_of(self, name: str) -> Pregel | None:
-        """Returns the graph that the node calls, as far as that can be seen."""
+        """Return the graph that the node calls, as far as that can be seen."""
         called = find_called_graph(self.source, name)
         if called is None or called.checkpointer is False:
             return None
         return self._known.get(id(called)) or LangGraphAdapter(called, self._known)
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Returns the JSON schema of the input."""
+        """Return the JSON schema of the input."""
         return _read_schema(self.source.get_input_jsonschema)
 
     def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Returns the JSON schema of what a run comes to."""
+        """Return the JSON schema of what a run comes to."""
         return _read_schema(self.source.get_output_jsonschema)
 
     def validate_input(self, input: Any) -> None:
-        """Raises InvalidInputError for a field that the graph's input doesn't have.
+        """Raise InvalidInputError for a field that the graph's input doesn't have.
 
         What the fields hold is for the graph to say, which takes many a form.
         """
@@ -106,7 +106,7 @@ class LangGraphAdapter(Pregel):
     def submit(
         self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
     ) -> str:
-        """Stores ``input`` as the thread's next checkpoint; runs nothing.
+        """Store ``input`` as the thread's next checkpoint; runs nothing.
 
         Returns the newest checkpoint's id. Raises PendingInterruptsError with nothing stored.
         """
@@ -156,7 +156,7 @@ class LangGraphAdapter(Pregel):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Applies super-steps of updates, as LangGraph does; each is stored whole.
+        """Apply super-steps of updates, as LangGraph does; each is stored whole.
 
         It has none for a Command as input, which a run of its begins with: that is applied as
         those of our own graphs are.
@@ -178,7 +178,7 @@ class LangGraphAdapter(Pregel):
 
 
 def _read_schema(build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Returns a JSON schema that LangGraph makes, or one that everything fits.
+    """Return a JSON schema that LangGraph makes, or one that everything fits.
 
     It makes none of an annotation that is still text, nor of the standard library's TypedDict
     before Python 3.12, and runs such graphs all the same.
@@ -200,7 +200,7 @@ _FLAGS = frozenset({"discard_pending", "on_interrupt_change", "on_unknown_key", 
 
 
 def _select_coordinates(config: RunnableConfig) -> Any:
-    """Returns a config with what LangGraph knows of ours.
+    """Return a config with what LangGraph knows of ours.
 
     It took other keys for metadata; and one thread for its tasks would be taken by its stream.
     """
@@ -220,19 +220,19 @@ class _CollectedCommit(BaseCheckpointSaver[Any]):
         self._commits: list[Commit] = []
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Returns a version as the saver has them."""
+        """Return a version as the saver has them."""
         return self._saver.get_next_version(current, channel)
 
     def get_tuple(self, config: RunnableConfig) -> OurTuple | None:
-        """Reads the addressed checkpoint, or the newest of the namespace."""
+        """Read the addressed checkpoint, or the newest of the namespace."""
         return self._saver.get_tuple(config)
 
     def commit(self, commit: Commit) -> None:
-        """Keeps what is to be stored."""
+        """Keep what is to be stored."""
         self._commits.append(commit)
 
     def store(self) -> None:
-        """Stores it."""
+        """Store it."""
         (whole,) = [commit for commit in self._commits if commit.checkpoint is not None]
         whole.writes = [task for commit in self._commits for task in commit.writes]
         self._saver.commit(whole)

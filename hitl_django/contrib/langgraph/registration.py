@@ -17,7 +17,7 @@ Factory = TypeVar("Factory")
 
 
 def register_langgraph(name: str, **terms: Any) -> Callable[[Factory], Factory]:
-    """Registers the function below it as the factory of a graph that LangGraph runs.
+    """Register the function below it as the factory of a graph that LangGraph runs.
 
     The factory returns a compiled graph of LangGraph's, a StateGraph of its that isn't compiled
     yet, or an agent of LangChain's; what ``@entrypoint`` makes is registered as it is. ``terms``

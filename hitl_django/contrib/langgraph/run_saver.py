@@ -88,7 +88,7 @@ class RunSaver(BridgedSaver):
     def put_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Stores what a task wrote, or leaves that until the end of the task is emitted.
+        """Store what a task wrote, or leave that until the end of the task is emitted.
 
         LangGraph does both at once, on two threads; within an event loop, it emits first.
         """
@@ -112,7 +112,7 @@ class RunSaver(BridgedSaver):
         await super().aput_writes(config, writes, task_id, task_path)
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Stores a checkpoint, behind the writes of tasks whose end nothing is emitted of."""
+        """Store a checkpoint, behind the writes of tasks whose end nothing is emitted of."""
         for stored in self._list_awaited(config):
             stored.result()
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -120,7 +120,7 @@ class RunSaver(BridgedSaver):
         return super().put(config, checkpoint, metadata, new_versions)
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Stores a checkpoint, behind the writes of tasks that have to be stored together."""
+        """Store a checkpoint, behind the writes of tasks that have to be stored together."""
         for stored in self._list_awaited(config):
             await asyncio.shield(asyncio.wrap_future(stored))
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -129,7 +129,7 @@ class RunSaver(BridgedSaver):
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
-        """Returns what has to be done before something is stored on a checkpoint.
+        """Return what has to be done before something is stored on a checkpoint.
 
         With the durability ``async`` LangGraph begins a super-step before its checkpoint is stored.
         """
@@ -147,7 +147,7 @@ class RunSaver(BridgedSaver):
             ]
 
     def store_rest(self) -> None:
-        """Stores what waits for the end of its task, or of the run."""
+        """Store what waits for the end of its task, or of the run."""
         self._store_pending(self._take_pending(lambda held: True))
         self._perform(self._store_collected)
 
@@ -169,7 +169,7 @@ class RunSaver(BridgedSaver):
         self._commit_all([self._build_commit(*one) for one in held])
 
     def add_chunk(self, chunk: Chunk) -> None:
-        """Adds what LangGraph emits; stores the writes of the task that it is the end of."""
+        """Add what LangGraph emits; stores the writes of the task that it is the end of."""
         ended = self._ledger.add_chunk(chunk)
         with self._lock:
             held = None if ended is None else self._held.pop(ended, None)
@@ -179,7 +179,7 @@ class RunSaver(BridgedSaver):
                 self._store_pending([held])
 
     def add_message(self, chunk: Chunk) -> None:
-        """Adds a part of a message, and has what was said stored where it is time for that.
+        """Add a part of a message, and has what was said stored where it is time for that.
 
         A model that speaks faster waits for that. What a task says that had finished before is said
         already: LangGraph runs an error handler again.
@@ -204,7 +204,7 @@ class RunSaver(BridgedSaver):
             raise
 
     def _take_spoken(self, stored: Mapping[str, str], *, whole: bool = False) -> list[Chunk]:
-        """Removes and returns what is said by tasks whose checkpoint is stored.
+        """Remove and return what is said by tasks whose checkpoint is stored.
 
         ``stored`` are the newest by namespace. ``whole`` is with what isn't to be stored yet.
         """
@@ -219,7 +219,7 @@ class RunSaver(BridgedSaver):
         return taken
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Removes and returns the chunks that go with the run's outcome."""
+        """Remove and return the chunks that go with the run's outcome."""
         spoken = [*self._spoken, *self._messages.take()]
         return [*spoken, *self._ledger.take_rest(status)]
 
@@ -263,7 +263,7 @@ class RunSaver(BridgedSaver):
         return found
 
     def _is_of_this_call(self, ns: str, found: CheckpointTuple) -> bool:
-        """Returns whether a graph below has stored a checkpoint in the call that loads it.
+        """Return whether a graph below has stored a checkpoint in the call that loads it.
 
         One compiled with ``checkpointer=True`` may have done so in an earlier super-step. In the
         first of a run that is taken up LangGraph would have it go on from there, which is its
@@ -290,7 +290,7 @@ class RunSaver(BridgedSaver):
             self._store(collected)
 
     def _store(self, commits: list[Commit]) -> None:
-        """Stores what LangGraph gave by some calls, with what it has emitted of that."""
+        """Store what LangGraph gave by some calls, with what it has emitted of that."""
         added = {_get_ns(one): one.checkpoint["id"] for one in commits if one.checkpoint}
         stored = self._stored | added
         begun: list[Commit] = []
@@ -322,7 +322,7 @@ class RunSaver(BridgedSaver):
             awaited.set_result(None)
 
     def _record_beginning(self, begun: Beginning) -> Commit:
-        """Returns the commit by which something is stored of a super-step that has begun."""
+        """Return the commit by which something is stored of a super-step that has begun."""
         ref = {
             "thread_id": self._thread_id,
             "checkpoint_ns": begun.ns,

@@ -47,11 +47,11 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         self._saver = saver
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Returns a version as our saver has them."""
+        """Return a version as our saver has them."""
         return self._saver.get_next_version(current, channel)
 
     def with_allowlist(self, extra_allowlist: Any) -> BridgedSaver:
-        """Lets the state hold the classes that a graph's schemas name; returns the saver."""
+        """Let the state hold the classes that a graph's schemas name; returns the saver."""
         for cls in find_listed_classes(extra_allowlist):
             adopt_model(cls)
         return self
@@ -59,7 +59,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     # Sync and async forms differ only in who makes the call.
 
     def get_tuple(self, config: Any) -> ForeignTuple | None:
-        """Reads the addressed checkpoint, or the newest of the namespace."""
+        """Read the addressed checkpoint, or the newest of the namespace."""
         return self._convert_tuple(self._perform(self._load, config))
 
     def list(
@@ -70,19 +70,19 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         before: Any = None,
         limit: int | None = None,
     ) -> Iterator[ForeignTuple]:
-        """Yields checkpoints, newest first."""
+        """Yield checkpoints, newest first."""
         found = self._find(config, filter, before, limit)
         while (one := self._convert_tuple(self._perform(next, found, None))) is not None:
             yield one
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Stores a checkpoint."""
+        """Store a checkpoint."""
         return self._perform(self._put, config, checkpoint, metadata, new_versions)
 
     def put_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Stores what a task wrote."""
+        """Store what a task wrote."""
         self._perform(self._put_writes, config, writes, task_id, task_path)
 
     async def aget_tuple(self, config: Any) -> ForeignTuple | None:
@@ -113,7 +113,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         await self._aperform(self._put_writes, config, writes, task_id, task_path)
 
     def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Makes a call of our saver's where such calls may be made."""
+        """Make a call of our saver's where such calls may be made."""
         return function(*args)
 
     async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -121,16 +121,16 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         return await self._saver.acall(function, *args)
 
     def _locate(self, config: Any) -> RunnableConfig:
-        """Returns the coordinates of the graph's own config with us."""
+        """Return the coordinates of the graph's own config with us."""
         named: Mapping[str, Any] = config["configurable"]
         return {"configurable": {name: named[name] for name in _COORDINATES if name in named}}
 
     def _name(self, config: RunnableConfig) -> Any:
-        """Returns coordinates with us as the graph itself names them."""
+        """Return coordinates with us as the graph itself names them."""
         return config
 
     def _load(self, config: Any) -> CheckpointTuple | None:
-        """Reads a checkpoint that a graph addresses."""
+        """Read a checkpoint that a graph addresses."""
         return self._saver.get_tuple(self._locate(config))
 
     def _find(self, config: Any, filter: Any, before: Any, limit: int | None) -> Iterator[Any]:
@@ -169,11 +169,11 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     def _build_writes(
         self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
     ) -> TaskWrites:
-        """Returns what a task wrote, as our saver takes it."""
+        """Return what a task wrote, as our saver takes it."""
         return TaskWrites(task_id, task_path, writes)
 
     def _commit(self, commit: Commit) -> None:
-        """Stores what LangGraph gave by one call."""
+        """Store what LangGraph gave by one call."""
         self._saver.commit(commit)
 
     def _convert_tuple(self, found: CheckpointTuple | None) -> Any:
@@ -192,12 +192,12 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         )
 
     def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
-        """Returns the writes on top of a checkpoint that LangGraph is to see."""
+        """Return the writes on top of a checkpoint that LangGraph is to see."""
         return [write for write in found.pending_writes or () if write[1] not in MEMORY]
 
 
 def _sort_theirs_after(checkpoint_id: str) -> None:
-    """Makes later ids of LangGraph's sort after one that may come from a faster clock.
+    """Make later ids of LangGraph's sort after one that may come from a faster clock.
 
     It takes the greatest for the newest, so what it stored next would be passed over.
     """

@@ -24,7 +24,7 @@ _before: dict[int, bool] = {}
 def call_with_connection(
     using: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Makes a call on this thread's connection, or on one that it is lent where it has none.
+    """Make a call on this thread's connection, or on one that it is lent where it has none.
 
     A connection that such a thread opened would be left to the garbage collector. Raises
     OpenTransactionError where whoever called the graph has a transaction open.
@@ -55,7 +55,7 @@ def _call_on(connection: Any, call: Callable[[], R]) -> R:
 
 
 def _has_transaction(connection: Any) -> bool:
-    """Says whether another thread has a transaction open, but for what it is storing just now."""
+    """Return whether another thread has a transaction open, but for what it is storing just now."""
     if connection.connection is None or not connection.in_atomic_block:
         return False
     if connection.closed_in_transaction:

@@ -44,11 +44,11 @@ class LangGraphStore(theirs.BaseStore):
         return self._store.embeddings
 
     def sweep_ttl(self) -> int:
-        """Removes all that has expired, without waiting for the sweep; returns how many items."""
+        """Remove all that has expired, without waiting for the sweep; returns how many items."""
         return call_with_connection(write_alias(), self._store.sweep_ttl)
 
     def batch(self, ops: Iterable[theirs.Op]) -> list[theirs.Result]:
-        """Performs operations and returns a result for each."""
+        """Perform operations and return a result for each."""
         with _raising_their_errors():
             return _convert_results(self._store.batch(map(_convert_operation, ops)))
 
@@ -66,7 +66,7 @@ class _BorrowingStore(DjangoStore):
 
 
 def _convert_operation(op: Any) -> Any:
-    """Returns an operation as ours; what is none stays as it is, and is refused as such."""
+    """Return an operation as ours; what is none stays as it is, and is refused as such."""
     if isinstance(op, theirs.ListNamespacesOp):
         conditions = (ours.MatchCondition(*each) for each in op.match_conditions or ())
         return ours.ListNamespacesOp(tuple(conditions), op.max_depth, op.limit, op.offset)
@@ -84,7 +84,7 @@ def _convert_results(results: Iterable[Any]) -> list[Any]:
 
 
 def _convert_item(found: Any) -> Any:
-    """Returns an item as LangGraph's; a namespace, or None, as it is."""
+    """Return an item as LangGraph's; a namespace, or None, as it is."""
     if isinstance(found, SearchItem):
         return theirs.SearchItem(
             found.namespace, found.key, found.value, found.created_at, found.updated_at, found.score

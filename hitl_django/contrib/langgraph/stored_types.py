@@ -14,7 +14,7 @@ from hitl_django.engine.serde import has_recipe, register_model, register_type
 
 
 def register_stored_types() -> None:
-    """Lets every codec of the process store what LangGraph itself puts into state."""
+    """Let every codec of the process store what LangGraph itself puts into state."""
     register_type(
         "langgraph.Send",
         Send,
@@ -31,7 +31,7 @@ def register_stored_types() -> None:
 
 
 def find_listed_classes(allowlist: Collection[Any]) -> Iterator[type]:
-    """Yields the classes of an allow-list of LangGraph's that are stored field by field.
+    """Yield the classes of an allow-list of LangGraph's that are stored field by field.
 
     It lists classes, or pairs of a module and a name; of modules only those that are loaded.
     """

@@ -49,12 +49,12 @@ class InterruptedTask:
     answered: int
 
     def called_by(self, other: InterruptedTask) -> bool:
-        """Returns whether another task has called this one, as functional graphs do."""
+        """Return whether another task has called this one, as functional graphs do."""
         called = self.task_path.startswith(f"~{PUSH}, {other.task_path}, ")
         return called and self.config == other.config
 
     def list_interrupts(self, ns: str) -> Iterator[PendingInterrupt]:
-        """Yields what the task at a namespace asks itself; what is asked below it isn't its own."""
+        """Yield what the task at a namespace asks itself; what is asked below it isn't its own."""
         ref, name = self.config["configurable"], split_path(ns)[-1]
         own = ids.make_interrupt_id(ns, self.answered)
         for one in self.interrupts:
@@ -82,11 +82,11 @@ class TaskInterrupts:
         self._asked: dict[str, Mapping[str, str]] = {}
 
     def get_task_interrupts(self, task_id: str) -> Mapping[str, str]:
-        """Returns what a task has asked so far: hashes by position."""
+        """Return what a task has asked so far: hashes by position."""
         return self._asked.get(task_id, {})
 
     def list_interrupts(self, names: Mapping[str, str]) -> list[PendingInterrupt]:
-        """Returns what tasks ask that wait; ``names`` are their nodes by task id."""
+        """Return what tasks ask that wait; ``names`` are their nodes by task id."""
         found = [
             asked_here
             for task in self._asking.values()
@@ -103,7 +103,7 @@ class TaskInterrupts:
         return f"{above}{NS_SEP}{own}" if above else own
 
     def record_task_interrupts(self, asked_here: PendingInterrupt) -> Commit:
-        """Returns the commit that has the task remember what it has asked."""
+        """Return the commit that has the task remember what it has asked."""
         asked = {
             **self._asked.get(asked_here.task_id, {}),
             str(asked_here.index): ids.hash_json(asked_here.interrupt.value),
@@ -112,7 +112,7 @@ class TaskInterrupts:
         return Commit(self._asking[asked_here.task_id].config, writes=writes)
 
     def note_writes(self, config: RunnableConfig, task: TaskWrites) -> None:
-        """Notes whether a task asks with what it has written."""
+        """Note whether a task asks with what it has written."""
         written = dict(task.writes)
         if INTERRUPT in written:
             self._asking[task.task_id] = InterruptedTask(
@@ -125,7 +125,7 @@ class TaskInterrupts:
     def check_answers(
         self, found: CheckpointTuple, writes: Sequence[PendingWrite]
     ) -> Sequence[PendingWrite]:
-        """Returns the writes on a checkpoint for LangGraph, with answers that are checked."""
+        """Return the writes on a checkpoint for LangGraph, with answers that are checked."""
         pending = found.pending_writes or ()
         self._asked |= {task: value for task, name, value in pending if name == ASKED}
         kept: list[PendingWrite] = []

@@ -50,7 +50,7 @@ GRAPH_ID = "graph_id"
 def import_thread(
     source: ThreadSource, thread_id: str, graph: str | None = None, *, dry_run: bool = False
 ) -> Run.State | None:
-    """Imports a thread, or what is new of one that was imported before; all of it or nothing.
+    """Import a thread, or what is new of one that was imported before; all of it or nothing.
 
     Returns the state of the run that it was given; None where nothing is new. ``graph`` is the
     registered graph that it goes on with; without, it is the one that the thread's metadata name.
@@ -110,7 +110,7 @@ class _Import:
     # What is there already.
 
     def _lock(self) -> Thread | None:
-        """Returns the thread's row, if there is one, locked until all is stored."""
+        """Return the thread's row, if there is one, locked until all is stored."""
         rows = Thread.objects.using(write_alias()).filter(thread_id=self.thread_id)
         pk = rows.values_list("pk", flat=True).first()
         return None if pk is None else leases.lock_thread(pk=pk)
@@ -120,7 +120,7 @@ class _Import:
         return set(rows.values_list("ns", "checkpoint_id"))
 
     def _find_grown(self, known: set[Place]) -> dict[Place, CheckpointTuple]:
-        """Returns the checkpoints, of those that nothing follows here, that got more writes."""
+        """Return the checkpoints, of those that nothing follows here, that got more writes."""
         followed = {
             (one.ns, one.parent_id) for one in self.found if (one.ns, one.checkpoint_id) in known
         }
@@ -137,7 +137,7 @@ class _Import:
         return grown
 
     def _refuse_unless_ours(self, thread: Thread, known: set[Place]) -> None:
-        """Raises for a thread that is here, if no more of it may be brought."""
+        """Raise for a thread that is here, if no more of it may be brought."""
         using = write_alias()
         if not AuditEntry.objects.using(using).filter(thread=thread, verb=IMPORT).exists():
             raise ThreadExistsError(
@@ -194,7 +194,7 @@ class _Import:
         new: Sequence[StoredCheckpoint],
         grown: Mapping[Place, CheckpointTuple],
     ) -> None:
-        """Stores checkpoints, each with the writes that led to it, and the writes on the last."""
+        """Store checkpoints, each with the writes that led to it, and the writes on the last."""
         versions: dict[Place, Mapping[str, Any]] = {}
         for place, found in grown.items():
             self.pending[place] = PendingStep.read(found, self.paths)
@@ -222,7 +222,7 @@ class _Import:
     def _read_versions(
         self, versions: Mapping[Place, Mapping[str, Any]], place: Place
     ) -> Mapping[str, Any]:
-        """Returns the versions of a checkpoint that one is the child of; of none, no versions."""
+        """Return the versions of a checkpoint that one is the child of; of none, no versions."""
         if place in versions:
             return versions[place]
         if all((one.ns, one.checkpoint_id) != place for one in self.found):
@@ -242,7 +242,7 @@ class _Import:
         return next((graph.channels for _, graph in iterate_subgraphs(root, ns, True)), {})
 
     def _date(self, thread: Thread) -> None:
-        """Sets when each step was, which the history shows; a saver takes it for now."""
+        """Set when each step was, which the history shows; a saver takes it for now."""
         rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
         dated = []
         for row in rows.only("ns", "checkpoint_id").iterator():
@@ -260,7 +260,7 @@ class _Import:
         root: CheckpointTuple,
         saver: DjangoSaver,
     ) -> Run.State:
-        """Gives the thread a run, in the state that LangGraph has left it in."""
+        """Give the thread a run, in the state that LangGraph has left it in."""
         using = write_alias()
         batch = WriteBatch(using)
         replaced = Run.objects.using(using).filter(thread=thread, state__in=Run.ACTIVE).first()

@@ -66,19 +66,19 @@ class ThreadSource:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Lets go of what is read when the block ends."""
+        """Let go of what is read when the block ends."""
         try:
             yield
         finally:
             self._end_snapshot()
 
     def list_threads(self) -> list[str]:
-        """Returns the ids of all threads, sorted."""
+        """Return the ids of all threads, sorted."""
         rows = self._fetch("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")
         return [thread_id for (thread_id,) in rows]
 
     def list_checkpoints(self, thread_id: str) -> list[StoredCheckpoint]:
-        """Returns the names of a thread's checkpoints, each after the one that it follows."""
+        """Return the names of a thread's checkpoints, each after the one that it follows."""
         rows = self._fetch(
             "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id FROM checkpoints "
             "WHERE thread_id = {} ORDER BY checkpoint_id",
@@ -104,7 +104,7 @@ class ThreadSource:
         return metadata if isinstance(metadata, dict) else {}
 
     def read_paths(self, thread_id: str) -> Mapping[str, str]:
-        """Returns the paths of a thread's tasks by their ids."""
+        """Return the paths of a thread's tasks by their ids."""
         table = self._writes_table
         rows = self._fetch(
             f"SELECT DISTINCT task_id, task_path FROM {table} WHERE thread_id = {{}}",
@@ -115,7 +115,7 @@ class ThreadSource:
     def read(
         self, thread_id: str, ns: str, checkpoint_id: str, channels: Mapping[str, BaseChannel]
     ) -> CheckpointTuple:
-        """Reads a checkpoint with the writes on top of it.
+        """Read a checkpoint with the writes on top of it.
 
         ``channels`` are those of its graph here. Values of DeltaChannels are made by them, of the
         pieces that LangGraph has stored.
@@ -198,7 +198,7 @@ class ThreadSource:
 
 @contextmanager
 def open_sqlite(path: Path) -> Iterator[ThreadSource]:
-    """Opens a copy of a file of LangGraph's SqliteSaver; raises SourceError for what is none."""
+    """Open a copy of a file of LangGraph's SqliteSaver; raises SourceError for what is none."""
     make_saver = _load_saver("sqlite").SqliteSaver
     with (
         _describing(sqlite3.Error, str(path)),
@@ -219,7 +219,7 @@ def open_sqlite(path: Path) -> Iterator[ThreadSource]:
 
 @contextmanager
 def open_postgres(url: str) -> Iterator[ThreadSource]:
-    """Opens a database of LangGraph's PostgresSaver to read it; SourceError for what is none."""
+    """Open a database of LangGraph's PostgresSaver to read it; SourceError for what is none."""
     make_saver = _load_saver("postgres").PostgresSaver
     psycopg = import_module("psycopg")
     with (
@@ -260,7 +260,7 @@ def _show_task_paths(connection: Any) -> None:
 
 
 def _load_saver(kind: str) -> Any:
-    """Returns the module of a saver of LangGraph's, which has a package of its own."""
+    """Return the module of a saver of LangGraph's, which has a package of its own."""
     try:
         return import_module(f"langgraph.checkpoint.{kind}")
     except ImportError as error:
@@ -269,7 +269,7 @@ def _load_saver(kind: str) -> Any:
 
 @contextmanager
 def _describing(failure: type[Exception], name: str) -> Iterator[None]:
-    """Raises SourceError for what a driver raises."""
+    """Raise SourceError for what a driver raises."""
     try:
         yield
     except failure as error:
@@ -291,7 +291,7 @@ def _join_pieces(channel: BaseChannel, pieces: Any) -> Any:
 
 
 def _convert_checkpoint(checkpoint: Any) -> Any:
-    """Returns a checkpoint in our types, with versions as ours are."""
+    """Return a checkpoint in our types, with versions as ours are."""
     seen = checkpoint["versions_seen"].items()
     return {
         **convert_checkpoint(checkpoint, convert_to_ours),
@@ -311,7 +311,7 @@ def _convert_versions(versions: Mapping[str, Any]) -> dict[str, Version]:
 
 
 def _convert_version(version: Any) -> Version:
-    """Returns a version as one of ours: what it counts, and what tells it from other branches'.
+    """Return a version as one of ours: what it counts, and what tells it from other branches'.
 
     LangGraph's are texts of both, "00000003.0.8257". Those that are mere numbers, as in databases
     from before there were texts, don't tell branches apart.

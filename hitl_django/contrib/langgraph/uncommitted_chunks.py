@@ -77,7 +77,7 @@ class _Task:
     has_ended: bool = False
 
     def was_finished(self) -> bool:
-        """Returns whether it had finished when its graph was taken up."""
+        """Return whether it had finished when its graph was taken up."""
         status = self.graph.statuses.get(self.id)
         return status is not None and status.finished
 
@@ -108,7 +108,7 @@ class UncommittedChunks:
         self._lock = threading.Lock()
 
     def enter_graph(self, config: Any, found: CheckpointTuple | None) -> None:
-        """Notes that a graph is about to go on from what is stored of it."""
+        """Note that a graph is about to go on from what is stored of it."""
         given = config["configurable"]
         ns, owner = given.get("checkpoint_ns", ""), given.get(keys.CONFIG_KEY_TASK_ID)
         with self._lock:
@@ -118,7 +118,7 @@ class UncommittedChunks:
             graph.statuses = read_task_statuses((found and found.pending_writes) or ())
 
     def add_custom(self, data: Any) -> None:
-        """Adds what a node writes to the stream, on the node's thread."""
+        """Add what a node writes to the stream, on the node's thread."""
         *around, own = get_config()["configurable"][keys.CONFIG_KEY_CHECKPOINT_NS].split(NS_SEP)
         kept = self._select_chunk((tuple(around), "custom", data))
         with self._lock:
@@ -127,7 +127,7 @@ class UncommittedChunks:
                 self._add_of_task(task, kept)
 
     def add_chunk(self, chunk: Chunk) -> str | None:
-        """Adds what LangGraph emits; returns the id of the task that it is the end of."""
+        """Add what LangGraph emits; returns the id of the task that it is the end of."""
         ns, mode, data = chunk
         kept = self._select_chunk(chunk)
         with self._lock:
@@ -140,11 +140,11 @@ class UncommittedChunks:
         return None
 
     def is_event(self, ns: tuple[str, ...], mode: str) -> bool:
-        """Returns whether chunks of a graph in a mode are events of the run."""
+        """Return whether chunks of a graph in a mode are events of the run."""
         return mode in self._modes and (self._subgraphs or not ns or mode == "custom")
 
     def _select_chunk(self, chunk: Chunk) -> Chunk | None:
-        """Returns what is kept of a chunk; None where it is no event of the run."""
+        """Return what is kept of a chunk; None where it is no event of the run."""
         ns, mode, data = chunk
         if not self.is_event(ns, mode):
             return None
@@ -162,7 +162,7 @@ class UncommittedChunks:
             self._add(task.chunks, task.graph, chunk)
 
     def _find_owner(self, ns: Sequence[str]) -> _Task | None:
-        """Returns the task that stores what is done at a namespace: its own, or one around it."""
+        """Return the task that stores what is done at a namespace: its own, or one around it."""
         for at in reversed(range(len(ns))):
             name, _, task_id = ns[at].rpartition(NS_END)
             if task_id in self._tasks:
@@ -220,7 +220,7 @@ class UncommittedChunks:
             self._add(graph.opening, graph, kept)
 
     def _find_task(self, graph: _Graph, task_id: str, name: str) -> _Task:
-        """Returns a task of a graph, which is a new one where nothing was emitted of it."""
+        """Return a task of a graph, which is a new one where nothing was emitted of it."""
         task = self._tasks.get(task_id)
         if task is None:
             task = _Task(task_id, name, graph, graph.base)
@@ -248,12 +248,12 @@ class UncommittedChunks:
     # What goes with a commit.
 
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
-        """Returns the graphs within whose tasks one runs: their namespaces and checkpoints."""
+        """Return the graphs within whose tasks one runs: their namespaces and checkpoints."""
         with self._lock:
             return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
 
     def stands(self, ns: str, stored: Mapping[str, str]) -> bool:
-        """Returns whether the checkpoint is stored at which the task at a namespace runs.
+        """Return whether the checkpoint is stored at which the task at a namespace runs.
 
         ``stored`` are the newest checkpoints by namespace.
         """
@@ -262,13 +262,13 @@ class UncommittedChunks:
             return task is None or task.base <= stored.get(task.graph.ns, "")
 
     def is_over(self, ns: str) -> bool:
-        """Returns whether the task at a namespace had finished when its graph was taken up."""
+        """Return whether the task at a namespace had finished when its graph was taken up."""
         with self._lock:
             task = self._find_owner(ns.split(NS_SEP))
             return task is not None and task.was_finished()
 
     def _list_above(self, ns: str) -> Iterator[tuple[_Graph, str]]:
-        """Yields the graphs around one, inner ones first, with the task that runs it there."""
+        """Yield the graphs around one, inner ones first, with the task that runs it there."""
         graph = self._graphs.get(ns)
         while graph is not None and graph.owner in self._tasks:
             owner = graph.owner
@@ -276,7 +276,7 @@ class UncommittedChunks:
             yield graph, owner
 
     def list_names(self) -> dict[str, str]:
-        """Returns the nodes of tasks whose super-step isn't over, by their ids."""
+        """Return the nodes of tasks whose super-step isn't over, by their ids."""
         with self._lock:
             return {task_id: task.name for task_id, task in self._tasks.items()}
 
@@ -286,7 +286,7 @@ class UncommittedChunks:
             return [task.name for task in self._tasks.values() if not task.has_ended]
 
     def has_ended(self, task_id: str) -> bool:
-        """Returns whether all chunks of a task are there."""
+        """Return whether all chunks of a task are there."""
         with self._lock:
             return task_id in self._tasks and self._tasks[task_id].has_ended
 
@@ -300,7 +300,7 @@ class UncommittedChunks:
             return task is not None and not task.has_ended and bool(task.graph.cached[task.name])
 
     def take_of_task(self, ns: str, checkpoint_id: str, written: TaskWrites) -> list[BufferedChunk]:
-        """Removes and returns what goes with the writes of a task."""
+        """Remove and return what goes with the writes of a task."""
         with self._lock:
             graph, task = self._graphs.get(ns), self._tasks.get(written.task_id)
             taken = [] if graph is None else _take_until(graph.opening, checkpoint_id)
@@ -314,7 +314,7 @@ class UncommittedChunks:
         return taken
 
     def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[BufferedChunk]:
-        """Removes and returns what goes with a checkpoint: all of the super-steps before it."""
+        """Remove and return what goes with a checkpoint: all of the super-steps before it."""
         with self._lock:
             graph = self._graphs.get(ns)
             if graph is None:
@@ -329,7 +329,7 @@ class UncommittedChunks:
         return taken
 
     def take_beginnings(self, ns: str, stored: Mapping[str, str]) -> list[Beginning]:
-        """Removes and returns how the super-steps began within which a graph runs, outer first.
+        """Remove and return how the super-steps began within which a graph runs, outer first.
 
         ``stored`` are the newest checkpoints by namespace: nothing is told of one that isn't.
         """
@@ -342,7 +342,7 @@ class UncommittedChunks:
         return [one for one in reversed(begun) if one.chunks]
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Returns what goes with the run's outcome.
+        """Return what goes with the run's outcome.
 
         A super-step of which nothing is stored begins again, as a task does that failed or makes
         room.
@@ -357,7 +357,7 @@ class UncommittedChunks:
             return sort_chunks(kept for chunks in lists for kept in chunks)
 
     def _take_below(self, task_id: str) -> list[BufferedChunk]:
-        """Removes and returns what is left of the graphs that a task has run."""
+        """Remove and return what is left of the graphs that a task has run."""
         taken: list[BufferedChunk] = []
         for graph in self._list_below(task_id):
             for chunks in (graph.opening, graph.closing, *graph.cached.values()):
@@ -369,7 +369,7 @@ class UncommittedChunks:
         return taken
 
     def _forget(self, task_id: str) -> None:
-        """Drops a task, and the graphs that it has run."""
+        """Drop a task, and the graphs that it has run."""
         del self._tasks[task_id].graph.tasks[task_id], self._tasks[task_id]
         for graph in self._list_below(task_id):
             del self._graphs[graph.ns]
@@ -381,14 +381,14 @@ class UncommittedChunks:
 
 
 def sort_chunks(kept: Iterable[BufferedChunk]) -> list[Chunk]:
-    """Returns chunks in the order in which they were emitted."""
+    """Return chunks in the order in which they were emitted."""
     return [one.chunk for one in sorted(kept, key=attrgetter("place"))]
 
 
 def _take_until(
     chunks: list[BufferedChunk], checkpoint_id: str, *, itself: bool = True
 ) -> list[BufferedChunk]:
-    """Removes and returns the chunks of super-steps up to that of a checkpoint.
+    """Remove and return the chunks of super-steps up to that of a checkpoint.
 
     Ids of checkpoints sort by time.
     """
@@ -398,7 +398,7 @@ def _take_until(
 
 
 def _asks_again(task: _Task, written: TaskWrites) -> bool:
-    """Returns whether a task asks what it has asked before: LangGraph has it ask that anew."""
+    """Return whether a task asks what it has asked before: LangGraph has it ask that anew."""
     status, writes = task.graph.statuses.get(task.id), dict(written.writes)
     if status is None or INTERRUPT not in writes:
         return False

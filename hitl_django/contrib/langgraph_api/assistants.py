@@ -26,7 +26,7 @@ _XRAY: dict[str, Any] = {"true": True, "false": False}
 
 
 def find_graph_name(assistant_id: str) -> str:
-    """Returns the name of the graph that an assistant's id stands for, or is."""
+    """Return the name of the graph that an assistant's id stands for, or is."""
     for name in registry.list_names():
         if assistant_id in (name, build_assistant_id(name)):
             return name
@@ -34,7 +34,7 @@ def find_graph_name(assistant_id: str) -> str:
 
 
 def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
-    """Returns the graph of an assistant; one that isn't for the user doesn't exist."""
+    """Return the graph of an assistant; one that isn't for the user doesn't exist."""
     name = find_graph_name(assistant_id)
     if not querysets.can_see_graph(request.user, name):
         raise UnknownGraphError(assistant_id, ())

@@ -46,12 +46,12 @@ THREAD_STATUS: dict[str | None, str] = {
 
 
 def build_assistant_id(graph: str) -> str:
-    """Returns the id of the one assistant of a graph."""
+    """Return the id of the one assistant of a graph."""
     return str(uuid5(NAMESPACE, graph))
 
 
 def build_assistant(graph: RegisteredGraph | BrokenGraph) -> dict[str, Any]:
-    """Returns a registered graph as an assistant, whose version is that of its registration."""
+    """Return a registered graph as an assistant, whose version is that of its registration."""
     # A registration is code, which has no date.
     at = _moment(datetime.fromtimestamp(0, UTC))
     return {
@@ -74,7 +74,7 @@ def build_thread(
     interrupts: Iterable[Interrupt],
     values: Any,
 ) -> dict[str, Any]:
-    """Returns a thread with its newest run's status, what it asks, and its values if given."""
+    """Return a thread with its newest run's status, what it asks, and its values if given."""
     asked: dict[str, list[Any]] = {}
     for interrupt in interrupts:
         asked.setdefault(interrupt.task_id, []).append(
@@ -96,7 +96,7 @@ def build_thread(
 
 
 def build_thread_metadata(thread: Thread) -> dict[str, Any]:
-    """Returns the metadata of a thread, with the names of its graph."""
+    """Return the metadata of a thread, with the names of its graph."""
     if not thread.graph:
         return dict(thread.metadata)
     names = {"graph_id": thread.graph, "assistant_id": build_assistant_id(thread.graph)}
@@ -104,7 +104,7 @@ def build_thread_metadata(thread: Thread) -> dict[str, Any]:
 
 
 def build_run(run: Run) -> dict[str, Any]:
-    """Returns a run."""
+    """Return a run."""
     return {
         "run_id": str(run.pk),
         "thread_id": run.thread.thread_id,
@@ -120,7 +120,7 @@ def build_run(run: Run) -> dict[str, Any]:
 
 
 def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
-    """Returns the state of a thread; why a task failed is for operators."""
+    """Return the state of a thread; why a task failed is for operators."""
     return {
         "values": state.values,
         "next": list(state.next),
@@ -142,7 +142,7 @@ def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
 
 
 def select_keys(document: dict[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
-    """Returns the members of a document that are wanted; all, where none are named.
+    """Return the members of a document that are wanted; all, where none are named.
 
     ``values.messages`` is the key ``messages`` of the member ``values``.
     """
@@ -188,7 +188,7 @@ def _build_interrupt(interrupt: InterruptInfo) -> dict[str, Any]:
 
 
 def build_checkpoint(thread_id: str, namespace: str, checkpoint_id: str | None) -> dict[str, Any]:
-    """Returns where a state is; without an id, the newest of its namespace."""
+    """Return where a state is; without an id, the newest of its namespace."""
     return {
         "thread_id": thread_id,
         "checkpoint_ns": namespace,

@@ -33,13 +33,13 @@ class AgentResource(Resource):
         return [fault for fault in found if fault.parameter not in known]
 
     def read_list(self, name: str) -> list[str]:
-        """Returns the values of a query parameter that may be given several times."""
+        """Return the values of a query parameter that may be given several times."""
         texts = self.request.query_params.getlist(name)
         return [part for text in texts for part in _split_list(text) if part]
 
 
 def _split_list(text: str) -> list[str]:
-    """Returns the parts of a list: with commas, or in JSON, as the JavaScript client writes it."""
+    """Return the parts of a list: with commas, or in JSON, as the JavaScript client writes it."""
     if text.startswith("["):
         try:
             found = parse_strict(text)
@@ -59,7 +59,7 @@ class UnknownPathView(AgentResource):
 
 
 def build_path(request: Request, name: str, *args: Any) -> str:
-    """Returns the path of a view from where the server is mounted, as its clients want it.
+    """Return the path of a view from where the server is mounted, as its clients want it.
 
     They put the address that they were given before it.
     """

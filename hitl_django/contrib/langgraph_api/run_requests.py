@@ -71,7 +71,7 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
 
 
 def list_kinds(body: dict[str, Any]) -> list[str]:
-    """Returns the kinds of events that what is streamed is made of, for a run to record."""
+    """Return the kinds of events that what is streamed is made of, for a run to record."""
     kinds = [STATES, USUAL_MODE, *(STREAM_MODES[mode] for mode in body.get("stream_mode", ()))]
     return [*dict.fromkeys(kinds), *([SUBGRAPHS] if body.get("stream_subgraphs") else [])]
 
@@ -173,7 +173,7 @@ def _find_newest_run(user: Any, thread: Thread) -> Run | None:
 
 
 def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
-    """Says whether new input waits where the thread has a run that hasn't ended.
+    """Return whether new input waits where the thread has a run that hasn't ended.
 
     Clients who don't say expect it to: it waits for a run that goes on by itself. One that people
     have to do something about may never end, so that has to be said.
@@ -184,12 +184,12 @@ def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
 
 
 def _is_active(run: Run | None) -> bool:
-    """Says whether there is a run that goes on by itself."""
+    """Return whether there is a run that goes on by itself."""
     return run is not None and (run.state in BUSY or run.resumes_at is not None)
 
 
 def _refuse_busy(thread: Thread, run: Run | None) -> None:
-    """Raises RunStateError for a thread with a run that goes on: no other takes its place."""
+    """Raise RunStateError for a thread with a run that goes on: no other takes its place."""
     if run is not None and run.state in BUSY:
         raise RunStateError(
             f"The thread {thread.thread_id!r} has a run that is {run.state}.",
@@ -249,7 +249,7 @@ def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
 
 
 def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
-    """Says whether a checkpoint is what is shown of a thread.
+    """Return whether a checkpoint is what is shown of a thread.
 
     That is the newest; and while a run goes on, any that it stored, or that it went on from.
     """
@@ -266,7 +266,7 @@ def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
 
 
 def _read_goto(value: Any) -> Any:
-    """Returns where a command goes: names of nodes, and nodes with an input of their own."""
+    """Return where a command goes: names of nodes, and nodes with an input of their own."""
     if value is None:
         return ()
     return [_read_target(each) for each in (value if isinstance(value, list) else [value])]

@@ -54,7 +54,7 @@ class RunStream:
         self.subgraphs = subgraphs
 
     def steps(self, most: float) -> Steps:
-        """Yields frames to send and seconds to wait."""
+        """Yield frames to send and seconds to wait."""
         yield from stream_events(self.reader, self.last, most, self._render_page)
         while not self.reader.read(self.last, 1).ended:
             if not (self.stays and most and self._may_stay()):
@@ -63,7 +63,7 @@ class RunStream:
         yield self._render_end()
 
     def _may_stay(self) -> bool:
-        """Looks the user's rights up anew, as for another request; says whether they still do."""
+        """Look the user's rights up anew, as for another request; says whether they still do."""
         user = querysets.reload_user(self.user)
         if user is None:
             return False
@@ -88,7 +88,7 @@ class RunStream:
         return render_frame(name, self._find_data(event), event.seq)
 
     def _render_beginning(self, event: EventInfo) -> bytes:
-        """Returns how the run begins, or goes on: where it has asked, with its values as well.
+        """Return how the run begins, or goes on: where it has asked, with its values as well.
 
         Clients show what the last values ask until others come.
         """
@@ -102,7 +102,7 @@ class RunStream:
         return frames + render_frame("values", values, event.seq)
 
     def _find_answered_values(self, before: int) -> dict[str, Any] | None:
-        """Returns the values with which the run has last asked, without that; None if it hasn't."""
+        """Return the values with which the run has last asked, without that; None if it hasn't."""
         event = self.reader.find_last("values", before) if "values" in self.kinds else None
         if event is None or event.withheld:
             return None
@@ -121,7 +121,7 @@ class RunStream:
         return event.data
 
     def _render_end(self) -> bytes:
-        """Returns how the run left off; its state too, where its events don't tell of that.
+        """Return how the run left off; its state too, where its events don't tell of that.
 
         They don't where a task raised its interrupt while others went on: the event is there before
         the row by which it is shown.
@@ -140,7 +140,7 @@ class RunStream:
 
 
 def read_values(run: Run, user: Any) -> Any:
-    """Returns the values of a run's thread with what it asks; None where they aren't to be seen."""
+    """Return the values of a run's thread with what it asks; None where they aren't to be seen."""
     try:
         if run.state == Run.State.SUCCEEDED or not get_policy().may_view_state(user, run.thread):
             # Another run may have begun since; and who started one sees what came of it.
@@ -157,7 +157,7 @@ def read_values(run: Run, user: Any) -> Any:
 
 
 def read_outcome(run_id: UUID, user: Any) -> Any:
-    """Returns what waiting for a run comes to: the state's values, or why there are none."""
+    """Return what waiting for a run comes to: the state's values, or why there are none."""
     run = Run.objects.select_related("thread").get(pk=run_id)
     failure = describe_failure(run, user)
     goes_on = RUN_STATUS[run.state] in (PENDING, RUNNING) or run.resumes_at is not None
@@ -175,7 +175,7 @@ def read_outcome(run_id: UUID, user: Any) -> Any:
 
 
 def describe_failure(run: Run, user: Any) -> dict[str, str] | None:
-    """Returns why a run came to nothing, the words of its error to operators alone."""
+    """Return why a run came to nothing, the words of its error to operators alone."""
     name = FAILURES.get(Run.State(run.state))
     if name is None:
         return None

@@ -50,7 +50,7 @@ class RunStart(AgentResource):
         return body, start_or_resume_run(self.request.user, thread_id, body)
 
     def build_headers(self, begun: StartedRun, name: str) -> dict[str, str]:
-        """Returns where the run is, and where one comes back to that was cut off."""
+        """Return where the run is, and where one comes back to that was cut off."""
         place = (begun.thread_id, begun.run_id)
         return {
             "Content-Location": build_path(self.request, "run", *place),
@@ -197,13 +197,13 @@ class RunJoinStream(AgentResource):
 
 
 def find_run(view: AgentResource, thread_id: str | None, run_id: UUID) -> Run:
-    """Returns a run that the user may see, of a thread if one is named."""
+    """Return a run that the user may see, of a thread if one is named."""
     of_thread = {} if thread_id is None else {"thread__thread_id": thread_id}
     return view.find(querysets.visible_runs, pk=run_id, **of_thread)
 
 
 def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) -> Any:
-    """Returns the response that sends a stream."""
+    """Return the response that sends a stream."""
     made = stream_response(request._request, stream.steps)
     for name, value in headers.items():
         made[name] = value
@@ -211,7 +211,7 @@ def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) ->
 
 
 def send_outcome(request: Request, reader: EventReader, headers: dict[str, str]) -> Any:
-    """Returns the response that waits for a run, and sends what it has come to."""
+    """Return the response that waits for a run, and send what it has come to."""
 
     def show(_: bool) -> Any:
         return read_outcome(reader.run_id, request.user)
@@ -225,7 +225,7 @@ def send_outcome(request: Request, reader: EventReader, headers: dict[str, str])
 
 
 def _read_last_event_id(request: Request) -> int | None:
-    """Returns the number of the last event that the client has; -1 is none at all."""
+    """Return the number of the last event that the client has; -1 is none at all."""
     header = request.headers.get("Last-Event-ID")
     if not header:
         return None

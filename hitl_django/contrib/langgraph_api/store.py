@@ -93,7 +93,7 @@ class NamespaceList(AgentResource):
 
 
 def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> DjangoStore:
-    """Returns the store, for who may read or write in a namespace and below it."""
+    """Return the store, for who may read or write in a namespace and below it."""
     if not get_policy().may_use_store(user, tuple(namespace), writes=writes):
         raise NotAllowedError("You don't have permission to access this namespace.")
     return DjangoStore()
@@ -101,7 +101,7 @@ def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> Djan
 
 @contextmanager
 def refuse_invalid(pointer: str) -> Iterator[None]:
-    """Turns what a store can't do with a name, a value or a filter into a fault of the request."""
+    """Turn what a store can't do with a name, a value or a filter into a fault of the request."""
     try:
         yield
     except PayloadLimitError:

@@ -37,7 +37,7 @@ def read_state(
     checkpoint: dict[str, Any] | None = None,
     subgraphs: bool = False,
 ) -> dict[str, Any]:
-    """Returns the state of a thread, or at a checkpoint, as the user may see it."""
+    """Return the state of a thread, or at a checkpoint, as the user may see it."""
     place = checkpoint or {}
     found = services.thread_state(
         thread_id,
@@ -52,7 +52,7 @@ def read_state(
 
 
 def sees_errors(user: Any, thread_id: str) -> bool:
-    """Says whether the user is told why a task of a thread failed."""
+    """Return whether the user is told why a task of a thread failed."""
     runs = querysets.visible_runs(user).filter(thread__thread_id=thread_id)
     run = Run.select_newest(runs).first()
     return run is not None and get_policy().may_operate(user, run)
@@ -155,7 +155,7 @@ class AgentThreadHistory(AgentResource):
 
 
 def _read_checkpoint_id(before: Any) -> str | None:
-    """Returns the id of a checkpoint that is given as that, as a checkpoint, or as a config."""
+    """Return the id of a checkpoint that is given as that, as a checkpoint, or as a config."""
     if isinstance(before, dict):
         before = before.get("configurable", before)
         before = before.get("checkpoint_id") if isinstance(before, dict) else None

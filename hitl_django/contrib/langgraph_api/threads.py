@@ -127,7 +127,7 @@ class AgentThreadDetail(AgentResource):
 
     @operation("delete_thread", responses={})
     def delete(self, request: Request, thread_id: str) -> Response:
-        """Erases what a thread says; that it was said stays."""
+        """Erase what a thread says; that it was said stays."""
         self.find(querysets.visible_threads, thread_id=thread_id)
         services.erase_thread(thread_id, by=request.user, via=VIA)
         return Response(status=204)
@@ -273,7 +273,7 @@ def _build_status(newest: QuerySet[Run]) -> Coalesce:
 
 
 def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
-    """Sorts threads by what the user is shown of them."""
+    """Sort threads by what the user is shown of them."""
     runs = _select_newest_run(user)
     states = Checkpoint.objects.filter(thread=OuterRef("pk"), ns="").order_by("-checkpoint_id")
     keys: dict[str, Any] = {
@@ -290,5 +290,5 @@ def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySe
 
 
 def _newest(rows: QuerySet[Any], value: Any, otherwise: Any) -> Coalesce:
-    """Returns what the first of the rows has, in SQL."""
+    """Return what the first of the rows has, in SQL."""
     return Coalesce(Subquery(rows.annotate(wanted=value).values("wanted")[:1]), otherwise)

@@ -130,7 +130,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             self.message_user(request, left % {"n": spent}, messages.WARNING)
 
     def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
-        """Shows a link, without its address."""
+        """Show a link, without its address."""
         state = STATES[services.get_link_states([row.pk])[row.pk]]
         title = format_html("{} {}", _("Link for"), escape_hidden(row.name))
         labels: list[Any] = [Decision.Type(word).label for word in row.decisions]
@@ -147,7 +147,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Makes a link to a question, and shows its address this once."""
+        """Make a link to a question, and shows its address this once."""
         pending = self._interrupt(request)
         form = LinkForm(pending, request.POST if request.method == "POST" else None)
         if form.is_valid():
@@ -185,7 +185,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         return response
 
     def _interrupt(self, request: HttpRequest) -> Interrupt:
-        """Returns the question that the address names, if the user may make links to it."""
+        """Return the question that the address names, if the user may make links to it."""
         rows = select_visible(Interrupt.objects.select_related("run", "thread"), request.user)
         pending = find_row(rows, Http404, pk=request.GET.get("interrupt", ""))
         if not services.may_make_link(request.user, pending):

@@ -119,7 +119,7 @@ def create_review_link(
     by: Any = None,
     via: str = "code",
 ) -> LinkInfo:
-    """Makes a link to an open question; the answer is the only place where it is to be seen.
+    """Make a link to an open question; the answer is the only place where it is to be seen.
 
     ``decisions`` narrows what can be decided with it. ``email`` is kept beside the name; nothing is
     sent to it. The address begins with ``SITE_URL``, or without one is a path. A project that
@@ -153,7 +153,7 @@ def create_review_link(
 
 @retry_on_conflict
 def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> LinkInfo:
-    """Takes a link back that hasn't been used; LinkUnusableError where it has."""
+    """Take a link back that hasn't been used; LinkUnusableError where it has."""
     row = find_row(_rows(), LinkNotFound, pk=link_id)
     refusal = denied_log.record_denial("revoke", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -172,7 +172,7 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
 
 
 def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
-    """Lists the links to a question that were made, newest first."""
+    """List the links to a question that were made, newest first."""
     interrupts = Interrupt.objects.using(write_alias()).select_related("thread")
     interrupt = find_row(interrupts, InterruptNotFound, pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
@@ -182,12 +182,12 @@ def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
 
 
 def resolve_link(token: str) -> LinkInfo:
-    """Returns what a link leads to and whether it can be used; LinkNotFound if it is none."""
+    """Return what a link leads to and whether it can be used; LinkNotFound if it is none."""
     return _info(_found(token))
 
 
 def get_link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
-    """Says whether each of these links can be used, and if not, why."""
+    """Return whether each of these links can be used, and if not, why."""
     rows = list(_rows().filter(pk__in=link_ids))
     makers = _Creators(rows)
     return {row.pk: _state(row, makers=makers) for row in rows}
@@ -201,7 +201,7 @@ def decide_by_link(
     *,
     reason: str = "",
 ) -> DecisionInfo:
-    """Decides a question with a link, which is used up by it.
+    """Decide a question with a link, which is used up by it.
 
     LinkUnusableError says why it can't be: nothing is written then, as with every other refusal.
     Where a question has to be claimed, the link stands for the claim, unless somebody else than
@@ -230,7 +230,7 @@ def decide_by_link(
 
 
 def find_undo_by_link(token: str) -> UndoInfo | None:
-    """Returns the decision that was made with a link, if it can be undone at this moment."""
+    """Return the decision that was made with a link, if it can be undone at this moment."""
     if not hitl.UNDO_SECONDS:
         return None
     link = _found(token)
@@ -242,7 +242,7 @@ def find_undo_by_link(token: str) -> UndoInfo | None:
 
 @retry_on_conflict
 def undo_by_link(token: str) -> DecisionInfo:
-    """Undoes what was decided with a link, which can be used again; as ``undo`` refuses it."""
+    """Undo what was decided with a link, which can be used again; as ``undo`` refuses it."""
     link = _found(token)
     with transaction.atomic(using=write_alias()):
         thread = leases.lock_thread(interrupt=link.interrupt_id)
@@ -275,14 +275,14 @@ def _name_guest(row: ReviewLink) -> dict[str, Any]:
 
 
 def _find_own_decision(link: ReviewLink) -> Decision | None:
-    """Returns the decision that closed a link's question, if it was made with the link."""
+    """Return the decision that closed a link's question, if it was made with the link."""
     decision = link.interrupt.closing()
     made_with = None if decision is None else (decision.via, decision.key)
     return decision if made_with == (VIA, f"{LINK_KEY}{link.pk}") else None
 
 
 def _refuse_without_page() -> None:
-    """Raises ImproperlyConfigured where a link would lead nowhere."""
+    """Raise ImproperlyConfigured where a link would lead nowhere."""
     if find_url(PAGE, "token") is None:
         raise ImproperlyConfigured(
             "Review links require path('hitl/', include('hitl_django.urls')) in ROOT_URLCONF."
@@ -290,7 +290,7 @@ def _refuse_without_page() -> None:
 
 
 def _address(link_id: UUID, secret: bytes) -> str:
-    """Returns the address of a link."""
+    """Return the address of a link."""
     token = base64.urlsafe_b64encode(link_id.bytes + secret).decode()
     return str(find_url(PAGE, token))
 
@@ -340,7 +340,7 @@ class _Creators:
         self._seen: dict[Any, tuple[Any, set[UUID]]] = {}
 
     def may(self, row: ReviewLink) -> bool:
-        """Says whether who made the link could still make it."""
+        """Return whether who made the link could still make it."""
         if row.created_by is None:
             return row.created_by_label == audit.SYSTEM
         if row.created_by_id not in self._seen:
@@ -355,7 +355,7 @@ class _Creators:
 
 
 def _is_claimed(row: ReviewLink, now: datetime) -> bool:
-    """Says whether a claim keeps the link from deciding: another's, who is not its maker."""
+    """Return whether a claim keeps the link from deciding: another's, who is not its maker."""
     interrupt = row.interrupt
     if not interrupt.claim_required or interrupt.claimed_until is None:
         return False
@@ -363,7 +363,7 @@ def _is_claimed(row: ReviewLink, now: datetime) -> bool:
 
 
 def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
-    """Returns the locked thread and the open question, if the user may make links to it."""
+    """Return the locked thread and the open question, if the user may make links to it."""
     thread = lookup.lock_thread(interrupt_id)
     interrupt = lookup.rows_with_run().get(pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)

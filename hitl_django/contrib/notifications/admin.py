@@ -54,13 +54,13 @@ class NotificationPreferencesAdmin(ReadOnlyAdmin):
         return rows.filter(user=request.user.pk)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Lets in whoever may see any question at all."""
+        """Let in whoever may see any question at all."""
         return not select_visible(Interrupt.objects.all(), request.user).query.is_empty()
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Shows and saves one's own choices; there is no list of other people's."""
+        """Show and saves one's own choices; there is no list of other people's."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         wanted = read_preferences(request.user)

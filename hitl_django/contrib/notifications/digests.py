@@ -46,7 +46,7 @@ class Digest:
 
 
 def list_readers() -> Sequence[Any]:
-    """Lists the keys of those who are told of anything once a day."""
+    """List the keys of those who are told of anything once a day."""
     daily = Q()
     for topic in NotificationTopic.values:
         daily |= Q(**{topic: DAILY})
@@ -57,7 +57,7 @@ def list_readers() -> Sequence[Any]:
 
 
 def build_digest(user: Any, wanted: NotificationPreferences, delivery: Delivery) -> Digest | None:
-    """Returns somebody's digest; None where nothing is to be said."""
+    """Return somebody's digest; None where nothing is to be said."""
     seen = select_visible(Interrupt.objects.using(write_alias()), user)
     mine = seen.none()
     if any(
@@ -84,7 +84,7 @@ def _is_for(user: Any) -> Q:
 
 
 def _find_mentions(seen: QuerySet[Interrupt], user: Any, delivery: Delivery) -> QuerySet[Interrupt]:
-    """Returns the questions on which comments have mentioned somebody since the last digest."""
+    """Return the questions on which comments have mentioned somebody since the last digest."""
     after, until = (datetime.fromisoformat(delivery.data[name]) for name in ("after", "until"))
     told = Delivery.objects.using(write_alias()).filter(
         endpoint=delivery.endpoint_id,

@@ -39,7 +39,7 @@ When = NotificationPreferences.When
 
 
 def make_endpoint(using: str) -> None:
-    """Makes the endpoint of e-mail, unless it is there or this is another database."""
+    """Make the endpoint of e-mail, unless it is there or this is another database."""
     if using == write_alias():
         values = {
             "channel": "email",
@@ -51,7 +51,7 @@ def make_endpoint(using: str) -> None:
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Sends a message to a person, or makes the messages to people of one about an event."""
+    """Send a message to a person, or makes the messages to people of one about an event."""
     if "user" in delivery.data:
         mail = _build_mail(delivery)
         return mail if isinstance(mail, AttemptResult) else _hand_over(mail, deadline - monotonic())
@@ -91,7 +91,7 @@ def _fan_out(delivery: Delivery, found: Any, **data: Any) -> AttemptResult:
 
 
 def _build_mail(delivery: Delivery) -> EmailMessage | AttemptResult:
-    """Returns the mail to a person, or why they are not to have it."""
+    """Return the mail to a person, or why they are not to have it."""
     user = recipients.select_reachable().filter(pk=delivery.data["user"]).first()
     if user is None:
         return _drop("The account doesn't exist, is inactive, or has no email address.")
@@ -115,7 +115,7 @@ def _build_mail(delivery: Delivery) -> EmailMessage | AttemptResult:
 
 
 def _hand_over(mail: EmailMessage, seconds: float) -> AttemptResult:
-    """Hands a mail to the project's mail server."""
+    """Hand a mail to the project's mail server."""
     try:
         with _open_connection(seconds) as connection:
             connection.send_messages([mail])
@@ -144,7 +144,7 @@ def _hand_over(mail: EmailMessage, seconds: float) -> AttemptResult:
 
 
 def _open_connection(seconds: float) -> Any:
-    """Returns a connection to the mail server, which the project's settings describe."""
+    """Return a connection to the mail server, which the project's settings describe."""
     mailers = getattr(django_mail, "mailers", None)  # from Django 6.1 on
     connection: Any = django_mail.get_connection() if mailers is None else mailers.default
     if getattr(connection, "timeout", seconds) is None:  # which waits for ever

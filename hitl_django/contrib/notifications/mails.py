@@ -44,7 +44,7 @@ PAYLOAD_LENGTH = 8000
 def build_mail(
     delivery: Delivery, user: Any, wanted: NotificationPreferences, item: Interrupt, topic: str
 ) -> EmailMultiAlternatives:
-    """Returns the mail that tells somebody of one question."""
+    """Return the mail that tells somebody of one question."""
     with translation.override(wanted.language or settings.LANGUAGE_CODE):
         title = make_line(item.title) or gettext("(erased)")
         headline = (
@@ -69,7 +69,7 @@ def build_mail(
 def build_digest_mail(
     delivery: Delivery, user: Any, wanted: NotificationPreferences, digest: Digest
 ) -> EmailMultiAlternatives:
-    """Returns the mail that tells somebody what waits for them."""
+    """Return the mail that tells somebody what waits for them."""
     with translation.override(wanted.language or settings.LANGUAGE_CODE):
         subject = gettext("You were mentioned")
         if digest.count:
@@ -88,12 +88,12 @@ def build_digest_mail(
 
 
 def find_interrupt_url(item: Interrupt) -> str:
-    """Returns the address of a question's page; "" where SITE_URL or the page is missing."""
+    """Return the address of a question's page; "" where SITE_URL or the page is missing."""
     return _find_url(ReviewItem, "change", item.pk)
 
 
 def read_payload(channel: str, item: Interrupt) -> str:
-    """Returns what a question asks as text, where the policy lets it go out; else ""."""
+    """Return what a question asks as text, where the policy lets it go out; else ""."""
     if not get_policy().may_send_payload(channel, item):
         return ""
     hidden = registry.get_redacted_keys(item.graph)
@@ -102,12 +102,12 @@ def read_payload(channel: str, item: Interrupt) -> str:
 
 
 def name_place(item: Interrupt) -> str:
-    """Returns where a question was asked: its graph, as people call it, and node."""
+    """Return where a question was asked: its graph, as people call it, and node."""
     return f"{make_line(str(registry.get_title(item.graph)))} ▸ {make_line(item.node)}"
 
 
 def make_line(text: str) -> str:
-    """Returns a text of a stranger's as one line, in which nothing is hidden."""
+    """Return a text of a stranger's as one line, in which nothing is hidden."""
     return shorten(escape_invisible(text), SUBJECT_LENGTH)
 
 
@@ -151,7 +151,7 @@ def _build(
 
 
 def _write_digest(context: dict[str, Any]) -> list[str]:
-    """Returns the lines of a digest's plain text."""
+    """Return the lines of a digest's plain text."""
     digest: Digest = context["digest"]
     text = [f"{context['headline']}."]
     if digest.overdue:
@@ -202,7 +202,7 @@ def _name(pk: str | None) -> str:
 
 
 def _list_entries(items: Sequence[Interrupt]) -> list[Entry]:
-    """Lists questions as a digest has them: title, address, moments."""
+    """List questions as a digest has them: title, address, moments."""
     return [
         (
             make_line(item.title) or gettext("(erased)"),

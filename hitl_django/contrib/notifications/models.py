@@ -64,7 +64,7 @@ class NotificationPreferences(models.Model):
         return str(self.user_id)
 
     def get(self, topic: str) -> str:
-        """Returns when somebody is told of a topic: their own choice, or the site's."""
+        """Return when somebody is told of a topic: their own choice, or the site's."""
         return str(getattr(self, topic)) or str(hitl.NOTIFICATION_DEFAULT)
 
 

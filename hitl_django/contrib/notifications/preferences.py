@@ -23,25 +23,25 @@ DIGEST, ALL = "digest", "all"
 
 
 def read_preferences(user: Any) -> NotificationPreferences:
-    """Returns what somebody wants to be told of, chosen or not."""
+    """Return what somebody wants to be told of, chosen or not."""
     found = NotificationPreferences.objects.using(write_alias()).filter(user=user.pk).first()
     return NotificationPreferences(user=user) if found is None else found
 
 
 def save_preferences(user: Any, values: Mapping[str, str]) -> None:
-    """Saves what somebody has chosen; what isn't named stays."""
+    """Save what somebody has chosen; what isn't named stays."""
     rows = NotificationPreferences.objects.using(write_alias())
     rows.update_or_create(user_id=user.pk, defaults=dict(values))
 
 
 def make_stop_url(user: Any, what: str) -> str | None:
-    """Returns the address at which somebody ends a topic; None where the project has no page."""
+    """Return the address at which somebody ends a topic; None where the project has no page."""
     token = signing.dumps([str(user.pk), what], salt=SALT)
     return find_url("hitl_django:unsubscribe", token)
 
 
 def read_stop_token(token: str) -> tuple[Any, str] | None:
-    """Returns the user and the topic of a link; None where it is none, or the user is gone."""
+    """Return the user and the topic of a link; None where it is none, or the user is gone."""
     users = get_user_model()._default_manager.using(write_alias())
     try:
         pk, what = signing.loads(token, salt=SALT)
@@ -52,7 +52,7 @@ def read_stop_token(token: str) -> tuple[Any, str] | None:
 
 
 def stop(user: Any, what: str) -> None:
-    """Ends a topic for somebody, or all of them; the digest ends for what it was chosen for."""
+    """End a topic for somebody, or all of them; the digest ends for what it was chosen for."""
     save_preferences(
         user, dict.fromkeys(_list_topics(user, what), NotificationPreferences.When.OFF)
     )

@@ -27,7 +27,7 @@ class Recipient:
 
 
 def find_topic(delivery: Delivery, item: Interrupt) -> NotificationTopic | None:
-    """Returns what an event is for those who are told of it; None where nobody is, any more."""
+    """Return what an event is for those who are told of it; None where nobody is, any more."""
     topic = TOPICS[delivery.event]
     if topic == NotificationTopic.MENTIONED:
         return topic
@@ -43,7 +43,7 @@ def find_topic(delivery: Delivery, item: Interrupt) -> NotificationTopic | None:
 def list_recipients(
     delivery: Delivery, item: Interrupt, topic: NotificationTopic
 ) -> Sequence[Recipient]:
-    """Lists the people who may be to be told of an event, but for who made it happen."""
+    """List the people who may be to be told of an event, but for who made it happen."""
     rows = select_reachable().filter(_select(delivery, item, topic)).distinct()
     if by := delivery.data.get("by"):
         rows = rows.exclude(pk=by)
@@ -52,20 +52,20 @@ def list_recipients(
 
 
 def select_reachable() -> QuerySet[Any]:
-    """Selects the people who can get mail at all."""
+    """Select the people who can get mail at all."""
     users = get_user_model()
     rows = users._default_manager.using(write_alias()).filter(is_active=True)
     return rows.filter(**{f"{users.get_email_field_name()}__gt": ""})
 
 
 def find_item(delivery: Delivery, user: Any = None) -> Interrupt | None:
-    """Returns the question of a message; None where there is none that the user may see."""
+    """Return the question of a message; None where there is none that the user may see."""
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     return select_visible(rows, user).filter(pk=delivery.data["interrupt_id"]).first()
 
 
 def is_theirs(item: Interrupt, user: Any, topic: str) -> bool:
-    """Says whether a question is still what somebody was to be told that it is."""
+    """Return whether a question is still what somebody was to be told that it is."""
     if topic == NotificationTopic.MENTIONED:
         return True
     if item.status != Interrupt.Status.PENDING:

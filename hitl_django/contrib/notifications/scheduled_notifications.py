@@ -32,7 +32,7 @@ DUE, DIGEST = "due", "digest"
 
 @retry_on_conflict
 def publish_due() -> int:
-    """Tells of questions that are due within DUE_REMINDER_SECONDS, a batch; returns how many.
+    """Tell of questions that are due within DUE_REMINDER_SECONDS, a batch; returns how many.
 
     Not of those that were asked with less time than that: whoever is to decide was just told.
     """
@@ -80,7 +80,7 @@ def publish_digest() -> bool:
 
 
 def _read_mark(name: str) -> tuple[datetime, datetime]:
-    """Returns how far was told, and the time; from now on where nothing ever was."""
+    """Return how far was told, and the time; from now on where nothing ever was."""
     rows = NotificationCursor.objects.using(write_alias()).annotate(now=Now())
     found = rows.filter(name=name).values_list("until", "now").first()
     if found is None:
@@ -102,7 +102,7 @@ def _move_mark(name: str, seen: datetime, until: datetime) -> int:
 
 
 def _find_hour(now: datetime) -> datetime:
-    """Returns the moment of the digest on the day that it is here."""
+    """Return the moment of the digest on the day that it is here."""
     return to_local(now).replace(hour=int(hitl.DIGEST_HOUR), minute=0, second=0, microsecond=0)
 
 

@@ -55,7 +55,7 @@ def save_channel(
     channel: SlackChannel, *, address: str, description: str, graphs: Collection[str],
     group: str, is_active: bool, by: Any,
 ) -> None:  # fmt: skip
-    """Makes or changes a channel; without an ``address`` it keeps the one it has.
+    """Make or changes a channel; without an ``address`` it keeps the one it has.
 
     Whoever gives it its address counts as its maker: it tells of what they may see.
     """
@@ -83,7 +83,7 @@ def save_channel(
 
 
 def check_address(address: str) -> None:
-    """Raises InvalidInputError where no incoming webhook can have this address."""
+    """Raise InvalidInputError where no incoming webhook can have this address."""
     try:
         check_url(address)
     except AddressRefused as refusal:
@@ -91,7 +91,7 @@ def check_address(address: str) -> None:
 
 
 def delete_channel(channel: SlackChannel, *, by: Any) -> None:
-    """Removes a channel and every message to it."""
+    """Remove a channel and every message to it."""
     _refuse_if_not_allowed(by)
     channel.delete(using=write_alias())
     outbox.clear_listeners()
@@ -99,7 +99,7 @@ def delete_channel(channel: SlackChannel, *, by: Any) -> None:
 
 @retry_on_conflict
 def try_channel(channel: SlackChannel, *, by: Any) -> None:
-    """Sends a test message without an event, at once even where the channel rests."""
+    """Send a test message without an event, at once even where the channel rests."""
     _refuse_if_not_allowed(by)
     with transaction.atomic(using=write_alias()):
         rows = WebhookEndpoint.objects.using(write_alias()).filter(pk=channel.pk)
@@ -110,7 +110,7 @@ def try_channel(channel: SlackChannel, *, by: Any) -> None:
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Posts a question to the channel, unless it was closed meanwhile; or a test."""
+    """Post a question to the channel, unless it was closed meanwhile; or a test."""
     if delivery.event == TEST:
         return _post(endpoint, slack_messages.build_test(), deadline)
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
@@ -137,7 +137,7 @@ def _refuse_if_not_allowed(by: Any) -> None:
 
 
 def _judge(answer: AttemptResult) -> AttemptResult:
-    """Gives up at once what Slack will not have the next time, either."""
+    """Give up at once what Slack will not have the next time, either."""
     status = answer.status
     if status is None or status >= 500 or status in LATER or 200 <= status < 300:
         return answer

@@ -26,19 +26,19 @@ TEXT_LENGTH = 2900
 
 
 def build_body(delivery: Delivery, item: Interrupt) -> bytes:
-    """Returns the message that tells a channel of a question, as JSON in ASCII."""
+    """Return the message that tells a channel of a question, as JSON in ASCII."""
     with translation.override(settings.LANGUAGE_CODE):
         return json.dumps(_build(delivery, item)).encode("ascii")
 
 
 def build_test() -> bytes:
-    """Returns a message that tells of nothing."""
+    """Return a message that tells of nothing."""
     with translation.override(settings.LANGUAGE_CODE):
         return json.dumps({"text": gettext("This is a test notification.")}).encode("ascii")
 
 
 def escape_text(text: str) -> str:
-    """Escapes the signs by which Slack's texts call people and link."""
+    """Escape the signs by which Slack's texts call people and link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -36,7 +36,7 @@ TOPICS: dict[str, NotificationTopic] = {
 
 
 def is_escalation(delivery: Delivery, item: Interrupt) -> bool:
-    """Says whether an event gave a question to another group, because nobody answered in time."""
+    """Return whether an event gave a question to another group, because nobody answered in time."""
     if delivery.event != EventName.INTERRUPT_EXPIRED or item.then != "escalate":
         return False
     # Where there was no such group, it is overdue and no more.

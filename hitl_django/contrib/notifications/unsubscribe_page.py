@@ -36,7 +36,7 @@ class UnsubscribeView(View):
     http_method_names = ("get", "head", "post")
 
     def get(self, request: HttpRequest, token: str) -> HttpResponse:
-        """Shows what the link would end; changes nothing."""
+        """Show what the link would end; changes nothing."""
         found = read_stop_token(token)
         if found is None:
             return render_page(request, MESSAGE, status=404, message=UNKNOWN)
@@ -44,7 +44,7 @@ class UnsubscribeView(View):
         return self._page(request, what, name=label_user(user))
 
     def post(self, request: HttpRequest, token: str) -> HttpResponse:
-        """Ends what the link is for, or all of it."""
+        """End what the link is for, or all of it."""
         found = read_stop_token(token)
         if found is None:
             return render_page(request, MESSAGE, status=404, message=UNKNOWN)

@@ -26,7 +26,7 @@ class Instruments(NamedTuple):
 
 @cache
 def get_instruments() -> Instruments:
-    """Returns the instruments; made at the first use, when the project has set its provider."""
+    """Return the instruments; made at the first use, when the project has set its provider."""
     meter = metrics.get_meter(NAME)
     return Instruments(
         meter.create_counter("hitl.runs", "{run}", "Runs that ended or were parked, by outcome."),

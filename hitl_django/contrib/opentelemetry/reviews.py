@@ -40,7 +40,7 @@ def connect() -> None:
 
 
 def trace_decision(*, decision: DecisionInfo, **kwargs: Any) -> None:
-    """Traces a question from being asked to being decided, and within it the decision.
+    """Trace a question from being asked to being decided, and within it the decision.
 
     The decision links to what it was made in, such as the request of who has decided.
     """
@@ -64,14 +64,14 @@ def trace_decision(*, decision: DecisionInfo, **kwargs: Any) -> None:
 
 
 def trace_expiry(*, interrupt_id: str, **kwargs: Any) -> None:
-    """Traces a question from being asked to its expiry."""
+    """Trace a question from being asked to its expiry."""
     asked = _read_interrupt(interrupt_id)
     if asked is not None:
         _trace_interrupt(asked, timezone.now(), "expired")
 
 
 def trace_run(*, run_id: str, thread_id: str, graph: str, **kwargs: Any) -> None:
-    """Traces a run from its start to its end, and counts it."""
+    """Trace a run from its start to its end, and counts it."""
     outcome = kwargs.get("state", str(Run.State.SUCCEEDED))
     get_instruments().runs.add(1, {GRAPH: graph, OUTCOME: outcome})
     begun = Run.objects.using(write_alias()).filter(pk=run_id).values_list("created_at", flat=True)
@@ -96,7 +96,7 @@ def _read_interrupt(interrupt_id: UUID | str) -> Interrupt | None:
 
 
 def _trace_interrupt(asked: Interrupt, until: datetime, outcome: str) -> Context:
-    """Tells of a question that is over; returns the context of its span."""
+    """Tell of a question that is over; returns the context of its span."""
     tracer = get_tracer()
     span = tracer.start_span(
         "interrupt",

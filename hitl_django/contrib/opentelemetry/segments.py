@@ -37,7 +37,7 @@ from .trace_ids import get_tracer, open_context
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[TracedSegment]:
-    """Traces a worker's stretch with a run, as a part of the run's trace."""
+    """Trace a worker's stretch with a run, as a part of the run's trace."""
     tracer = get_tracer()
     ids = {RUN: str(lease.run_id), THREAD: lease.thread.thread_id, GRAPH: lease.graph}
     span = tracer.start_span(
@@ -64,7 +64,7 @@ class TracedSegment:
 
     @contextmanager
     def around_task(self, context: TaskContext) -> Iterator[None]:
-        """Traces one task; what it calls finds the task's span as its parent."""
+        """Trace one task; what it calls finds the task's span as its parent."""
         task, begun = context.task, perf_counter()
         parent = self._find_parent(task)
         names = {**self._ids, NODE: task.name, NAMESPACE: task.origin.ns, TASK: task.id}
@@ -90,19 +90,19 @@ class TracedSegment:
             get_instruments().node_duration.record(perf_counter() - begun, figures)
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Notes how the run was left."""
+        """Note how the run was left."""
         self._span.set_attribute(OUTCOME, status)
         _set_error(self._span, error)
 
     def end(self) -> None:
-        """Ends what is still open."""
+        """End what is still open."""
         for _, step in self._steps.values():
             step.end()
         self._steps.clear()
         self._span.end()
 
     def _find_parent(self, task: Task) -> Context:
-        """Returns the context of what a task belongs to: its super-step, or the task that calls it.
+        """Return the context of what a task belongs to: its super-step, or the task that calls it.
 
         A super-step begins with its first task, and has ended when the next one begins or its graph
         does: what is stored of it is a part of it.
@@ -122,7 +122,7 @@ class TracedSegment:
         return trace.set_span_in_context(span, here)
 
     def _end_steps_below(self, task: Task) -> None:
-        """Ends the last super-steps of the graphs that a task has run."""
+        """End the last super-steps of the graphs that a task has run."""
         with self._lock:
             if len(self._steps) > 1:
                 below = [ns for ns in self._steps if ns.startswith(task.ns)]
@@ -131,7 +131,7 @@ class TracedSegment:
 
 
 def _describe_end(task: Task, crash: BaseException | None) -> tuple[str, BaseException | None]:
-    """Returns what became of a task in a word, and the error where that was one."""
+    """Return what became of a task in a word, and the error where that was one."""
     if crash is not None:
         return "crashed", crash
     if task.pending_interrupts:
@@ -144,7 +144,7 @@ def _describe_end(task: Task, crash: BaseException | None) -> tuple[str, BaseExc
 
 
 def _set_error(span: Span, error: BaseException | None) -> None:
-    """Marks a span as failed, by the class of the error alone: its words may quote what it held."""
+    """Mark a span as failed, by the class of the error alone: its words may quote what it held."""
     if error is not None:
         span.set_attribute(ERROR_TYPE, type(error).__qualname__)
         span.set_status(Status(StatusCode.ERROR))

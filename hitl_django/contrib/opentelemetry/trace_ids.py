@@ -14,7 +14,7 @@ NAME = "hitl_django"
 
 
 def make_ids(run_id: UUID | str) -> tuple[int, int]:
-    """Returns the ids of a run's trace and of the run's own span.
+    """Return the ids of a run's trace and of the run's own span.
 
     Not the bits of the run's id themselves: samplers go by the last 64 of a trace's and take them
     to be random, which those of a UUID aren't.
@@ -24,17 +24,17 @@ def make_ids(run_id: UUID | str) -> tuple[int, int]:
 
 
 def format_trace_id(run_id: UUID | str) -> str:
-    """Returns the id of a run's trace as tracing systems show it, for a link to it."""
+    """Return the id of a run's trace as tracing systems show it, for a link to it."""
     return trace.format_trace_id(make_ids(run_id)[0])
 
 
 def get_tracer() -> Tracer:
-    """Returns the tracer of the project's provider."""
+    """Return the tracer of the project's provider."""
     return trace.get_tracer(NAME)
 
 
 def open_context(run_id: UUID | str, tracer: Tracer) -> Context:
-    """Returns the context in which spans of a run are begun: that of the run's own span.
+    """Return the context in which spans of a run are begun: that of the run's own span.
 
     That span is only told of when the run has ended, so whether the trace is sampled is asked here:
     a sampler that goes by the trace's id says the same in each process.
@@ -48,7 +48,7 @@ def open_context(run_id: UUID | str, tracer: Tracer) -> Context:
 
 
 def get_run_tracer(run_id: UUID | str) -> Tracer:
-    """Returns a tracer whose first span without a parent is the run's own.
+    """Return a tracer whose first span without a parent is the run's own.
 
     A provider that can't be told ids gives it another one, in a trace of its own.
     """

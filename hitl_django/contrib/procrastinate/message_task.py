@@ -13,5 +13,5 @@ messages.drain_on_sigterm()
 
 @app.task(name=NAME)
 def perform(function: str, argument: str) -> None:
-    """Calls what the message names."""
+    """Call what the message names."""
     messages.perform(function, argument)

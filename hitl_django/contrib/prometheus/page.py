@@ -26,7 +26,7 @@ class MetricsPage(APIView):
     schema: Any = None
 
     def get(self, request: Request) -> HttpResponse:
-        """Reads all gauges."""
+        """Read all gauges."""
         if not get_policy().may_view_workers(request.user):
             raise PermissionDenied
         return HttpResponse(generate_latest(_registry), content_type=CONTENT_TYPE_LATEST)

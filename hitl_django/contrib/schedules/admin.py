@@ -70,7 +70,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
         return len(chosen)
 
     def show(self, request: HttpRequest, row: Schedule) -> HttpResponse:
-        """Shows a schedule: what it starts when, and how far it has come."""
+        """Show a schedule: what it starts when, and how far it has come."""
         runs = select_visible(Run.objects.filter(pk__in=[row.last_run_id]), request.user)
         return self.page(
             request,

@@ -29,11 +29,11 @@ class Cron:
     timezone: str
 
     def find_next(self, after: datetime) -> datetime | None:
-        """Returns the first due time after a moment; None where there is none for fifty years."""
+        """Return the first due time after a moment; None where there is none for fifty years."""
         return next(self.iterate(after), None)
 
     def iterate(self, after: datetime) -> Iterator[datetime]:
-        """Yields the due times after a moment, in UTC and in order."""
+        """Yield the due times after a moment, in UTC and in order."""
         from cronsim import CronSim
 
         for found in CronSim(self.expression, after.astimezone(ZoneInfo(self.timezone))):
@@ -44,7 +44,7 @@ class Cron:
                 yield moment
 
     def find_newest(self, until: datetime) -> datetime | None:
-        """Returns the last due time that is not after a moment, however many were before it."""
+        """Return the last due time that is not after a moment, however many were before it."""
         from cronsim import CronSim
 
         # Where the clock was just put back it shows less than it did at what was due before that.
@@ -57,12 +57,12 @@ class Cron:
 
 
 def is_installed() -> bool:
-    """Says whether cron expressions can be read here."""
+    """Return whether cron expressions can be read here."""
     return find_spec("cronsim") is not None
 
 
 def find_expression_fault(expression: str) -> str:
-    """Returns what is wrong with a cron expression; empty where nothing is."""
+    """Return what is wrong with a cron expression; empty where nothing is."""
     if not is_installed():
         return f"can't be parsed: {EXTRA} is not installed"
     from cronsim import CronSim, CronSimError
@@ -81,7 +81,7 @@ def find_expression_fault(expression: str) -> str:
 
 
 def find_timezone_fault(timezone: str) -> str:
-    """Returns what is wrong with the name of a time zone; empty where nothing is."""
+    """Return what is wrong with the name of a time zone; empty where nothing is."""
     try:
         ZoneInfo(timezone)
     except (KeyError, ValueError, OSError):  # unknown, no name at all, or that of a directory

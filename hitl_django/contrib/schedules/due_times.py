@@ -14,16 +14,16 @@ from .models import Schedule
 
 
 def select_schedules() -> QuerySet[Schedule]:
-    """Returns all schedules, where they are written."""
+    """Return all schedules, where they are written."""
     return Schedule.objects.using(write_alias())
 
 
 def read_now() -> datetime:
-    """Returns the database's time in UTC."""
+    """Return the database's time in UTC."""
     return to_utc(read_clock(write_alias()))
 
 
 def find_next(cron: Cron) -> datetime | None:
-    """Returns the first due time from now on, as it is stored."""
+    """Return the first due time from now on, as it is stored."""
     found = cron.find_next(read_now())
     return None if found is None else to_stored(found)

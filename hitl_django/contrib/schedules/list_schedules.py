@@ -22,12 +22,12 @@ COLUMNS = ("id", "graph", "expression", "timezone", "next", "started", "skipped"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Prints each schedule, as a line of a table or as JSON."""
+    """Print each schedule, as a line of a table or as JSON."""
     rows = Schedule.objects.using(write_alias()).order_by(F("next_at").asc(nulls_last=True), "pk")
     found = [ScheduleInfo.from_row(row) for row in rows]
     if options["json"]:

@@ -66,7 +66,7 @@ class ScheduleInfo:
 
     @classmethod
     def from_row(cls, row: Schedule) -> ScheduleInfo:
-        """Returns a schedule's row as a plain value."""
+        """Return a schedule's row as a plain value."""
         shown = read_fields(cls, row)
         return cls(**{**shown, "input": registry.mask_values(row.graph, row.input)})
 
@@ -84,7 +84,7 @@ def create_schedule(
     is_active: bool = True,
     by: Any = None,
 ) -> ScheduleInfo:
-    """Makes a schedule, by which the sweep starts runs of the graph on ``input``, a JSON value.
+    """Make a schedule, by which the sweep starts runs of the graph on ``input``, a JSON value.
 
     ``expression`` is a cron expression of five fields, about the wall clock in ``timezone``, which
     is Django's TIME_ZONE unless another is named. A due time while the run before isn't over is
@@ -118,7 +118,7 @@ def create_schedule(
 
 
 def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) -> ScheduleInfo:
-    """Changes what ``create_schedule`` was given, but for the graph; ``is_active`` pauses it.
+    """Change what ``create_schedule`` was given, but for the graph; ``is_active`` pauses it.
 
     What is due from now on counts: nothing that passed while it was paused, or under another
     expression. Whoever changes more than that is its owner from then on. One that the code made is
@@ -147,7 +147,7 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
 
 
 def delete_schedule(schedule_id: UUID | str, *, by: Any = None) -> None:
-    """Removes a schedule; what it has started goes on.
+    """Remove a schedule; what it has started goes on.
 
     One that the code has would be back with the next sweep, and can be paused instead.
     """
@@ -164,7 +164,7 @@ def _log(verb: str, schedule_id: UUID | str, by: Any) -> None:
 
 
 def _check_values(graph: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values as they are stored, or names what is wrong with each."""
+    """Return the values as they are stored, or names what is wrong with each."""
     faults = []
     if "input" in given:
         if given["input"] is None:

@@ -41,7 +41,7 @@ MOST_COUNTED = 1000
 
 
 def start_due() -> list[UUID]:
-    """Starts a run for each schedule that is due, as many as one batch holds; returns the runs.
+    """Start a run for each schedule that is due, as many as one batch holds; returns the runs.
 
     What the code says of schedules is brought to their rows before. Of the times that were missed
     while nothing swept the newest has a run, and the others are counted.
@@ -71,7 +71,7 @@ def find_overdue_since(late: Combinable) -> datetime | None:
 
 
 def select_due() -> QuerySet[Schedule]:
-    """Returns the schedules that are due."""
+    """Return the schedules that are due."""
     return select_schedules().filter(is_active=True, next_at__lte=Now())
 
 
@@ -88,7 +88,7 @@ class _DueTime:
 
 @retry_on_conflict
 def _start_one(pk: UUID) -> UUID | None:
-    """Moves a schedule to its next due time and starts its run, in one transaction."""
+    """Move a schedule to its next due time and start its run, in one transaction."""
     with transaction.atomic(using=write_alias()):
         # Another sweep that has the row is at this very time of it: there is nothing to wait for.
         free = select_due().select_for_update(skip_locked=True, no_key=True, of=("self",))
@@ -143,7 +143,7 @@ def _is_last_run_over(row: Schedule) -> bool:
 
 @retry_on_conflict
 def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
-    """Starts the run of a due time; returns it, or why there is none."""
+    """Start the run of a due time; returns it, or why there is none."""
     moment = due_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     try:
         with transaction.atomic(using=write_alias()):
@@ -174,7 +174,7 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
 
 
 def _refuse_unless_wanted(row: Schedule) -> None:
-    """Raises an error where neither the code nor the owner has a right to the run any more."""
+    """Raise an error where neither the code nor the owner has a right to the run any more."""
     if row.is_registered:
         if row.graph not in list_registered():
             raise GraphDefinitionError(f"The graph {row.graph!r} isn't scheduled in code any more.")
@@ -187,7 +187,7 @@ def _refuse_unless_wanted(row: Schedule) -> None:
 
 
 def _sync_registered() -> None:
-    """Brings what the code says of schedules to their rows; whether one is paused stays."""
+    """Bring what the code says of schedules to their rows; whether one is paused stays."""
     registered = list_registered()
     if not registered:
         return

@@ -15,7 +15,7 @@ from hitl_django.run_leases import RunLease
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[TaggedSegment]:
-    """Tags what is reported meanwhile with the run and its graph."""
+    """Tag what is reported meanwhile with the run and its graph."""
     with sentry_sdk.isolation_scope() as scope:
         scope.set_tag("run", str(lease.run_id))
         scope.set_tag("graph", lease.graph)
@@ -27,7 +27,7 @@ class TaggedSegment:
 
     @contextmanager
     def around_task(self, context: TaskContext) -> Iterator[None]:
-        """Tags what a task reports; what fails it is reported once, after its last attempt."""
+        """Tag what a task reports; what fails it is reported once, after its last attempt."""
         task = context.task
         with sentry_sdk.isolation_scope() as scope:
             scope.set_tag("node", task.name)
@@ -41,7 +41,7 @@ class TaggedSegment:
 
 
 def _report(error: BaseException) -> None:
-    """Reports an error without the values of variables, which are what the run works on."""
+    """Report an error without the values of variables, which are what the run works on."""
     client = sentry_sdk.get_client()
     if client.is_active():
         options = {**client.options, "include_local_variables": False}

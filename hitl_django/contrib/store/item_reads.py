@@ -47,7 +47,7 @@ class _Reads:
         self.refreshed: dict[int, None] = {}
 
     def read(self, op: Op) -> Result:
-        """Performs one operation, as far as it reads."""
+        """Perform one operation, as far as it reads."""
         if isinstance(op, GetOp):
             row = self.got.get((op.namespace, op.key))
             return None if row is None else _as_item(self._live_on(row, op.refresh_ttl))

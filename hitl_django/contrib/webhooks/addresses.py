@@ -84,7 +84,7 @@ class Target:
 
 
 def check_url(url: str) -> Target:
-    """Takes an address apart; AddressRefused where it can't be one of a webhook.
+    """Take an address apart; AddressRefused where it can't be one of a webhook.
 
     Names aren't resolved: what they lead to now says nothing about later.
     """
@@ -120,7 +120,7 @@ def check_url(url: str) -> Target:
 
 
 def resolve_host(target: Target, seconds: float) -> Sequence[str]:
-    """Returns the addresses of the host, checked; AddressRefused if any of them isn't allowed."""
+    """Return the addresses of the host, checked; AddressRefused if any of them isn't allowed."""
     # Any, because a name that leads here and there is how somebody would try to get past a check.
     found = _look_up(target, seconds)
     for address in found:
@@ -129,7 +129,7 @@ def resolve_host(target: Target, seconds: float) -> Sequence[str]:
 
 
 def _look_up(target: Target, seconds: float) -> Sequence[str]:
-    """Asks the resolver, which knows no timeout of its own, for so long."""
+    """Ask the resolver, which knows no timeout of its own, for so long."""
     answer: dict[str, Any] = {}
 
     def ask() -> None:
@@ -162,7 +162,7 @@ def _check(address: IP, target: Target) -> None:
 
 
 def _to_ipv4(address: IP) -> IP:
-    """Returns the IPv4 address that an IPv6 one is another way of writing, else the address."""
+    """Return the IPv4 address that an IPv6 one is another way of writing, else the address."""
     if isinstance(address, IPv4Address):
         return address
     if address in _TRANSLATED:

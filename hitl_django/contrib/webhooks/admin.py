@@ -182,11 +182,11 @@ class WebhookEndpointAdmin(EndpointAdmin):
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Shows the secret at once, on no page that can be come back to."""
+        """Show the secret at once, on no page that can be come back to."""
         return self._secret(request, obj, obj.new_secret)
 
     def secret_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Asks whether there is to be another secret, and shows it."""
+        """Ask whether there is to be another secret, and shows it."""
         row = self.get_object(request, unquote(object_id))
         if not self.has_change_permission(request, row):
             return HttpResponse(status=403)
@@ -256,7 +256,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
         self.message_user(request, count % {"n": len(chosen)}, messages.SUCCESS)
 
     def show(self, request: HttpRequest, row: Delivery) -> HttpResponse:
-        """Shows a message: its event, and how far it has come."""
+        """Show a message: its event, and how far it has come."""
         title = row.get_event_display()
         return self.page(
             request,
@@ -269,7 +269,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
 
 def link_recipients(request: HttpRequest, rows: Iterable[Delivery]) -> dict[UUID, SubjectLink]:
-    """Returns the people whom messages are for, by message: in their names for who may see users.
+    """Return the people whom messages are for, by message: in their names for who may see users.
 
     A message to an endpoint, or one that becomes messages to people, is for no person.
     """

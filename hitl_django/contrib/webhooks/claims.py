@@ -32,7 +32,7 @@ class Claim:
     deadline: float
 
     def row(self) -> QuerySet[Delivery]:
-        """Selects the message as long as nobody else has claimed or changed it."""
+        """Select the message as long as nobody else has claimed or changed it."""
         return select_deliveries().filter(
             pk=self.delivery.pk, state=Delivery.State.PENDING, attempts=self.attempt
         )
@@ -40,7 +40,7 @@ class Claim:
 
 @retry_on_conflict
 def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
-    """Claims an endpoint for this worker; None where another has it, or it is off or resting."""
+    """Claim an endpoint for this worker; None where another has it, or it is off or resting."""
     free = Q(lease_until__isnull=True) | Q(lease_until__lte=Now())
     rested = Q(rests_until__isnull=True) | Q(rests_until__lte=Now())
     with transaction.atomic(using=write_alias()):
@@ -52,19 +52,19 @@ def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
 
 
 def select_claimed(endpoint: WebhookEndpoint) -> QuerySet[WebhookEndpoint]:
-    """Selects the endpoint as long as this worker has claimed it."""
+    """Select the endpoint as long as this worker has claimed it."""
     return select_endpoints().filter(pk=endpoint.pk, epoch=endpoint.epoch)
 
 
 @retry_on_conflict
 def release_endpoint(endpoint: WebhookEndpoint, **changes: Any) -> None:
-    """Ends this worker's claim on an endpoint, and changes these columns of it."""
+    """End this worker's claim on an endpoint, and changes these columns of it."""
     select_claimed(endpoint).update(lease_until=None, **changes)
 
 
 @retry_on_conflict
 def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
-    """Claims the message that has been due longest; None without one, or without the endpoint."""
+    """Claim the message that has been due longest; None without one, or without the endpoint."""
     # Zero rows: another worker has taken over, or somebody has turned the endpoint off.
     if not select_claimed(endpoint).filter(is_active=True).update(lease_until=Now() + _while()):
         return None
@@ -79,19 +79,19 @@ def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
 
 
 def select_due(endpoint: WebhookEndpoint) -> QuerySet[Delivery]:
-    """Selects the messages that are to be sent to the endpoint now."""
+    """Select the messages that are to be sent to the endpoint now."""
     return select_deliveries().filter(
         endpoint=endpoint.pk, state=Delivery.State.PENDING, due_at__lte=Now()
     )
 
 
 def select_endpoints() -> QuerySet[WebhookEndpoint]:
-    """Selects the endpoints in the database that they are written to."""
+    """Select the endpoints in the database that they are written to."""
     return WebhookEndpoint.objects.using(write_alias())
 
 
 def select_deliveries() -> QuerySet[Delivery]:
-    """Selects the messages in the database that they are written to."""
+    """Select the messages in the database that they are written to."""
     return Delivery.objects.using(write_alias())
 
 

@@ -43,7 +43,7 @@ NO_CHANGES: Mapping[str, Any] = {}
 
 
 def deliver(endpoint_id: str) -> None:
-    """Sends what is due to the endpoint, the longest due first, until nothing is or time is up.
+    """Send what is due to the endpoint, the longest due first, until nothing is or time is up.
 
     Returns at once where another worker is at it or the endpoint rests. Nothing is raised: what
     can't be noted is due again when its claim is over.
@@ -61,7 +61,7 @@ def deliver(endpoint_id: str) -> None:
 
 
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
-    """Sends what is due; returns whether to look again once the endpoint was let go."""
+    """Send what is due; returns whether to look again once the endpoint was let go."""
     while (claim := claims.claim_next(endpoint)) is not None:
         answer = _attempt(claim, endpoint)
         if not _settle(claim, endpoint, answer):
@@ -77,7 +77,7 @@ def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
 
 
 def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
-    """Sends a message once; None where there was one attempt too many, and nobody to say so."""
+    """Send a message once; None where there was one attempt too many, and nobody to say so."""
     if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
         return None
     channel = channels.find_channel(endpoint.channel)
@@ -87,7 +87,7 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
 
 
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult | None) -> bool:
-    """Notes what came of an attempt; returns whether to go on with the next message."""
+    """Note what came of an attempt; returns whether to go on with the next message."""
     if answer is None:
         fault = "The worker died during the last attempt."
         _end(claim, endpoint, state=Delivery.State.DEAD, attempts=F("attempts") - 1, fault=fault)
@@ -127,7 +127,7 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult) -> 
 
 
 def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
-    """Turns off an endpoint that has answered that it is gone for good."""
+    """Turn off an endpoint that has answered that it is gone for good."""
     stopped = "The receiver returned 410 Gone."
     off = {"lease_until": None, "is_active": False, "stopped": stopped}
     _end(claim, endpoint, off, state=Delivery.State.DEAD, status=GONE, fault=stopped)
@@ -170,7 +170,7 @@ def _jittered(seconds: float) -> float:
 
 
 def _retry_after(header: str) -> float:
-    """Returns the seconds that a receiver asks for, as far as we go along with it; 0 for none."""
+    """Return the seconds that a receiver asks for, as far as we go along with it; 0 for none."""
     try:
         seconds = float(min(int(header), LONGEST))
     except ValueError:

@@ -23,7 +23,7 @@ from .channels import AttemptResult
 
 
 def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> AttemptResult:
-    """Sends the body and returns the head of the answer; whatever goes wrong is in ``fault``."""
+    """Send the body and return the head of the answer; whatever goes wrong is in ``fault``."""
     deadline = monotonic() + seconds
     try:
         target = addresses.check_url(url)

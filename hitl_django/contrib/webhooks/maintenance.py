@@ -23,7 +23,7 @@ LEFT_OVER = timedelta(hours=1)
 
 @retry_on_conflict
 def enqueue_due() -> list[UUID]:
-    """Enqueues a message for each endpoint that has deliveries due; returns the endpoints' ids.
+    """Enqueue a message for each endpoint that has deliveries due; returns the endpoints' ids.
 
     Those that rest or that a worker is at are left out, and none is enqueued again within
     SWEEP_SECONDS: with no worker around, the queue doesn't fill with repetitions.
@@ -52,7 +52,7 @@ def enqueue_due() -> list[UUID]:
 
 
 def remove_old() -> int:
-    """Removes messages that came to their end long ago, and those that nobody is going to get.
+    """Remove messages that came to their end long ago, and those that nobody is going to get.
 
     A batch of them; returns how many.
     """

@@ -59,7 +59,7 @@ def list_events() -> frozenset[str]:
 
 
 def send_webhook(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Posts a message to a webhook, signed."""
+    """Post a message to a webhook, signed."""
     body = build_body(delivery, endpoint)
     headers = build_headers(delivery, endpoint, body)
     return post_body(endpoint.url, headers, body, deadline - monotonic())
@@ -69,7 +69,7 @@ WEBHOOK = Channel("webhook", list_events, send_webhook)
 
 
 def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
-    """Returns the body of a message, as JSON in ASCII."""
+    """Return the body of a message, as JSON in ASCII."""
     data: dict[str, Any] = {**delivery.data}
     if links := _links(data):
         data["links"] = links
@@ -85,7 +85,7 @@ def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
 
 
 def build_headers(delivery: Delivery, endpoint: WebhookEndpoint, body: bytes) -> dict[str, str]:
-    """Returns the headers of a message: its id, and signatures with the endpoint's secrets."""
+    """Return the headers of a message: its id, and signatures with the endpoint's secrets."""
     message_id, now = str(delivery.pk), int(time.time())
     secrets = [endpoint.secret]
     if endpoint.old_secret_until is not None and endpoint.old_secret_until > timezone.now():
@@ -128,7 +128,7 @@ def _interrupt(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any
 def select_visible_to_creator(
     endpoint: WebhookEndpoint, rows: QuerySet[Interrupt]
 ) -> QuerySet[Interrupt]:
-    """Narrows a queryset to the questions that whoever made the endpoint may see by now."""
+    """Narrow a queryset to the questions that whoever made the endpoint may see by now."""
     if endpoint.created_by is not None:
         return get_policy().visible_interrupts(endpoint.created_by, rows)
     # Without a maker it was made by code, or the account is gone.

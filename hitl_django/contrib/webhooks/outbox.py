@@ -62,7 +62,7 @@ def write_messages(batch: WriteBatch, event: Event) -> None:
 def add_messages(
     batch: WriteBatch, event: str, data: Mapping[str, Any], endpoints: Sequence[UUID]
 ) -> list[UUID]:
-    """Adds a message to each of these endpoints, wanted or not; returns the messages' ids."""
+    """Add a message to each of these endpoints, wanted or not; returns the messages' ids."""
     plain = {key: str(value) for key, value in data.items()}
     made = [new_id() for _ in endpoints]
     pending = str(Delivery.State.PENDING)
@@ -83,7 +83,7 @@ def list_user_keys(delivery: Delivery) -> list[str]:
 
 
 def clear_listeners() -> None:
-    """Clears what this process knows of the endpoints, because it has just changed one."""
+    """Clear what this process knows of the endpoints, because it has just changed one."""
     _known.clear()
 
 

@@ -59,7 +59,7 @@ class WebhookInfo:
 
     @classmethod
     def from_row(cls, endpoint: WebhookEndpoint, *, secret: str = "") -> WebhookInfo:
-        """Returns an endpoint's row as a plain value."""
+        """Return an endpoint's row as a plain value."""
         return cls(**read_fields(cls, endpoint, but=["secret"]), secret=secret)
 
 
@@ -81,7 +81,7 @@ class DeliveryInfo:
 
     @classmethod
     def from_row(cls, delivery: Delivery) -> DeliveryInfo:
-        """Returns a delivery's row as a plain value."""
+        """Return a delivery's row as a plain value."""
         return cls(**read_fields(cls, delivery))
 
 
@@ -95,7 +95,7 @@ def create_webhook(
     is_active: bool = True,
     by: Any = None,
 ) -> WebhookInfo:
-    """Makes a webhook; the answer is the only place where its secret is to be seen.
+    """Make a webhook; the answer is the only place where its secret is to be seen.
 
     Without ``events`` or ``graphs`` it hears of all. ``with_interrupt`` sends what is asked along;
     otherwise messages hold ids and links. It hears of what happens from five seconds on, which is
@@ -119,12 +119,12 @@ def create_webhook(
 
 
 def check_webhook(**given: Any) -> None:
-    """Raises InvalidInputError, with what is wrong with each, where no webhook can have these."""
+    """Raise InvalidInputError, with what is wrong with each, where no webhook can have these."""
     _check_values(**given)
 
 
 def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) -> WebhookInfo:
-    """Changes what ``create_webhook`` was given; one that is turned on again begins afresh.
+    """Change what ``create_webhook`` was given; one that is turned on again begins afresh.
 
     Whoever gives it another address, or has it send the questions along, counts as its maker from
     then on: it sends no question that they may not see.
@@ -154,7 +154,7 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
 
 @retry_on_conflict
 def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
-    """Removes a webhook and every message to it."""
+    """Remove a webhook and every message to it."""
     row = _managed(webhook_id, by)
     row.delete(using=write_alias())  # with its messages, which Django does in one transaction
     outbox.clear_listeners()
@@ -163,7 +163,7 @@ def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
 
 @retry_on_conflict
 def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
-    """Gives a webhook another secret, and returns it; for a day messages are signed with both."""
+    """Give a webhook another secret, and return it; for a day messages are signed with both."""
     row = _managed(webhook_id, by)
     secret = make_secret()
     # One statement: of two at the same moment one comes after the other, and both secrets are kept.
@@ -176,7 +176,7 @@ def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
 
 @retry_on_conflict
 def send_test_event(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
-    """Sends a test message without an event, at once even where the endpoint rests."""
+    """Send a test message without an event, at once even where the endpoint rests."""
     row = _managed(webhook_id, by)
     with transaction.atomic(using=write_alias()):
         _rows().filter(pk=row.pk).update(rests_until=None)
@@ -188,7 +188,7 @@ def send_test_event(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
 
 @retry_on_conflict
 def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
-    """Sends a message again that was delivered or given up, under the id it had."""
+    """Send a message again that was delivered or given up, under the id it had."""
     seen = select_visible_through(_deliveries(), "endpoint", by)
     delivery = find_row(seen, WebhookNotFound, pk=delivery_id)
     _refuse_if_not_allowed(by)
@@ -209,7 +209,7 @@ def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
 
 
 def _check_values(**given: Any) -> dict[str, Any]:
-    """Returns the values of those that were given, or names what is wrong with each."""
+    """Return the values of those that were given, or names what is wrong with each."""
     values, faults = {}, []
     known = {"events": messages.list_events(), "graphs": frozenset(registry.list_names())}
     for name, value in given.items():

@@ -12,12 +12,12 @@ SECRET_BYTES = 32
 
 
 def make_secret() -> str:
-    """Returns a secret that nobody can guess."""
+    """Return a secret that nobody can guess."""
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
 def sign_message(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """Returns the signature over id, time of sending and body."""
+    """Return the signature over id, time of sending and body."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{message_id}.{timestamp}.".encode() + body
     digest = hmac.new(key, signed, hashlib.sha256).digest()

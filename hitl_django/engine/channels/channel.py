@@ -97,45 +97,45 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return f"{type(self).__name__}(key={self.key!r})"
 
     def fold(self, held: Any, writes: Sequence[Any]) -> Any:
-        """Returns what is held after a super-step's writes, or SAME."""
+        """Return what is held after a super-step's writes, or SAME."""
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.update(writes) else SAME
 
     def expire(self, held: Any) -> Any:
-        """Returns what is held after a super-step that wrote nothing, or SAME."""
+        """Return what is held after a super-step that wrote nothing, or SAME."""
         return self.fold(held, ())
 
     def consume_value(self, held: Any) -> Any:
-        """Returns what is held after a node it triggered has run, or SAME."""
+        """Return what is held after a node it triggered has run, or SAME."""
         if not self.consumable:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.consume() else SAME
 
     def finish_value(self, held: Any) -> Any:
-        """Returns what is held when no other node would run, or SAME."""
+        """Return what is held when no other node would run, or SAME."""
         if not self.finishes:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.finish() else SAME
 
     def is_set(self, held: Any) -> bool:
-        """Returns whether there is a value to read."""
+        """Return whether there is a value to read."""
         return held is not MISSING and self.read(held) is not MISSING
 
     def read(self, held: Any) -> Any:
-        """Returns the value that nodes see, or MISSING."""
+        """Return the value that nodes see, or MISSING."""
         try:
             return self.from_checkpoint(held).get()
         except EmptyChannelError:
             return MISSING
 
     def initial(self) -> Any:
-        """Returns what is held before the first write."""
+        """Return what is held before the first write."""
         return MISSING
 
     def bound(self, key: str, typ: Any = None) -> BaseChannel[ValueT, UpdateT, CheckpointT]:
-        """Returns the same rule for the channel named ``key``, of a field annotated as ``typ``."""
+        """Return the same rule for the channel named ``key``, of a field annotated as ``typ``."""
         twin = self.copy()
         twin.key = key
         return twin
@@ -143,27 +143,27 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     # LangGraph's form: a channel that keeps its value.
 
     def copy(self) -> Self:
-        """Returns a channel that keeps the same value."""
+        """Return a channel that keeps the same value."""
         twin = self.__class__.__new__(self.__class__)
         twin.__dict__.update(self.__dict__)
         return twin
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Returns a channel that keeps the stored value; MISSING stands for none."""
+        """Return a channel that keeps the stored value; MISSING stands for none."""
         kept = self.copy()
         kept.value = SAME if checkpoint is MISSING else checkpoint
         kept._get_value()
         return kept
 
     def update(self, values: Sequence[Any]) -> bool:
-        """Takes a super-step's writes; returns whether the value changed."""
+        """Take a super-step's writes; returns whether the value changed."""
         rule, held = self._get_rule(), self._get_value()
         if values or rule.expire is BaseChannel.expire:
             return self._keep(rule.fold(self, held, values))
         return self._keep(rule.expire(self, held))
 
     def get(self) -> Any:
-        """Returns the kept value; raises EmptyChannelError when there is none."""
+        """Return the kept value; raises EmptyChannelError when there is none."""
         held = self._get_value()
         found = held if self._rule is None else self._rule.read(self, held)
         if found is MISSING:
@@ -171,7 +171,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return found
 
     def is_available(self) -> bool:
-        """Returns whether there is a value to get."""
+        """Return whether there is a value to get."""
         try:
             self.get()
         except EmptyChannelError:
@@ -179,7 +179,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return True
 
     def checkpoint(self) -> Any:
-        """Returns what is stored of the kept value; MISSING where that is nothing."""
+        """Return what is stored of the kept value; MISSING where that is nothing."""
         if self._rule is not None:
             return self._get_value() if self.durable else MISSING
         try:
@@ -188,12 +188,12 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
             return MISSING
 
     def consume(self) -> bool:
-        """Notes that a node it triggered has run; returns whether the value changed."""
+        """Note that a node it triggered has run; returns whether the value changed."""
         rule = self._rule
         return rule is not None and self._keep(rule.consume_value(self, self._get_value()))
 
     def finish(self) -> bool:
-        """Notes that no other node would run; returns whether the value changed."""
+        """Note that no other node would run; returns whether the value changed."""
         rule = self._rule
         return rule is not None and self._keep(rule.finish_value(self, self._get_value()))
 

@@ -25,7 +25,7 @@ _CONCRETE: dict[Any, type] = {
 
 
 def get_overwrite(write: Any) -> tuple[bool, Any]:
-    """Returns whether a write replaces the value past the reducer, and with what.
+    """Return whether a write replaces the value past the reducer, and with what.
 
     JSON callers have no Overwrite object: ``{"__overwrite__": v}`` and
     ``{"type": "__overwrite__", "value": v}`` mean the same.
@@ -41,13 +41,13 @@ def get_overwrite(write: Any) -> tuple[bool, Any]:
 
 
 def find_concrete(typ: Any) -> Any:
-    """Returns the class that makes the empty value of an annotated type."""
+    """Return the class that makes the empty value of an annotated type."""
     origin = get_origin(typ) or typ
     return _CONCRETE.get(origin, origin)
 
 
 def is_same_operator(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Returns whether two reducers are the same; lambdas can't be told apart by what they do."""
+    """Return whether two reducers are the same; lambdas can't be told apart by what they do."""
     names = (getattr(one, "__name__", ""), getattr(other, "__name__", ""))
     return "<lambda>" in names or one is other
 

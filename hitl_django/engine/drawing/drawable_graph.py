@@ -35,15 +35,15 @@ class Drawing:
     lay_out: Callable[[], Picture] = field(default=_refuse_picture, repr=False, compare=False)
 
     def first_node(self) -> DrawnNode | None:
-        """Returns the one node that nothing leads to."""
+        """Return the one node that nothing leads to."""
         return _sole(self, {edge.target for edge in self.edges})
 
     def last_node(self) -> DrawnNode | None:
-        """Returns the one node that leads nowhere."""
+        """Return the one node that leads nowhere."""
         return _sole(self, {edge.source for edge in self.edges})
 
     def trim_first_node(self) -> None:
-        """Leaves out the first node, where the one that it leads to takes its place."""
+        """Leave out the first node, where the one that it leads to takes its place."""
         first = self.first_node()
         if first is not None and len(self._list_edges(first, "source")) == 1:
             others = {edge.target for edge in self.edges if edge.source != first.id}
@@ -51,7 +51,7 @@ class Drawing:
                 self._remove(first)
 
     def trim_last_node(self) -> None:
-        """Leaves out the last node, where the one that leads to it takes its place."""
+        """Leave out the last node, where the one that leads to it takes its place."""
         last = self.last_node()
         if last is not None and len(self._list_edges(last, "target")) == 1:
             others = {edge.source for edge in self.edges if edge.target != last.id}
@@ -66,21 +66,21 @@ class Drawing:
         self.edges[:] = [edge for edge in self.edges if node.id not in (edge.source, edge.target)]
 
     def draw_mermaid(self, *, with_styles: bool = True) -> str:
-        """Returns the text from which Mermaid draws the graph as a flowchart."""
+        """Return the text from which Mermaid draws the graph as a flowchart."""
         return mermaid.write_flowchart(self.nodes, self.edges, with_styles)
 
     def draw_ascii(self) -> str:
-        """Returns the graph drawn in letters."""
+        """Return the graph drawn in letters."""
         return write_text(self.lay_out())
 
     def print_ascii(self) -> None:
-        """Prints the graph drawn in letters."""
+        """Print the graph drawn in letters."""
         print(self.draw_ascii())  # noqa: T201  (what it is for)
 
     def draw_png(
         self, output_file_path: str | None = None, *, background_color: str | None = "white"
     ) -> bytes:
-        """Returns the graph as a picture in PNG, and writes it to a file where one is named.
+        """Return the graph as a picture in PNG, and write it to a file where one is named.
 
         It is drawn here, and needs cairosvg: the extra ``draw``.
         """
@@ -96,14 +96,14 @@ class Drawing:
         background_color: str | None = "white",
         **styles: Any,
     ) -> bytes:
-        """Returns the graph as draw_png does: nothing is sent to Mermaid's server.
+        """Return the graph as draw_png does: nothing is sent to Mermaid's server.
 
         What else LangGraph takes is for that server, or styles its picture.
         """
         return self.draw_png(output_file_path, background_color=background_color)
 
     def to_json(self) -> dict[str, list[dict[str, Any]]]:
-        """Returns nodes and edges as plain JSON."""
+        """Return nodes and edges as plain JSON."""
         nodes: list[dict[str, Any]] = [
             {"id": node.id, "name": node.name}
             | ({"metadata": dict(node.metadata)} if node.metadata else {})
@@ -119,7 +119,7 @@ class Drawing:
 
 
 def build_drawing(graph: CompiledGraph, xray: int | bool = False) -> Drawing:
-    """Returns the nodes and edges of a graph.
+    """Return the nodes and edges of a graph.
 
     ``xray`` puts in the place of a node that calls a graph the nodes of that graph: True at every
     level, a number that many levels down.
@@ -184,5 +184,5 @@ def _sole(drawing: Drawing, taken: set[str], but: str = "") -> DrawnNode | None:
 
 
 def draw_mermaid(graph: CompiledGraph, *, xray: int | bool = True) -> str:
-    """Returns the text from which Mermaid draws a graph, and those inside it, as a flowchart."""
+    """Return the text from which Mermaid draws a graph, and those inside it, as a flowchart."""
     return build_drawing(graph, xray).draw_mermaid()

@@ -24,7 +24,7 @@ class DrawnNode:
         """What langchain's drawings have of a node beside its name: nothing here."""
 
     def copy(self, *, id: str | None = None, name: str | None = None) -> DrawnNode:
-        """Returns the node under another id or name, as langchain's drawings have it."""
+        """Return the node under another id or name, as langchain's drawings have it."""
         return replace(self, id=id or self.id, name=name or self.name)
 
 
@@ -38,5 +38,5 @@ class DrawnEdge:
     conditional: bool = False
 
     def copy(self, *, source: str | None = None, target: str | None = None) -> DrawnEdge:
-        """Returns the edge between other nodes, as langchain's drawings have it."""
+        """Return the edge between other nodes, as langchain's drawings have it."""
         return replace(self, source=source or self.source, target=target or self.target)

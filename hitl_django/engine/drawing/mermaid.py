@@ -33,7 +33,7 @@ STYLES = (
 def write_flowchart(
     nodes: Mapping[str, DrawnNode], edges: Iterable[DrawnEdge], with_styles: bool = True
 ) -> str:
-    """Returns the text from which Mermaid draws these nodes and edges."""
+    """Return the text from which Mermaid draws these nodes and edges."""
     numbers = count(1)
     ids = {
         node: node
@@ -49,7 +49,7 @@ def write_flowchart(
 
 
 def _boxes(nodes: Iterable[DrawnNode], ids: dict[str, str], with_styles: bool) -> Iterator[str]:
-    """Yields the nodes, those inside another in a box with its name."""
+    """Yield the nodes, those inside another in a box with its name."""
     numbers = count(1)
     open_: list[str] = []
     for node in nodes:

@@ -59,7 +59,7 @@ class Outline:
 def build_outline(
     graph: CompiledGraph, depth: int | bool = True, _above: tuple[int, ...] = ()
 ) -> Outline:
-    """Returns the outline of a compiled graph and of those it calls, ``depth`` levels down.
+    """Return the outline of a compiled graph and of those it calls, ``depth`` levels down.
 
     A graph that calls itself is drawn once.
     """
@@ -113,7 +113,7 @@ def _stops(graph: CompiledGraph, name: str) -> str:
 
 
 def _listeners(graph: CompiledGraph) -> dict[str, list[str]]:
-    """Returns the nodes that each channel starts."""
+    """Return the nodes that each channel starts."""
     found: dict[str, list[str]] = {}
     for name, node in graph.nodes.items():
         for trigger in node.triggers:
@@ -138,7 +138,7 @@ def _list_edges(
 
 
 def _list_static_writes(writer: Any) -> Sequence[tuple[str, Any]]:
-    """Returns the channels that a writer writes whatever its node returns."""
+    """Return the channels that a writer writes whatever its node returns."""
     return getattr(writer, "static", None) or getattr(writer, "writes", None) or ()
 
 
@@ -149,7 +149,7 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
 
 
 def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
-    """Returns the edge to the end of a node that leads to no other node."""
+    """Return the edge to the end of a node that leads to no other node."""
     ways = [edge.target for edge in leads if edge.leads != "on_error"]
     if any(target != name for target in ways):
         return {}

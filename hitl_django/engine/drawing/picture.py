@@ -67,7 +67,7 @@ class Picture:
 
 
 def lay_out_graph(graph: CompiledGraph, *, xray: int | bool = True, say: Say = str) -> Picture:
-    """Lays out a graph.
+    """Lay out a graph.
 
     ``say`` turns a name into what is shown of it, whose width then counts.
     """
@@ -168,7 +168,7 @@ def _size(node: OutlineNode, lines: tuple[str, ...], held: Picture | None) -> Po
 
 
 def _merged(edges: Iterable[OutlineEdge]) -> list[OutlineEdge]:
-    """Draws edges that lead the same way as one; its label names all answers that lead there."""
+    """Draw edges that lead the same way as one; its label names all answers that lead there."""
     labels: dict[tuple[str, str, Leads], list[str]] = {}
     for edge in edges:
         labels.setdefault((edge.source, edge.target, edge.leads), []).append(edge.label)

@@ -7,7 +7,7 @@ from .svg import write_svg
 
 
 def render_png(picture: Picture, background: str | None) -> bytes:
-    """Returns a picture as PNG, black on ``background``; None leaves it transparent."""
+    """Return a picture as PNG, black on ``background``; None leaves it transparent."""
     try:
         import cairosvg
     except ImportError as error:

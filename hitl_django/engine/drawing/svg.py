@@ -38,7 +38,7 @@ def write_svg(
     say: Say = str,
     ident: str = "graph",
 ) -> str:
-    """Returns a picture as SVG.
+    """Return a picture as SVG.
 
     ``states`` are those of nodes by their ids, ``describe_node`` says a node and its state in
     words, and ``say`` turns a name into what is shown of it. ``ident`` begins the ids in the
@@ -119,7 +119,7 @@ def _draw_name(node: PlacedNode, say: Say) -> str:
 
 
 def _draw_mark(node: PlacedNode, state: str) -> str:
-    """Draws the mark of the node's state in its upper right corner, for those who see no colour."""
+    """Draw the mark of the node's state in its upper right corner, for those who see no colour."""
     if not state or node.kind != "node":
         return ""
     x, y = node.x + node.width - 14, node.y + 12
@@ -151,7 +151,7 @@ def _draw_label(place: Point, text: str) -> str:
 
 
 def _write_curve(points: Sequence[Point]) -> str:
-    """Returns a line through the points that bends softly between layers."""
+    """Return a line through the points that bends softly between layers."""
     (x, y), *rest = points
     parts = [f"M{_format(x)} {_format(y)}"]
     for to_x, to_y in rest:
@@ -167,7 +167,7 @@ def _write_curve(points: Sequence[Point]) -> str:
 
 
 def _write_arrowhead(points: Sequence[Point]) -> str:
-    """Returns the arrow's head, which points the way the line ends: level, down or up."""
+    """Return the arrow's head, which points the way the line ends: level, down or up."""
     (from_x, from_y), (x, y) = points[-2], points[-1]
     if from_y == y:
         back = HEAD * 1.6 if from_x > x else -HEAD * 1.6

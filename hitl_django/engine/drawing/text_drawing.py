@@ -14,7 +14,7 @@ _ENDS = {"start": "__start__", "end": "__end__"}
 
 
 def write_text(picture: Picture) -> str:
-    """Returns a picture in letters: stars are edges that are always taken, dots those that may."""
+    """Return a picture in letters: stars are edges that are always taken, dots those that may."""
     canvas = _Canvas(picture.width, picture.height)
     for edge in picture.edges:
         canvas.draw_edge(edge)

@@ -93,7 +93,7 @@ async def _aanswer(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
 
 
 def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
-    """Starts a call; returns what to await for its result."""
+    """Start a call; returns what to await for its result."""
     action = call.action
     if action.is_async:
         given = get_injected(context, action) if action.injected else {}
@@ -105,7 +105,7 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
 
 
 async def _wait(context: TaskContext, wait: Wait) -> None:
-    """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
+    """Wait before a task's next attempt; a run that is asked to stop meanwhile stops."""
     if wait.commit is not None:
         await astore_commit(context, wait.commit)
     control = context.run.control
@@ -116,7 +116,7 @@ async def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 async def aperform_task(context: TaskContext) -> Task:
-    """Runs one task to its end on this event loop."""
+    """Run one task to its end on this event loop."""
     control = context.run.control
     if control is None or control.around_task is None:
         return await _perform(context)
@@ -151,7 +151,7 @@ async def _perform(context: TaskContext) -> Task:
 
 
 async def _acall_once(context: TaskContext, action: Action) -> None:
-    """Runs a task to which there is nothing but one call."""
+    """Run a task to which there is nothing but one call."""
     try:
         output = await _acall(context, Call(action, context.task.input))
     except BaseException as error:
@@ -200,7 +200,7 @@ class AsyncDriver:
         state.run.spawner = self
 
     def iterate_chunks(self) -> AsyncGenerator[Chunk]:
-        """Performs the loop's effects; yields what the run emits."""
+        """Perform the loop's effects; yields what the run emits."""
         chunks = self._perform_effects()
         self.state.run.stream = weakref.ref(chunks)
         return chunks
@@ -257,7 +257,7 @@ class AsyncDriver:
             await self._close()
 
     async def _close(self) -> None:
-        """Cancels the tasks that are still running, and stores what has to be."""
+        """Cancel the tasks that are still running, and store what has to be."""
         ended: Sequence[Task] = ()
         if self.tasks is not None:
             await self.tasks.drop()
@@ -273,7 +273,7 @@ class AsyncDriver:
             await self._have_stored(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
-        """Tells that sync code may wait for a thread: it isn't on the event loop's own."""
+        """Tell that sync code may wait for a thread: it isn't on the event loop's own."""
         return True
 
     def spawn(self, work: Callable[[], None]) -> None:
@@ -312,7 +312,7 @@ class AsyncDriver:
         return await _shielded(self._ask_saver(effect))
 
     async def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
-        """Starts tasks; returns those that have ended already."""
+        """Start tasks; returns those that have ended already."""
         timeout = self.state.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here
@@ -332,7 +332,7 @@ class AsyncDriver:
         return ()
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Makes a saver call for a sync node, which runs on a thread of its own."""
+        """Make a saver call for a sync node, which runs on a thread of its own."""
         assert self.home is not None
         if self.state.run.calls_home:
             return self.state.run.perform(function, *args)
@@ -344,20 +344,20 @@ class AsyncDriver:
         return function(*args)
 
     def emit(self, chunk: Chunk) -> None:
-        """Takes a chunk from a running node, on whatever thread it runs."""
+        """Take a chunk from a running node, on whatever thread it runs."""
         self.chunks.append(chunk)
         if self.tasks is not None and self.home is not None:
             self.home.call_soon_threadsafe(self.tasks.wake.set)
 
 
 def _emits_while_running(context: TaskContext) -> bool:
-    """Returns whether a task emits chunks while it runs, and not only when it has ended."""
+    """Return whether a task emits chunks while it runs, and not only when it has ended."""
     action = context.task.node.action
     return action is not None and action.apart and bool(context.run.modes)
 
 
 async def _shielded(saving: Any) -> Any:
-    """Waits for a save even when the run is cancelled: a commit is never left half-waited-for."""
+    """Wait for a save even when the run is cancelled: a commit is never left half-waited-for."""
     task = asyncio.ensure_future(saving)
     try:
         return await asyncio.shield(task)

@@ -53,7 +53,7 @@ class AsyncTasks:
         self._open_lanes()
 
     async def wait(self) -> None:
-        """Waits until ``wake`` is set; raises TimeoutError at the deadline."""
+        """Wait until ``wake`` is set; raises TimeoutError at the deadline."""
         if self.deadline is None:
             await self.wake.wait()
         else:
@@ -70,7 +70,7 @@ class AsyncTasks:
         return bool(self._ended) or self._crash is not None
 
     def take(self) -> Sequence[Task]:
-        """Returns the tasks that have ended since the last call; raises what crashed beside them.
+        """Return the tasks that have ended since the last call; raises what crashed beside them.
 
         SystemExit and its like end the run, but only after the caller was handed what has ended
         beside it, so that it is stored and doesn't run again.
@@ -80,12 +80,12 @@ class AsyncTasks:
         return self.get_ended()
 
     def get_ended(self) -> Sequence[Task]:
-        """Returns the tasks that have ended since the last call."""
+        """Return the tasks that have ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
 
     async def drop(self) -> int:
-        """Cancels the tasks that haven't ended; returns their number."""
+        """Cancel the tasks that haven't ended; returns their number."""
         dropped, lanes = len(self._open), self._lanes
         self._open, self._lanes, self._opening = set(), set(), 0
         self._waiting.clear()
@@ -96,7 +96,7 @@ class AsyncTasks:
         return dropped
 
     def _open_lanes(self) -> None:
-        """Opens lanes for waiting tasks, as far as there may be more.
+        """Open lanes for waiting tasks, as far as there may be more.
 
         Two at a time: whatever else keeps the event loop busy, a hundred tasks that all have to
         wait are begun within seven of its rounds.
@@ -115,14 +115,14 @@ class AsyncTasks:
             self._opens = False
 
     def _has_room(self) -> bool:
-        """Returns whether a task waits for a lane that nobody has opened yet and that may be."""
+        """Return whether a task waits for a lane that nobody has opened yet and that may be."""
         waiting = len(self._waiting)
         if self._limit is not None and self._opening + len(self._open) - waiting >= self._limit:
             return False
         return waiting > self._opening
 
     async def _lane(self) -> None:
-        """Performs waiting tasks until one has had to wait."""
+        """Perform waiting tasks until one has had to wait."""
         self._opening -= 1
         lane, variables = asyncio.current_task(), self._variables
         assert lane is not None

@@ -12,7 +12,7 @@ from ..task.effects import Call
 
 
 def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> Any:
-    """Performs a generator's effects one after the other; returns its result.
+    """Perform a generator's effects one after the other; returns its result.
 
     An error is raised where the generator asked for the effect.
     """
@@ -30,12 +30,12 @@ def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], 
 
 
 def run_query(query: Query, saver: BaseCheckpointSaver) -> Any:
-    """Performs a query, or a change, of stored checkpoints; returns its result."""
+    """Perform a query, or a change, of stored checkpoints; returns its result."""
     return perform_effects(query, partial(perform_saver_call, saver=saver))
 
 
 def perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
-    """Makes the saver's call that an effect asks for; returns its result."""
+    """Make the saver's call that an effect asks for; returns its result."""
     if isinstance(effect, Load):
         return saver.get_tuple(effect.config)
     if isinstance(effect, List):

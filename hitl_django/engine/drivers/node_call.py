@@ -13,7 +13,7 @@ from ..task.nodes import Action
 
 
 def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
-    """Returns the arguments that the engine fills in by name."""
+    """Return the arguments that the engine fills in by name."""
     given: dict[str, Any] = {}
     for name in action.injected:
         if name == "config":

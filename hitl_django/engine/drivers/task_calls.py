@@ -94,7 +94,7 @@ class TaskCalls:
 
     @classmethod
     def open(cls, context: TaskContext) -> CalledTasks:
-        """Returns the calls of a task."""
+        """Return the calls of a task."""
         with _FIRST:
             if context.calls is None:
                 context.calls = cls(context)
@@ -103,7 +103,7 @@ class TaskCalls:
     def make(
         self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
     ) -> AnyFuture:
-        """Starts a call, or finds what came of the same call before.
+        """Start a call, or finds what came of the same call before.
 
         ``seen`` is the context as the code that makes the call sees it.
         """
@@ -144,7 +144,7 @@ class TaskCalls:
         return state
 
     def _may_await(self) -> bool:
-        """Returns whether sync code of this task may wait for what runs on an event loop."""
+        """Return whether sync code of this task may wait for what runs on an event loop."""
         spawner = self.context.run.spawner
         return spawner is not None and spawner.home is not None
 
@@ -221,7 +221,7 @@ class TaskCalls:
             raise
 
     def _effects(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Takes the result from the cache or runs the task; makes its end last."""
+        """Take the result from the cache or run the task; makes its end last."""
         state, task = self._state, context.task
         policy = task.node.cache
         key: Any = None
@@ -253,7 +253,7 @@ class TaskCalls:
             return None
 
     def _stored(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Stores a task's end; a value that can't be stored is its failure."""
+        """Store a task's end; a value that can't be stored is its failure."""
         state, task = self._state, context.task
         # A question is recorded with the task that waits for this one: it surfaces once.
         writes = task.memory if task.pending_interrupts else list_stored_writes(task)
@@ -276,7 +276,7 @@ class TaskCalls:
             yield state.save(Commit(config, [TaskWrites(task.id, task.path_key, failure)]))
 
     def _ended(self, context: TaskContext) -> Any:
-        """Emits the chunks of a task that has ended; returns its result or raises its error."""
+        """Emit the chunks of a task that has ended; returns its result or raise its error."""
         task = context.task
         assert isinstance(task, CalledTask)
         self.context.progress()
@@ -296,7 +296,7 @@ class TaskCalls:
         return chunks.build_task_chunks(self._state, context.task)
 
     def _build_stored_chunks(self, context: TaskContext) -> list[Any]:
-        """Returns the chunks that are stored with a task's end: its start, its own, its end."""
+        """Return the chunks that are stored with a task's end: its start, its own, its end."""
         state, task = self._state, context.task
         if state.saver is None or task.pending_interrupts:
             state.run.chunk_buffer.move_chunks(task.id, self.context.task.id)  # type: ignore[union-attr]
@@ -310,7 +310,7 @@ class TaskCalls:
     # At the end of the task that called.
 
     def settle(self) -> None:
-        """Waits for the called tasks; the calling one waits for their answers."""
+        """Wait for the called tasks; the calling one waits for their answers."""
         for _, future in list(self._known.values()):
             if isinstance(future, Future) and not future.cancelled():
                 future.exception()
@@ -325,7 +325,7 @@ class TaskCalls:
             self._merge()
 
     async def wait(self) -> None:
-        """Waits for the tasks that run on this event loop."""
+        """Wait for the tasks that run on this event loop."""
         running = [f for _, f in self._known.values() if isinstance(f, asyncio.Future)]
         if running:
             await asyncio.wait(running)
@@ -334,7 +334,7 @@ class TaskCalls:
                 future.exception()  # looked at, so that nobody complains that it never was
 
     def drop(self) -> None:
-        """Cancels what still runs on the event loop."""
+        """Cancel what still runs on the event loop."""
         for _, future in self._known.values():
             if isinstance(future, asyncio.Future):
                 future.cancel()

@@ -22,7 +22,7 @@ from .timeouts import AttemptTimer, check_stoppable
 
 
 def call_here(context: TaskContext, call: Call) -> Any:
-    """Calls a node's function on this thread; returns its result."""
+    """Call a node's function on this thread; returns its result."""
     action = call.action
     if action.is_async:
         if action.sync is None:
@@ -42,7 +42,7 @@ def _called(context: TaskContext, action: Action, value: Any) -> Any:
 
 
 def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
-    """Runs an async function to its end on an event loop of its own.
+    """Run an async function to its end on an event loop of its own.
 
     That is how a worker runs async nodes.
     """
@@ -76,7 +76,7 @@ async def _stoppable(control: RunControl, running: Awaitable[Any]) -> Any:
 
 
 def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskContext, Call], Any]:
-    """Returns what makes the calls of a task that has a timeout."""
+    """Return what makes the calls of a task that has a timeout."""
     watch = AttemptTimer(limit, context, _started)
 
     def make(context: TaskContext, call: Call) -> Any:
@@ -96,7 +96,7 @@ def _started(context: TaskContext, call: Call) -> Awaitable[Any]:
 
 
 def _refuse_loop(context: TaskContext) -> None:
-    """Raises TypeError on a thread whose event loop is running, which a node would block."""
+    """Raise TypeError on a thread whose event loop is running, which a node would block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -116,7 +116,7 @@ async def _awaited(context: TaskContext, running: Awaitable[Any]) -> Any:
 
 
 def _wait(context: TaskContext, wait: Wait) -> None:
-    """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
+    """Wait before a task's next attempt; a run that is asked to stop meanwhile stops."""
     if wait.commit is not None:
         store_commit(context, wait.commit)
     control = context.run.control
@@ -127,7 +127,7 @@ def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 def _call_plain(context: TaskContext, action: Action) -> None:
-    """Runs a task to which there is nothing but one call that any thread may make."""
+    """Run a task to which there is nothing but one call that any thread may make."""
     task, around = context.task, context.run.around_call
     try:
         if around is None:
@@ -142,7 +142,7 @@ def _call_plain(context: TaskContext, action: Action) -> None:
 
 
 def perform_task(context: TaskContext) -> Task:
-    """Runs one task to its end on this thread."""
+    """Run one task to its end on this thread."""
     control = context.run.control
     if control is None or control.around_task is None:
         return _perform(context)

@@ -73,7 +73,7 @@ class SyncDriver:
         self.chunks: deque[Chunk] = deque()
 
     def __iter__(self) -> Iterator[Chunk]:
-        """Performs the loop's effects; yields what the run emits."""
+        """Perform the loop's effects; yields what the run emits."""
         chunks = self._perform_effects()
         self.state.run.stream = weakref.ref(chunks)
         return chunks
@@ -119,7 +119,7 @@ class SyncDriver:
             self._close()
 
     def _close(self) -> None:
-        """Waits for the tasks that are still running, and stores what has to be."""
+        """Wait for the tasks that are still running, and store what has to be."""
         ended = self.ended
         if self.threads is not None:
             self.threads.close()
@@ -141,7 +141,7 @@ class SyncDriver:
         ]
 
     def _perform(self, effect: Effect) -> Any:
-        """Performs an effect that is neither waited for nor emitted; returns the reply."""
+        """Perform an effect that is neither waited for nor emitted; returns the reply."""
         kind, run = type(effect), self.state.run
         if kind is Cancel:
             return self._drop()
@@ -161,7 +161,7 @@ class SyncDriver:
             return run.perform(perform_saver_call, effect, run.saver)
 
     def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
-        """Starts tasks; returns those that have ended already."""
+        """Start tasks; returns those that have ended already."""
         timeout = self.state.graph.step_timeout
         if (
             timeout is None
@@ -193,7 +193,7 @@ class SyncDriver:
         return ()
 
     def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
-        """Returns whether the driver's own thread may run tasks that have siblings."""
+        """Return whether the driver's own thread may run tasks that have siblings."""
         run = self.state.run
         if run.live or run.modes or self.limit < 2 or self.state.graph.step_timeout is not None:
             return False
@@ -209,7 +209,7 @@ class SyncDriver:
         return True
 
     def _work(self) -> None:
-        """Runs waiting tasks on this thread, until it is time that the loop takes in what ended."""
+        """Run waiting tasks on this thread, until it is time that the loop takes in what ended."""
         threads, ends = self.threads, time.monotonic() + _SPELL
         assert threads is not None
         assert threads.variables is not None
@@ -237,7 +237,7 @@ class SyncDriver:
         self.ended += threads.ended()
 
     def monitor(self) -> None:
-        """Appoints a deputy where a task holds up the driver's thread, and that matters."""
+        """Appoint a deputy where a task holds up the driver's thread, and that matters."""
         threads = self.threads
         assert threads is not None
         with threads.appointing:
@@ -249,7 +249,7 @@ class SyncDriver:
                 self.deputy = threads.spawn(self._stand_in)
 
     def _stand_in(self) -> None:
-        """Drives until the driver's own thread is back."""
+        """Drive until the driver's own thread is back."""
         threads = self.threads
         assert threads is not None
         # It may be faster than who appoints it. Whoever then took it for the driver's own thread
@@ -261,7 +261,7 @@ class SyncDriver:
                 perform_effects(take_in(self.state, ended), self._perform)
 
     def _relieve(self, deputy: Future[None]) -> None:
-        """Takes over again from the deputy; from now on the step's tasks are left to others."""
+        """Take over again from the deputy; from now on the step's tasks are left to others."""
         assert self.threads is not None
         self.threads.inbox.put(None)
         self.joins = False
@@ -272,7 +272,7 @@ class SyncDriver:
         self.settled = not self.state.running
 
     def _await(self) -> Iterator[Chunk]:
-        """Waits for tasks to end."""
+        """Wait for tasks to end."""
         threads = self.threads
         assert threads is not None
         while not (self.ended or self.settled) and threads.crash is None:
@@ -293,14 +293,14 @@ class SyncDriver:
         return 0 if self.threads is None else self.threads.drop()
 
     def emit(self, chunk: Chunk) -> None:
-        """Takes a chunk from a running node, on whatever thread it runs."""
+        """Take a chunk from a running node, on whatever thread it runs."""
         self.chunks.append(chunk)
         # What lies there already wakes who looks; and nobody may look before the next wide step.
         if self.threads is not None and self.threads.inbox.empty():
             self.threads.inbox.put(None)
 
     def spawns(self) -> bool:
-        """Returns whether the calling thread may wait for another one: the driver's own may not."""
+        """Return whether the calling thread may wait for another one: the driver's own may not."""
         return threading.get_ident() != self.thread
 
     def spawn(self, work: Callable[[], None]) -> None:
@@ -309,13 +309,13 @@ class SyncDriver:
         self.threads.spawn(work)
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Makes a call on the driver's thread and returns its result to the calling thread."""
+        """Make a call on the driver's thread and return its result to the calling thread."""
         assert self.threads is not None
         return self.threads.ask(self.state.run.perform, function, *args)
 
 
 def _stands_apart(context: TaskContext, threads: int) -> bool:
-    """Returns whether a task needs a thread even where it is alone.
+    """Return whether a task needs a thread even where it is alone.
 
     It does where it brings an event loop, and where it may wait for tasks that it starts: the
     driver's own thread has to stay free for saver calls.

@@ -74,7 +74,7 @@ class TaskThreads:
         self._futures = [future for future in self._futures if not future.done()]
 
     def begin(self) -> None:
-        """Lets a first thread take waiting tasks."""
+        """Let a first thread take waiting tasks."""
         self._hire(1)
 
     def join(self) -> None:
@@ -84,7 +84,7 @@ class TaskThreads:
         self._be_patient()
 
     def are_blocked(self) -> bool:
-        """Returns whether the threads at work have been left alone and still don't get on."""
+        """Return whether the threads at work have been left alone and still don't get on."""
         if time.monotonic() < self._hire_at:
             return False
         if self._are_busy():
@@ -111,7 +111,7 @@ class TaskThreads:
             self._leave()
 
     def _hire(self, count: int) -> None:
-        """Lets more threads take waiting tasks.
+        """Let more threads take waiting tasks.
 
         Tasks that only compute run fastest one after the other, as they can't share the
         interpreter; tasks that wait for something outside should all be waiting. Which they do
@@ -124,12 +124,12 @@ class TaskThreads:
         self._be_patient()
 
     def _be_patient(self) -> None:
-        """Leaves the threads at work alone for a while."""
+        """Leave the threads at work alone for a while."""
         self._hire_at = time.monotonic() + PATIENCE
         self._used, self._left = self._time_used(), len(self.waiting)
 
     def _are_busy(self) -> bool:
-        """Returns whether the threads at work have taken tasks and computed since the last look.
+        """Return whether the threads at work have taken tasks and computed since the last look.
 
         Only both: a task that computes for long, maybe until another has run, holds up no other.
         """
@@ -137,7 +137,7 @@ class TaskThreads:
         return len(self.waiting) < self._left and self._time_used() - self._used > since / 2
 
     def _time_used(self) -> float:
-        """Returns the processor time that the threads at work have used, in seconds."""
+        """Return the processor time that the threads at work have used, in seconds."""
         return sum(map(time.clock_gettime, tuple(self._clocks)))
 
     def _note_clock(self) -> None:
@@ -166,7 +166,7 @@ class TaskThreads:
                 self.inbox.put(None)
 
     def _looks(self) -> bool:
-        """Returns whether the driver looks by itself for what has ended, as while it hires.
+        """Return whether the driver looks by itself for what has ended, as while it hires.
 
         A driver that is woken by each of many short tasks takes the interpreter from them each
         time; what waits for its look waits a millisecond.
@@ -174,7 +174,7 @@ class TaskThreads:
         return bool(self.waiting) and self._hired < self.limit
 
     def crashed(self, error: BaseException) -> None:
-        """Notes what ends the process, like SystemExit.
+        """Note what ends the process, like SystemExit.
 
         It is raised again on the driver's thread, as a crash, never recorded as the node's
         failure. First the loop is handed what has ended beside it, so that it is stored and
@@ -184,7 +184,7 @@ class TaskThreads:
             self.crash = error
 
     def take(self) -> list[Task]:
-        """Waits for a task to end, or for something to be asked; returns the tasks that ended."""
+        """Wait for a task to end, or for something to be asked; returns the tasks that ended."""
         item = self._get()
         while True:
             if item is not None:
@@ -195,14 +195,14 @@ class TaskThreads:
         return self.ended()
 
     def ended(self) -> list[Task]:
-        """Returns the tasks that have ended since the last look."""
+        """Return the tasks that have ended since the last look."""
         found = []
         while self.finished:
             found.append(self.finished.popleft())
         return found
 
     def _get(self) -> Callable[[], Any] | None:
-        """Waits until a task has ended or another thread asks something."""
+        """Wait until a task has ended or another thread asks something."""
         while not self.finished:
             now = time.monotonic()
             if self.waiting and self._hired < self.limit and self.are_blocked():
@@ -219,7 +219,7 @@ class TaskThreads:
         return None
 
     def drop(self) -> int:
-        """Forgets the tasks that no thread has taken; returns their number."""
+        """Forget the tasks that no thread has taken; returns their number."""
         dropped = 0
         while True:
             try:
@@ -229,7 +229,7 @@ class TaskThreads:
             dropped += 1
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Makes a call on the driver's thread, for a task on another one."""
+        """Make a call on the driver's thread, for a task on another one."""
         answer: Future[Any] = Future()
 
         def make() -> None:
@@ -247,7 +247,7 @@ class TaskThreads:
         return answer.result()
 
     def close(self) -> None:
-        """Waits for the tasks that are still running, and lets the threads go."""
+        """Wait for the tasks that are still running, and lets the threads go."""
         if self._pool is not None:
             self._let_go(self._pool)
         with self._ending:

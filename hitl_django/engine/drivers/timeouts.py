@@ -37,7 +37,7 @@ Start = Callable[[TaskContext, Call], Awaitable[Any]]
 
 
 def check_stoppable(name: str, action: Action) -> None:
-    """Raises ValueError for a sync node."""
+    """Raise ValueError for a sync node."""
     if not action.is_async:
         raise ValueError(
             "Node timeouts are only supported for async nodes because sync Python execution "
@@ -56,11 +56,11 @@ class AttemptTimer:
         self.over = False
 
     def touch(self) -> None:
-        """Notes progress; may be called from any thread."""
+        """Note progress; may be called from any thread."""
         self.progressed = time.monotonic()
 
     def due(self) -> tuple[float, str]:
-        """Returns when the attempt runs out of time, by the monotonic clock, and by which limit."""
+        """Return when the attempt runs out of time, by the monotonic clock, and by which limit."""
         run, idle = self.policy.run_timeout, self.policy.idle_timeout
         moments = [] if run is None else [(self.began + run, "run")]  # type: ignore[operator]
         if idle is not None:
@@ -68,7 +68,7 @@ class AttemptTimer:
         return min(moments)
 
     async def call(self, call: Call) -> Any:
-        """Makes a call of the attempt; raises NodeTimeoutError when its time is over."""
+        """Make a call of the attempt; raises NodeTimeoutError when its time is over."""
         context = self.context
         if call.action is context.task.node.action:
             check_stoppable(context.task.name, call.action)
@@ -109,7 +109,7 @@ class AttemptTimer:
         )
 
     async def _wait(self, running: asyncio.Task[Any]) -> str | None:
-        """Waits for the call to end; returns which limit was reached before, if one was."""
+        """Wait for the call to end; returns which limit was reached before, if one was."""
         while not running.done():
             moment, kind = self.due()
             left = moment - time.monotonic()
@@ -124,7 +124,7 @@ async def _awaited(start: Start, context: TaskContext, call: Call) -> Any:
 
 
 def _forget(running: asyncio.Task[Any]) -> None:
-    """Looks at how a late attempt ended, so that asyncio doesn't report it as overlooked."""
+    """Look at how a late attempt ended, so that asyncio doesn't report it as overlooked."""
     if not running.cancelled():
         running.exception()
 
@@ -144,7 +144,7 @@ class TimedContext(TaskContext):
 
     @classmethod
     def create(cls, context: TaskContext, watch: AttemptTimer) -> TimedContext:
-        """Returns a view of ``context``."""
+        """Return a view of ``context``."""
         view = cls.__new__(cls)
         view.task_context, view.watch, view.progress_callbacks = context, watch, None
         _copy(context, view)
@@ -162,17 +162,17 @@ class TimedContext(TaskContext):
         return {**config, "callbacks": callbacks}
 
     def copy_to(self, context: TaskContext) -> None:
-        """Makes what was found so far count."""
+        """Make what was found so far count."""
         _copy(self, context)
 
     def progress(self) -> None:
-        """Notes that something has happened, where the policy counts that."""
+        """Note that something has happened, where the policy counts that."""
         if self.watch is not None and self.watch.policy.refresh_on == "auto":
             self.watch.touch()
         super().progress()
 
     def heartbeat(self) -> None:
-        """Notes progress that the node itself reports, here and in the nodes above."""
+        """Note progress that the node itself reports, here and in the nodes above."""
         if self.watch is not None:
             self.watch.touch()
         self.run.runtime.heartbeat()
@@ -191,7 +191,7 @@ class TimedContext(TaskContext):
         return super().ask(value, schema, key, expires, terms)
 
     def check_in_time(self) -> None:
-        """Refuses what the attempt would do after its time: the next one does it anew."""
+        """Refuse what the attempt would do after its time: the next one does it anew."""
         if self.watch is None:
             raise AttemptTimedOutError(self.task.name, self.attempt)
 
@@ -227,11 +227,11 @@ class TimedContext(TaskContext):
         return super().child_ns()
 
     def runtime(self) -> Runtime[Any]:
-        """Returns the task's runtime with this attempt's heartbeat."""
+        """Return the task's runtime with this attempt's heartbeat."""
         return super().runtime().override(heartbeat=self.heartbeat)
 
     def write(self, chunk: Any) -> None:
-        """Emits a custom stream chunk, unless the attempt's time is over; counts as progress."""
+        """Emit a custom stream chunk, unless the attempt's time is over; counts as progress."""
         if self.watch is not None:
             self.progress()
             super().write(chunk)
@@ -244,7 +244,7 @@ def _copy(source: TaskContext, target: TaskContext) -> None:
 
 
 def open_effects(state: LoopState) -> Effects:
-    """Returns the effects of a run.
+    """Return the effects of a run.
 
     Within a node that has an idle timeout, each thing the run does is progress of that node.
     """

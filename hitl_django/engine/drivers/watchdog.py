@@ -36,13 +36,13 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def add(self, worker: MonitoredThread) -> None:
-        """Looks after a worker from now on; takes no lock while the thread is awake."""
+        """Look after a worker from now on; takes no lock while the thread is awake."""
         self._workers.add(worker)
         if self._asleep:
             self._wake()
 
     def remove(self, worker: MonitoredThread) -> None:
-        """Forgets a worker, which may be looked at once more all the same."""
+        """Forget a worker, which may be looked at once more all the same."""
         self._workers.discard(worker)
 
     def _wake(self) -> None:
@@ -74,7 +74,7 @@ class Watchdog:
                     self.remove(worker)
 
     def _rests(self) -> bool:
-        """Waits to be woken; False when nobody did for a while."""
+        """Wait to be woken; False when nobody did for a while."""
         with self._changed:
             self._asleep = True
             # Whoever came before the line above didn't see that there was somebody to wake.

@@ -19,7 +19,7 @@ Ended = tuple[int, Any]
 
 
 def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> Iterator[Ended]:
-    """Runs each job; yields which one has ended, and its result, as they end.
+    """Run each job; yields which one has ended, and its result, as they end.
 
     Raises the first exception, and begins no further job; with ``keeps_errors`` exceptions are
     results. Without threads they are run one after the other.
@@ -64,7 +64,7 @@ async def arun_jobs(run: ARun, jobs: Jobs, *, keeps_errors: bool) -> AsyncIterat
 
 
 def sort_results(ended: Iterable[Ended]) -> list[Any]:
-    """Returns results in the order of their inputs."""
+    """Return results in the order of their inputs."""
     return [result for _, result in sorted(ended, key=lambda one: one[0])]
 
 

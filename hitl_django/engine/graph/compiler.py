@@ -23,7 +23,7 @@ from .policies import apply_defaults
 
 
 def find_faults(graph: GraphDefinition, interrupt: Sequence[str]) -> Iterator[str]:
-    """Yields in words what keeps a graph from being compiled."""
+    """Yield in words what keeps a graph from being compiled."""
     known = {*graph.nodes, START}
     starts = {start for start, _ in graph.edges} | set(graph.branches)
     starts.update(start for several, _ in graph.waiting_edges for start in several)
@@ -53,7 +53,7 @@ def find_faults(graph: GraphDefinition, interrupt: Sequence[str]) -> Iterator[st
 def build_nodes(
     graph: GraphDefinition, specs: Mapping[str, NodeSpec]
 ) -> tuple[dict[str, Node], dict[str, BaseChannel]]:
-    """Returns the nodes and the channels of a graph that hangs together."""
+    """Return the nodes and the channels of a graph that hangs together."""
     channels: dict[str, BaseChannel] = dict(graph.channels)
     channels[START] = EphemeralValue(graph.input_schema, key=START)
     channels[TASKS] = Topic(Send, key=TASKS)
@@ -110,7 +110,7 @@ def _node(
 
 
 def _ends(graph: GraphDefinition) -> dict[str, list[Write]]:
-    """Returns the writes of each node's own edges."""
+    """Return the writes of each node's own edges."""
     ends: dict[str, list[Write]] = {}
     for start, end in graph.edges:
         if end != END:

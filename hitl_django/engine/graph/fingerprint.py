@@ -45,7 +45,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> GraphStructure:
-    """Returns the shape of a compiled graph."""
+    """Return the shape of a compiled graph."""
     above = (*_above, id(graph))
     return {
         "nodes": {name: _node(graph, name, node, above) for name, node in graph.nodes.items()},
@@ -55,7 +55,7 @@ def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> GraphS
 
 
 def hash_shape(shape: GraphStructure) -> str:
-    """Names a shape by a hash of it."""
+    """Name a shape by a hash of it."""
     return ids.hash_json(shape)
 
 
@@ -149,7 +149,7 @@ def _list_merged(before: GraphStructure, renames: Renames) -> list[str]:
 
 
 def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
-    """Returns a shape under the names of today."""
+    """Return a shape under the names of today."""
     if not renames:
         return shape
     channel, node = renames.rename_channel, renames.rename_node
@@ -169,7 +169,7 @@ def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
 
 
 def _waiting(before: GraphStructure, saved: CheckpointTuple, ns: str) -> Iterator[tuple[str, str]]:
-    """Yields each task that would run next under the old shape: its node, and its namespace."""
+    """Yield each task that would run next under the old shape: its node, and its namespace."""
     checkpoint, step = saved.checkpoint, saved.metadata.get("step", -1) + 1
     held, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
     origin = ids.encode_checkpoint_id(checkpoint["id"])
@@ -198,7 +198,7 @@ def _waiting(before: GraphStructure, saved: CheckpointTuple, ns: str) -> Iterato
 
 
 def _is_open(channel: GraphStructure, held: Any) -> bool:
-    """Returns whether a channel that holds this starts the nodes that listen to it."""
+    """Return whether a channel that holds this starts the nodes that listen to it."""
     kind = channel.get("kind", "")
     if held is MISSING:
         return False
@@ -306,7 +306,7 @@ def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
 
 
 def _fits(channel: BaseChannel, held: Any) -> bool:
-    """Returns whether a held value is of the channel's type, as far as that can be seen."""
+    """Return whether a held value is of the channel's type, as far as that can be seen."""
     return _is_of_type(channel, channel.read(held))
 
 

@@ -66,13 +66,13 @@ class TaskFunction(Generic[P]):
         register_schema_types(_hints(function).get("return"))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyFuture:
-        """Starts a task, or finds what the same call returned before the run was interrupted."""
+        """Start a task, or finds what the same call returned before the run was interrupted."""
         context = get_context()
         calls = TaskCalls.open(context.full_context)
         return calls.make(context, self._node, self.name, (args, kwargs), self._is_async)
 
     def clear_cache(self, cache: BaseCache) -> None:
-        """Drops what a cache keeps of this function's results."""
+        """Drop what a cache keeps of this function's results."""
         cache.clear([build_cache_namespace(self.name, self._node)])
 
     async def aclear_cache(self, cache: BaseCache) -> None:
@@ -109,7 +109,7 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: Timeout = None,
 ) -> Any:
-    """Makes a function a step of its own: what it returned is kept, and it isn't run again.
+    """Make a function a step of its own: what it returned is kept, and it isn't run again.
 
     Call it within an @entrypoint or a node of a graph; a call starts the step and returns a
     future. Steps that were started before the first result was asked for run side by side. The
@@ -166,7 +166,7 @@ class entrypoint(Generic[ContextT]):
         self.policies = Policies.given(retry_policy, cache_policy, timeout)
 
     def __call__(self, function: Callable[..., Any]) -> Pregel:
-        """Returns the function as a graph with one node, of the function's name."""
+        """Return the function as a graph with one node, of the function's name."""
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise NotImplementedError("Generators are not supported in the Functional API.")
         first = next(iter(inspect.signature(function).parameters), None)
@@ -228,7 +228,7 @@ def _find_returned(annotation: Any) -> Any:
 
 
 def _positions(function: Any, names: Sequence[str]) -> dict[str, int]:
-    """Returns how many positional arguments leave each of these parameters to be filled in."""
+    """Return how many positional arguments leave each of these parameters to be filled in."""
     if not names:
         return {}
     return {

@@ -75,34 +75,34 @@ class GraphSchemas:
         return self.get_output_schema()
 
     def get_input_schema(self, config: RunnableConfig | None = None) -> type[Any]:
-        """Returns the model of the input."""
+        """Return the model of the input."""
         if isinstance(self.input_keys, str):
             return _build_root_model(self._name_schema("Input"), self.InputType)
         types = {key: self.channels[key].UpdateType for key in self.input_keys}
         return _build_model(self._name_schema("Input"), types)
 
     def get_output_schema(self, config: RunnableConfig | None = None) -> type[Any]:
-        """Returns the model of what a run comes to."""
+        """Return the model of what a run comes to."""
         if isinstance(self.output_keys, str):
             return _build_root_model(self._name_schema("Output"), self.OutputType)
         types = {key: self.channels[key].ValueType for key in self.output_keys}
         return _build_model(self._name_schema("Output"), types)
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Returns the JSON schema of the input."""
+        """Return the JSON schema of the input."""
         if self.input_type is not None:
             return describe_state(self.input_type, self._name_schema("Input"))
         return self.get_input_schema().model_json_schema()  # type: ignore[no-any-return]
 
     def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Returns the JSON schema of what a run comes to."""
+        """Return the JSON schema of what a run comes to."""
         output_type = self.returned_type if self.output_type is None else self.output_type
         if output_type is not None:
             return describe_state(output_type, self._name_schema("Output"))
         return self.get_output_schema().model_json_schema()  # type: ignore[no-any-return]
 
     def get_context_jsonschema(self) -> dict[str, Any] | None:
-        """Returns the JSON schema of a run's context; None for a graph that declares none."""
+        """Return the JSON schema of a run's context; None for a graph that declares none."""
         if self.context_schema is None:
             return None
         if get_hints(self.context_schema) is None:
@@ -160,14 +160,14 @@ class GraphSchemas:
         return coerce_context(schema, stored)
 
     def config_schema(self, *, include: Sequence[str] | None = None) -> type[Any]:
-        """Returns the model of a run's config: the context, and the keys that are included."""
+        """Return the model of a run's config: the context, and the keys that are included."""
         types = {key: _CONFIG_TYPES[key] for key in include or () if key in _CONFIG_TYPES}
         if self.context_schema is not None:
             types = {"configurable": self.context_schema, **types}
         return _build_model(self._name_schema("Config"), types)
 
     def get_config_jsonschema(self, *, include: Sequence[str] | None = None) -> dict[str, Any]:
-        """Returns the JSON schema of a run's config."""
+        """Return the JSON schema of a run's config."""
         return self.config_schema(include=include).model_json_schema()  # type: ignore[no-any-return]
 
 

@@ -27,7 +27,7 @@ class NodeBuilder:
         self._metadata: dict[str, Any] = {}
 
     def subscribe_only(self, channel: str) -> NodeBuilder:
-        """Runs the node when the channel is updated, with its bare value."""
+        """Run the node when the channel is updated, with its bare value."""
         if self._channels:
             raise ValueError(
                 "Cannot subscribe to single channels when other channels are already subscribed to"
@@ -37,7 +37,7 @@ class NodeBuilder:
         return self
 
     def subscribe_to(self, *channels: str, read: bool = True) -> NodeBuilder:
-        """Runs the node when any channel is updated, with a dict of them where ``read``."""
+        """Run the node when any channel is updated, with a dict of them where ``read``."""
         if isinstance(self._channels, str):
             raise ValueError("Cannot subscribe to channels when subscribed to a single channel")
         if read:
@@ -46,19 +46,19 @@ class NodeBuilder:
         return self
 
     def read_from(self, *channels: str) -> NodeBuilder:
-        """Adds channels to the node's input without listening to them."""
+        """Add channels to the node's input without listening to them."""
         if isinstance(self._channels, str):
             raise ValueError("Cannot read additional channels when subscribed to single channels")
         self._channels.extend(channels)
         return self
 
     def do(self, node: Any) -> NodeBuilder:
-        """Adds a function; the next one gets what this one returns."""
+        """Add a function; the next one gets what this one returns."""
         self._actions.append(build_action(node))
         return self
 
     def write_to(self, *channels: str, **values: Any) -> NodeBuilder:
-        """Writes the result to channels; by keyword a fixed value, or a function of the result."""
+        """Write the result to channels; by keyword a fixed value, or a function of the result."""
         self._writes += [(channel, _itself) for channel in channels]
         self._writes += [
             (channel, value if callable(value) else _always(value))
@@ -67,28 +67,28 @@ class NodeBuilder:
         return self
 
     def meta(self, *tags: str, **metadata: Any) -> NodeBuilder:
-        """Adds tags and metadata to the node's config."""
+        """Add tags and metadata to the node's config."""
         self._tags.extend(tags)
         self._metadata.update(metadata)
         return self
 
     def add_retry_policies(self, *policies: RetryPolicy) -> NodeBuilder:
-        """Adds retry policies; the first that speaks for an error decides."""
+        """Add retry policies; the first that speaks for an error decides."""
         self._retry.extend(policies)
         return self
 
     def add_cache_policy(self, policy: CachePolicy) -> NodeBuilder:
-        """Lets the node's results be used again for the same input."""
+        """Let the node's results be used again for the same input."""
         self._cache = policy
         return self
 
     def set_timeout(self, timeout: Timeout | None) -> NodeBuilder:
-        """Limits each attempt at the node, which has to be async."""
+        """Limit each attempt at the node, which has to be async."""
         self._timeout = TimeoutPolicy.coerce(timeout)
         return self
 
     def build(self) -> Node:
-        """Returns the node."""
+        """Return the node."""
         channels = self._channels
         return Node(
             action=_chained(self._actions),
@@ -149,7 +149,7 @@ def build_node_map(
     retry: tuple[RetryPolicy, ...] = (),
     cache: CachePolicy | None = None,
 ) -> dict[str, Node]:
-    """Returns nodes that are ready to run; with these policies where they have none."""
+    """Return nodes that are ready to run; with these policies where they have none."""
     made = {}
     for name, node in nodes.items():
         if isinstance(node, NodeBuilder):
@@ -172,7 +172,7 @@ def check_graph(
     output_channels: Iterable[str],
     breakpoints: Iterable[str],
 ) -> None:
-    """Raises ValueError unless every channel and node that is named is there."""
+    """Raise ValueError unless every channel and node that is named is there."""
     shown = repr(sorted(channels))[:100]
     for name in channels:
         if name in RESERVED_KEYS and name not in (TASKS, START):

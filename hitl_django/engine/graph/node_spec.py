@@ -46,4 +46,4 @@ class GraphDefinition(Protocol):
     input_schema: Any
 
     def keys_of(self, schema: Any) -> tuple[str, ...]:
-        """Returns the keys of a schema, which is one of the graph's from then on."""
+        """Return the keys of a schema, which is one of the graph's from then on."""

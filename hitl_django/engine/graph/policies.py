@@ -34,12 +34,12 @@ class Policies:
         cache: CachePolicy | None,
         timeout: float | timedelta | TimeoutPolicy | None,
     ) -> Policies:
-        """Returns policies from the arguments of the builder."""
+        """Return policies from the arguments of the builder."""
         retries = (retry,) if isinstance(retry, RetryPolicy) else tuple(retry or ())
         return cls(retries, cache, TimeoutPolicy.coerce(timeout))
 
     def over(self, default: Policies) -> Policies:
-        """Returns these policies, with the defaults where nothing was given.
+        """Return these policies, with the defaults where nothing was given.
 
         A node that handles failures handles none of its own, and its results, which follow from
         a failure, are never used again.
@@ -63,7 +63,7 @@ class NodeDefaults:
         self.handler: Any = None
 
     def update(self, policies: Policies, handler: Any) -> None:
-        """Takes the defaults of a further call, and keeps those that it doesn't give."""
+        """Take the defaults of a further call, and keep those that it doesn't give."""
         if handler is not None:
             self.handler = handler
             policies.handler = DEFAULT_HANDLER
@@ -71,7 +71,7 @@ class NodeDefaults:
 
 
 def apply_defaults(name: str, action: Action, own: Policies, defaults: NodeDefaults) -> Policies:
-    """Returns the policies of a compiled node; raises ValueError where its timeout can't hold."""
+    """Return the policies of a compiled node; raises ValueError where its timeout can't hold."""
     policies = own.over(defaults.policies)
     if policies.timeout is not None:
         check_stoppable(name, action)
@@ -79,7 +79,7 @@ def apply_defaults(name: str, action: Action, own: Policies, defaults: NodeDefau
 
 
 def check_free(name: str, taken: bool) -> None:
-    """Raises GraphDefinitionError where a node has the name that an error handler gets."""
+    """Raise GraphDefinitionError where a node has the name that an error handler gets."""
     if taken:
         raise GraphDefinitionError(
             f"The error handler needs the node name `{name}`, which is already in use."

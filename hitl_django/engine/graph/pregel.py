@@ -135,7 +135,7 @@ class Pregel(
             self.validate()
 
     def validate(self) -> Self:
-        """Returns the graph, if its nodes, channels and breakpoints fit together.
+        """Return the graph, if its nodes, channels and breakpoints fit together.
 
         Raises ValueError where one names another that isn't there.
         """
@@ -170,7 +170,7 @@ class Pregel(
         version: Literal["v1", "v2"] = "v1",
         checkpoint_during: bool | None = None,
     ) -> Any:
-        """Runs the graph to its end or its next question; returns the state.
+        """Run the graph to its end or its next question; returns the state.
 
         ``input`` is the new input, a Command, or None to go on. A run that stopped to ask carries
         its questions under ``"__interrupt__"``; with ``version="v2"`` the result is a GraphOutput,
@@ -216,7 +216,7 @@ class Pregel(
         version: Literal["v1", "v2"] = "v1",
         checkpoint_during: bool | None = None,
     ) -> Iterator[Any]:
-        """Runs the graph and yields its stream chunks while it goes.
+        """Run the graph and yield its stream chunks while it goes.
 
         ``stream_mode`` is ``values`` (the state after each super-step), ``updates`` (what each
         node wrote), ``custom``, ``messages`` (what models say), ``tools`` (calls of tools),
@@ -315,7 +315,7 @@ class Pregel(
     def submit(
         self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
     ) -> str:
-        """Stores ``input`` as the thread's next checkpoint, and the state it makes; runs nothing.
+        """Store ``input`` as the thread's next checkpoint, and the state it makes; runs nothing.
 
         Returns the newest checkpoint's id. Raises EmptyInputError, PendingInterruptsError or what
         an invalid update raises, with nothing stored. ``modes`` is as for ``advance``.
@@ -362,7 +362,7 @@ class Pregel(
     # Its form.
 
     def validate_input(self, input: Any) -> None:
-        """Raises InvalidInputError unless ``input`` fits the input schema.
+        """Raise InvalidInputError unless ``input`` fits the input schema.
 
         A missing field is no fault, as nodes may fill it; an unknown field is.
         """
@@ -371,7 +371,7 @@ class Pregel(
     def get_graph(
         self, config: RunnableConfig | None = None, *, xray: int | bool = False
     ) -> Drawing:
-        """Returns nodes and edges to draw; ``config`` is taken for LangGraph's sake.
+        """Return nodes and edges to draw; ``config`` is taken for LangGraph's sake.
 
         With ``xray`` the nodes of the graphs that this one calls take the place of their callers.
         """
@@ -384,7 +384,7 @@ class Pregel(
         return self.get_graph(config, xray=xray)
 
     def input_writes(self, value: Any) -> list[Write]:
-        """Returns the channel writes in an input; a state object counts as the fields it sets."""
+        """Return the channel writes in an input; a state object counts as the fields it sets."""
         keys = self.input_keys
         if value is None:
             return []
@@ -404,7 +404,7 @@ class Pregel(
         return [(key, value[key]) for key in value if key in keys]
 
     def update_writes(self, update: Any) -> list[Write]:
-        """Returns the channel writes in the ``update`` of a Command."""
+        """Return the channel writes in the ``update`` of a Command."""
         if update is None:
             return []
         if ROOT in self.channels:
@@ -423,7 +423,7 @@ class Pregel(
     # Cached results.
 
     def clear_cache(self, nodes: Sequence[str] | None = None) -> None:
-        """Drops what is cached of the results of ``nodes``, or of all this graph's nodes."""
+        """Drop what is cached of the results of ``nodes``, or of all this graph's nodes."""
         self._known_cache().clear(list_cache_namespaces(self.nodes, nodes))
 
     async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
@@ -438,7 +438,7 @@ class Pregel(
     def get_subgraphs(
         self, *, namespace: str | None = None, recurse: bool = False
     ) -> Iterator[tuple[str, Pregel]]:
-        """Yields the graphs that this graph's nodes call, by their path of node names."""
+        """Yield the graphs that this graph's nodes call, by their path of node names."""
         found = iterate_subgraphs(self, namespace, recurse)
         yield from cast("Iterator[tuple[str, Pregel]]", found)
 
@@ -450,7 +450,7 @@ class Pregel(
             yield found
 
     def subgraph_of(self, name: str) -> Pregel | None:
-        """Returns the graph that the node calls, as far as that can be seen.
+        """Return the graph that the node calls, as far as that can be seen.
 
         A function that reads its own graph may do so to look at the state: this isn't seen as call.
         """
@@ -462,7 +462,7 @@ class Pregel(
     # Variants.
 
     def copy(self, update: Mapping[str, Any] | None = None) -> Self:
-        """Returns the same graph with other attributes.
+        """Return the same graph with other attributes.
 
         Raises ValueError for what it has no attribute of, or what its nodes were made for.
         """
@@ -474,7 +474,7 @@ class Pregel(
         return twin
 
     def with_renames(self, renamed: Mapping[str, str]) -> Self:
-        """Returns the same graph, which goes on with what was stored under other names.
+        """Return the same graph, which goes on with what was stored under other names.
 
         ``renamed`` has the new names of nodes and keys of the state by the old ones. Raises
         GraphDefinitionError where an old name is still there, or a new one isn't.
@@ -485,7 +485,7 @@ class Pregel(
         return twin
 
     def with_migrated(self, values: Mapping[str, Any]) -> Self:
-        """Returns the same graph, which goes on with ``values`` in place of the stored state.
+        """Return the same graph, which goes on with ``values`` in place of the stored state.
 
         They are stored with the next checkpoint.
         """
@@ -494,7 +494,7 @@ class Pregel(
         return twin
 
     def with_saver(self, saver: BaseCheckpointSaver | bool | None) -> Pregel:
-        """Returns the same graph with another checkpointer."""
+        """Return the same graph with another checkpointer."""
         twin = copy.copy(self)
         twin.checkpointer = saver
         return twin
@@ -551,7 +551,7 @@ class Pregel(
 
 
 def _choose_durability(durability: str | None, checkpoint_during: bool | None) -> str | None:
-    """Returns the durability, which had another name: whether checkpoints are stored meanwhile."""
+    """Return the durability, which had another name: whether checkpoints are stored meanwhile."""
     if checkpoint_during is None:
         return durability
     if durability is not None:
@@ -567,7 +567,7 @@ def _several(names: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def _choose_emit(state: LoopState, driver: SyncDriver | AsyncDriver) -> Callable[[Chunk], None]:
-    """Returns what takes the chunks of running nodes.
+    """Return what takes the chunks of running nodes.
 
     In a node of LangGraph's they go to the stream around at once, where nobody else has them.
     """
@@ -577,6 +577,6 @@ def _choose_emit(state: LoopState, driver: SyncDriver | AsyncDriver) -> Callable
 
 
 def _let_go(run: RunContext) -> None:
-    """Parts a run from its driver, which holds it: no cycle is left to collect."""
+    """Part a run from its driver, which holds it: no cycle is left to collect."""
     run.emit, run.spawner = run_options.drop_chunk, None
     del run.loop_state

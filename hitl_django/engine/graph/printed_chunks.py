@@ -12,7 +12,7 @@ _BOLD, _YELLOW, _PLAIN = "\033[1m", "\033[1;33m", "\033[0m"
 
 
 def print_chunk(chunk: Chunk, subgraphs: bool) -> None:
-    """Prints a chunk's mode and data; with ``subgraphs`` also the namespace that it comes from."""
+    """Print a chunk's mode and data; with ``subgraphs`` also the namespace that it comes from."""
     ns, mode, data = chunk
     parts = [f"{_BOLD}[{mode}]{_PLAIN}"]
     if subgraphs and ns:

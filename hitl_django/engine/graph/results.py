@@ -13,7 +13,7 @@ from ..types import Chunk, GraphOutput
 
 
 def build_result(state: LoopState, version: str) -> Any:
-    """Returns what invoke returns of a loop that has ended, or raises what it raises."""
+    """Return what invoke returns of a loop that has ended, or raise what it raises."""
     raise_outcome(state)
     assert state.outcome is not None
     values = state.read_output() if state.has_values else None
@@ -28,14 +28,14 @@ def build_result(state: LoopState, version: str) -> Any:
 
 
 def raise_outcome(state: LoopState) -> None:
-    """Raises what an outcome means to a caller: an error, or for a parent task its pause."""
+    """Raise what an outcome means to a caller: an error, or for a parent task its pause."""
     failure = find_failure(state)
     if failure is not None:
         raise failure
 
 
 def find_failure(state: LoopState) -> BaseException | None:
-    """Returns what an outcome raises, if anything."""
+    """Return what an outcome raises, if anything."""
     failure = _find_own_failure(state)
     if failure is None or state.run.host is None:
         return failure
@@ -59,14 +59,14 @@ def _find_own_failure(state: LoopState) -> BaseException | None:
 
 
 def parse_modes(stream_mode: Any) -> frozenset[str]:
-    """Returns the stream modes that a caller names, one or several."""
+    """Return the stream modes that a caller names, one or several."""
     return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
 
 
 def convert_chunk(
     graph: CompiledGraph, chunk: Chunk, modes: Any, subgraphs: bool, version: str
 ) -> Any:
-    """Returns a chunk in the form that the caller asked for.
+    """Return a chunk in the form that the caller asked for.
 
     That of version 1 has as little around the data as the call asks for.
     """
@@ -79,7 +79,7 @@ def convert_chunk(
 
 
 def _build_part(graph: CompiledGraph, ns: Any, mode: str, data: Any) -> dict[str, Any]:
-    """Returns a chunk in the form of version 2."""
+    """Return a chunk in the form of version 2."""
     part = {"type": mode, "ns": ns, "data": data}
     if mode == "values":
         interrupts = data.get(INTERRUPT, ()) if isinstance(data, dict) else ()
@@ -95,7 +95,7 @@ def _build_part(graph: CompiledGraph, ns: Any, mode: str, data: Any) -> dict[str
 
 
 def _coerce_checkpoint(graph: CompiledGraph, checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Returns a checkpoint's chunk with a state of its schema's form.
+    """Return a checkpoint's chunk with a state of its schema's form.
 
     Before the input has become state there is none yet that would fit.
     """

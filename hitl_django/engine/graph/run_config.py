@@ -13,7 +13,7 @@ COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 
 
 def merge_configs(*configs: RunnableConfig | None) -> RunnableConfig:
-    """Returns the configs as one, in which a later one counts for more.
+    """Return the configs as one, in which a later one counts for more.
 
     Tags and callbacks are added to each other, metadata and ``configurable`` are merged by key.
     """
@@ -45,7 +45,7 @@ def _add_callbacks(callbacks: Any, more: Any) -> Any:
 def list_configs(
     config: RunnableConfig | Sequence[RunnableConfig] | None, count: int
 ) -> list[RunnableConfig]:
-    """Returns a config for each of several inputs, of one for all or one for each.
+    """Return a config for each of several inputs, of one for all or one for each.
 
     A run's id is for one run: with one config for all, the first has it.
     """

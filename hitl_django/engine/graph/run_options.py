@@ -51,7 +51,7 @@ class Options:
 def open_run_state(
     graph: CompiledGraph, input: Any, config: RunnableConfig | None, options: Options
 ) -> LoopState:
-    """Returns the state before the first step of a call's run.
+    """Return the state before the first step of a call's run.
 
     Raises ValueError where the config doesn't make sense.
     """
@@ -126,7 +126,7 @@ def _inherit(
     caller: TaskContext | None,
     parent: TaskContext | None,
 ) -> RunnableConfig:
-    """Returns the config of a call with what it has from the langchain chain that it is made in.
+    """Return the config of a call with what it has from the langchain chain that it is made in.
 
     Within a node of ours that is who is told of it: all else comes from the node's run, if the
     call belongs to that.
@@ -176,7 +176,7 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
 
 
 def _emit_by(run: RunContext) -> Callable[[Chunk], None]:
-    """Returns what emits chunks of a run, by whatever takes them at the time."""
+    """Return what emits chunks of a run, by whatever takes them at the time."""
     return lambda chunk: run.emit(chunk)
 
 
@@ -186,7 +186,7 @@ def _add_handler(run: RunContext, langchain: Any, handler: Any) -> None:
 
 
 def _parent_of(caller: TaskContext | None, configurable: Mapping[str, Any]) -> TaskContext | None:
-    """Returns the task that makes the call, unless the config makes it a run of its own.
+    """Return the task that makes the call, unless the config makes it a run of its own.
 
     A node that hands on the config it was given names the coordinates of its own task: that is
     no run of its own.
@@ -238,7 +238,7 @@ def _root_run(
 def _hosted_run(
     graph: CompiledGraph, config: RunnableConfig, options: Options, host: Any
 ) -> RunContext:
-    """Returns what a run in a node of LangGraph's has from that."""
+    """Return what a run in a node of LangGraph's has from that."""
     context = host.context if options.context is None else options.context
     run = RunContext(
         config=config,
@@ -263,7 +263,7 @@ def _hosted_run(
 
 
 def _choose_forwards(above: RunContext, options: Options) -> frozenset[str]:
-    """Returns the modes whose chunks a nested run hands to the run above it."""
+    """Return the modes whose chunks a nested run hands to the run above it."""
     is_recorded = above.chunk_buffer is not None
     if not above.subgraphs:
         # A stream that isn't about subgraphs is silent about them, but the record of a run has
@@ -314,7 +314,7 @@ def _nested_run(
 
 
 def _nest_config(above: RunnableConfig, config: RunnableConfig) -> RunnableConfig:
-    """Returns a config with that of the run above it, but for what names that run alone."""
+    """Return a config with that of the run above it, but for what names that run alone."""
     inherited = above
     if "run_id" in above or "run_name" in above:
         inherited = {key: above[key] for key in above if key not in ("run_id", "run_name")}
@@ -339,7 +339,7 @@ def _list_former_ns(graph: CompiledGraph, parent: TaskContext | None) -> tuple[s
 
 
 def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
-    """Returns where the history of a graph may be that a node called under an earlier name."""
+    """Return where the history of a graph may be that a node called under an earlier name."""
     above = ns.rpartition(NS_SEP)[0]
     names = [*renames.list_former_names(node), node] if renames else []
     places = [f"{above}{NS_SEP}{name}" if above else name for name in names]
@@ -347,7 +347,7 @@ def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
 
 
 def strip_task_ids(ns: str) -> str:
-    """Returns a namespace without its task ids: one history, whichever task calls."""
+    """Return a namespace without its task ids: one history, whichever task calls."""
     return NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
 
 
@@ -360,7 +360,7 @@ def _coerced(schema: Any, context: Any) -> Any:
 
 
 def drop_chunk(chunk: Chunk) -> None:
-    """Takes what nobody listens to."""
+    """Take what nobody listens to."""
 
 
 def _perform(function: Any, *args: Any) -> Any:

@@ -49,24 +49,24 @@ class RunnableMethods:
         return type(self)
 
     def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
-        """Returns the name, with a suffix in the name's own way of writing."""
+        """Return the name, with a suffix in the name's own way of writing."""
         own = name or self.name
         if not suffix:
             return own
         return f"{own}{suffix.title()}" if own[:1].isupper() else f"{own}_{suffix.lower()}"
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> Self:
-        """Returns the same with a config that each run's is merged with; see merge_configs."""
+        """Return the same with a config that each run's is merged with; see merge_configs."""
         twin = copy.copy(self)
         twin.config = merge_configs(self.config, config, kwargs)
         return twin
 
     def bind(self, **kwargs: Any) -> BoundGraph:
-        """Returns the same with keyword arguments that each call is given."""
+        """Return the same with keyword arguments that each call is given."""
         return BoundGraph(self, kwargs)
 
     def map(self) -> MappedGraph:
-        """Returns what takes a list of inputs, and returns a list of results."""
+        """Return what takes a list of inputs, and return a list of results."""
         return MappedGraph(self)
 
     # Several inputs.
@@ -79,7 +79,7 @@ class RunnableMethods:
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[Any]:
-        """Runs each input, side by side, and returns the results in their order.
+        """Run each input, side by side, and return the results in their order.
 
         ``config`` is one for all, or a list with one for each; its ``max_concurrency`` limits how
         many run at a time. Raises what the first failure raised; with ``return_exceptions`` it
@@ -144,39 +144,39 @@ class RunnableMethods:
     # What langchain does.
 
     def __or__(self, other: Any) -> Any:
-        """Returns a langchain chain of this and what comes after: ``graph | parser``."""
+        """Return a langchain chain of this and what comes after: ``graph | parser``."""
         return self._runnable("|") | other
 
     def __ror__(self, other: Any) -> Any:
-        """Returns a langchain chain of what comes before and this: ``{"x": f} | graph``."""
+        """Return a langchain chain of what comes before and this: ``{"x": f} | graph``."""
         return other | self._runnable("|")
 
     def pipe(self, *others: Any, name: str | None = None) -> Any:
-        """Returns a langchain chain of this and what comes after it."""
+        """Return a langchain chain of this and what comes after it."""
         return self._runnable("pipe()").pipe(*others, name=name)
 
     def pick(self, keys: str | list[str]) -> Any:
-        """Returns a langchain chain that ends with a key of the result, or several."""
+        """Return a langchain chain that ends with a key of the result, or several."""
         return self._runnable("pick()").pick(keys)
 
     def assign(self, **kwargs: Any) -> Any:
-        """Returns a langchain chain that adds keys to the result."""
+        """Return a langchain chain that adds keys to the result."""
         return self._runnable("assign()").assign(**kwargs)
 
     def with_retry(self, **kwargs: Any) -> Any:
-        """Returns a langchain Runnable that calls this again when it fails."""
+        """Return a langchain Runnable that calls this again when it fails."""
         return self._runnable("with_retry()").with_retry(**kwargs)
 
     def with_fallbacks(self, fallbacks: Sequence[Any], **kwargs: Any) -> Any:
-        """Returns a langchain Runnable that calls something else when this fails."""
+        """Return a langchain Runnable that calls something else when this fails."""
         return self._runnable("with_fallbacks()").with_fallbacks(fallbacks, **kwargs)
 
     def with_types(self, **kwargs: Any) -> Any:
-        """Returns a langchain Runnable that says what it takes and returns."""
+        """Return a langchain Runnable that says what it takes and return."""
         return self._runnable("with_types()").with_types(**kwargs)
 
     def with_listeners(self, **kwargs: Any) -> Any:
-        """Returns a langchain Runnable that tells listeners when it starts, ends and fails."""
+        """Return a langchain Runnable that tells listeners when it starts, ends and fails."""
         return self._runnable("with_listeners()").with_listeners(**kwargs)
 
     def with_alisteners(self, **kwargs: Any) -> Any:
@@ -184,13 +184,13 @@ class RunnableMethods:
         return self._runnable("with_alisteners()").with_alisteners(**kwargs)
 
     def as_tool(self, **kwargs: Any) -> Any:
-        """Returns a langchain tool that runs this."""
+        """Return a langchain tool that runs this."""
         return self._runnable("as_tool()").as_tool(**kwargs)
 
     def transform(
         self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
-        """Streams what comes of an input that arrives in chunks, as within a langchain chain."""
+        """Stream what comes of an input that arrives in chunks, as within a langchain chain."""
         return self._runnable("transform()").transform(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def atransform(
@@ -202,18 +202,18 @@ class RunnableMethods:
     def astream_events(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Runs it and yields langchain's events: of the run, its nodes, and the models in them."""
+        """Run it and yield langchain's events: of the run, its nodes, and the models in them."""
         return self._runnable("astream_events()").astream_events(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def astream_log(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Runs it and yields langchain's log of the run, patch by patch."""
+        """Run it and yield langchain's log of the run, patch by patch."""
         return self._runnable("astream_log()").astream_log(input, config, **kwargs)  # type: ignore[no-any-return]
 
     @property
     def config_specs(self) -> list[Any]:
-        """Returns what a chain that this is in can be configured by: nothing of the graph's."""
+        """Return what a chain that this is in can be configured by: nothing of the graph's."""
         return []
 
     def _runnable(self, what: str) -> Any:
@@ -231,7 +231,7 @@ class BoundGraph(RunnableMethods):
         self.name, self.saver = graph.name, graph.saver
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Runs the graph to its end or its next question; see Pregel.invoke."""
+        """Run the graph to its end or its next question; see Pregel.invoke."""
         return self.bound.invoke(input, config, **{**self.kwargs, **kwargs})
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
@@ -241,7 +241,7 @@ class BoundGraph(RunnableMethods):
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
-        """Runs the graph and yields its stream chunks; see Pregel.stream."""
+        """Run the graph and yield its stream chunks; see Pregel.stream."""
         return self.bound.stream(input, config, **{**self.kwargs, **kwargs})  # type: ignore[no-any-return]
 
     def astream(
@@ -251,7 +251,7 @@ class BoundGraph(RunnableMethods):
         return self.bound.astream(input, config, **{**self.kwargs, **kwargs})  # type: ignore[no-any-return]
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> BoundGraph:
-        """Returns the same for the graph with a config."""
+        """Return the same for the graph with a config."""
         return BoundGraph(self.bound.with_config(config, **kwargs), self.kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -271,7 +271,7 @@ class MappedGraph(RunnableMethods):
     def invoke(
         self, input: Sequence[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Any]:
-        """Runs the graph for each input; see batch."""
+        """Run the graph for each input; see batch."""
         return self.bound.batch(input, config, **kwargs)
 
     async def ainvoke(
@@ -283,7 +283,7 @@ class MappedGraph(RunnableMethods):
     def stream(
         self, input: Sequence[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[list[Any]]:
-        """Runs the graph for each input and yields the list of results, as one chunk."""
+        """Run the graph for each input and yield the list of results, as one chunk."""
         yield self.invoke(input, config, **kwargs)
 
     async def astream(
@@ -293,5 +293,5 @@ class MappedGraph(RunnableMethods):
         yield await self.ainvoke(input, config, **kwargs)
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> MappedGraph:
-        """Returns the same for the graph with a config."""
+        """Return the same for the graph with a config."""
         return MappedGraph(self.bound.with_config(config, **kwargs))

@@ -24,7 +24,7 @@ from .subgraphs import split_path
 
 
 def complete_config(config: RunnableConfig) -> RunnableConfig:
-    """Returns a config that names its thread and namespace, as savers want it."""
+    """Return a config that names its thread and namespace, as savers want it."""
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
         raise ValueError(
@@ -41,7 +41,7 @@ def complete_config(config: RunnableConfig) -> RunnableConfig:
 
 
 def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: bool) -> Query:
-    """Returns the addressed state, or the live one; of a graph that isn't known, what is stored."""
+    """Return the addressed state, or the live one; of a graph that isn't known, what is stored."""
     live = "checkpoint_id" not in config["configurable"]
     saved = yield Load(config)
     if graph is None:
@@ -52,7 +52,7 @@ def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: b
 
 
 def build_not_found(config: RunnableConfig) -> ValueError:
-    """Returns the error for a namespace at which no graph is known."""
+    """Return the error for a namespace at which no graph is known."""
     return ValueError(
         f"Subgraph {NS_SEP.join(split_path(config['configurable']['checkpoint_ns']))} not found"
     )
@@ -65,7 +65,7 @@ def load_history(
     before: RunnableConfig | None,
     limit: int | None,
 ) -> Query:
-    """Returns the recorded states, newest first."""
+    """Return the recorded states, newest first."""
     found = yield List(config, filter, before, limit)
     snapshots = []
     for saved in found:
@@ -84,7 +84,7 @@ def build_snapshot(
     live: bool,
     recurse: bool,
 ) -> Generator[Any, Any, StateSnapshot]:
-    """Works out a snapshot from a stored checkpoint and the writes on top of it."""
+    """Work out a snapshot from a stored checkpoint and the writes on top of it."""
     saved = rename_checkpoint(graph.spec, saved)
     if saved is None:
         configurable = dict(config["configurable"])
@@ -138,7 +138,7 @@ def build_snapshot(
 def _finished(
     tasks: Sequence[Task], handlers: Sequence[HandlerTask], statuses: Mapping[str, TaskStatus]
 ) -> list[Task]:
-    """Gives tasks that have finished their stored writes, and returns them.
+    """Give tasks that have finished their stored writes, and return them.
 
     A task whose failure was handled has finished, too, without any.
     """
@@ -152,7 +152,7 @@ def _finished(
 
 
 def _mapped(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
-    """Returns the coordinates of a subgraph's checkpoint with those of the graphs that call it."""
+    """Return the coordinates of a subgraph's checkpoint with those of the graphs that call it."""
     parents = saved.metadata.get("parents")
     if not parents:
         return config
@@ -164,7 +164,7 @@ def _mapped(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
 def _below(
     graph: ReadableGraph, saved: CheckpointTuple, task: Task, recurse: bool, has_run: bool
 ) -> Generator[Any, Any, Any]:
-    """Returns what a snapshot shows of the graph that a task calls: where it is, or its state."""
+    """Return what a snapshot shows of the graph that a task calls: where it is, or its state."""
     called = graph.subgraph_of(task.name)
     thread_id = saved.config["configurable"]["thread_id"]
     if called is not None:
@@ -184,7 +184,7 @@ def _below(
 def _with_writes(
     spec: GraphSpec, current: ChannelState, done: Sequence[Task]
 ) -> ChannelState | None:
-    """Returns the state with what finished tasks wrote, or None where that can't be applied.
+    """Return the state with what finished tasks wrote, or None where that can't be applied.
 
     Such writes have failed the run; whoever looks at it needs to see how far it came.
     """

@@ -89,12 +89,12 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self._kept_schemas.append(schema)  # an id is only good while its object lives
 
     def keys_of(self, schema: Any) -> tuple[str, ...]:
-        """Returns the keys of a schema, which is one of the graph's from then on."""
+        """Return the keys of a schema, which is one of the graph's from then on."""
         self._add_schema(schema)
         return self.schemas[id(schema)]
 
     def _schema_seen_by(self, function: Any, hints: Mapping[str, Any]) -> Any:
-        """Returns the state class that a function's first parameter is annotated with."""
+        """Return the state class that a function's first parameter is annotated with."""
         hint = hints.get(get_first_parameter(function) or "")
         if not isinstance(hint, type):
             return None
@@ -117,7 +117,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         timeout: float | timedelta | TimeoutPolicy | None = None,
         destinations: Sequence[str] | Mapping[str, str] | None = None,
     ) -> StateGraph:
-        """Adds a node: ``add_node("name", function)`` or ``add_node(function)``.
+        """Add a node: ``add_node("name", function)`` or ``add_node(function)``.
 
         The function gets the state and returns an update of it, a Command, or None; it may be
         async, and it may be a compiled graph. Parameters named ``config``, ``runtime``,
@@ -152,7 +152,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self
 
     def _described(self, action: Any) -> tuple[Any, dict[str, Any]]:
-        """Returns the function that a call of ``action`` is, and its annotations."""
+        """Return the function that a call of ``action`` is, and its annotations."""
         function = getattr(action, "__call__", action) if not inspect.isroutine(action) else action  # noqa: B004
         return function, read_annotations(function, self._hints_seen)
 
@@ -169,7 +169,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         error_handler: Any = None,
         timeout: float | timedelta | TimeoutPolicy | None = None,
     ) -> StateGraph:
-        """Sets what holds for every node that doesn't say otherwise; subgraphs have their own.
+        """Set what holds for every node that doesn't say otherwise; subgraphs have their own.
 
         ``retry_policy`` and ``timeout`` hold for error handlers too. What isn't given stays as an
         earlier call has set it.
@@ -197,7 +197,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     # Edges.
 
     def add_edge(self, start_key: str | Sequence[str], end_key: str) -> StateGraph:
-        """Runs ``end_key`` after ``start_key``; after all of several, where it is a list."""
+        """Run ``end_key`` after ``start_key``; after all of several, where it is a list."""
         if end_key == START:
             raise ValueError("START cannot be an end node")
         if isinstance(start_key, str):
@@ -221,7 +221,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         path: Callable[..., Any],
         path_map: Mapping[Hashable, str] | Sequence[str] | None = None,
     ) -> StateGraph:
-        """Lets ``path(state)`` choose what runs after ``source``.
+        """Let ``path(state)`` choose what runs after ``source``.
 
         It returns a node's name, END, a Send, or a list of them. It sees the state as ``source``
         leaves it and runs within the same task. ``path_map`` maps what it returns to names.
@@ -247,7 +247,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self
 
     def add_sequence(self, nodes: Sequence[Any]) -> StateGraph:
-        """Adds nodes that run one after the other; a node is a function or (name, function)."""
+        """Add nodes that run one after the other; a node is a function or (name, function)."""
         if not nodes:
             raise ValueError("Sequence requires at least one node.")
         previous: str | None = None
@@ -265,23 +265,23 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self
 
     def set_entry_point(self, key: str) -> StateGraph:
-        """Runs ``key`` first."""
+        """Run ``key`` first."""
         return self.add_edge(START, key)
 
     def set_conditional_entry_point(
         self, path: Callable[..., Any], path_map: Any = None
     ) -> StateGraph:
-        """Lets ``path(state)`` choose what runs first."""
+        """Let ``path(state)`` choose what runs first."""
         return self.add_conditional_edges(START, path, path_map)
 
     def set_finish_point(self, key: str) -> StateGraph:
-        """Ends the graph after ``key``."""
+        """End the graph after ``key``."""
         return self.add_edge(key, END)
 
     # Compiling.
 
     def validate(self, interrupt: Sequence[str] = ()) -> StateGraph:
-        """Raises GraphDefinitionError, with all faults, unless the graph hangs together."""
+        """Raise GraphDefinitionError, with all faults, unless the graph hangs together."""
         found = list(find_faults(self, interrupt))
         if found:
             raise GraphDefinitionError("\n".join(dict.fromkeys(found)))
@@ -299,7 +299,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         name: str | None = None,
         renamed: Mapping[str, str] | None = None,
     ) -> CompiledStateGraph:
-        """Returns the graph ready to run.
+        """Return the graph ready to run.
 
         ``checkpointer`` stores its threads; without one it can't stop for a person. ``cache``
         keeps the results of nodes that have a cache policy.

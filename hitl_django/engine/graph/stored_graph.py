@@ -23,7 +23,7 @@ class ReadableGraph(Protocol):
         """The channels that make the state, or the one that is the state."""
 
     def subgraph_of(self, name: str) -> Any:
-        """Returns the graph that the node calls, as far as that can be seen."""
+        """Return the graph that the node calls, as far as that can be seen."""
 
 
 class StoredGraph:
@@ -64,7 +64,7 @@ def _build_channel(name: str) -> BaseChannel:
 
 
 def _started_node(channel: str) -> str | None:
-    """Returns the node that a channel starts."""
+    """Return the node that a channel starts."""
     if channel == START:
         return START
     if channel.startswith(JOIN):

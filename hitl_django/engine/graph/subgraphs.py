@@ -134,6 +134,6 @@ def iterate_subgraphs(
 
 
 def split_path(ns: str) -> tuple[str, ...]:
-    """Returns the node names in a namespace, without task ids and call counts."""
+    """Return the node names in a namespace, without task ids and call counts."""
     parts = (part.partition(NS_END)[0] for part in ns.split(NS_SEP))
     return tuple(part for part in parts if part and not part.isdigit())

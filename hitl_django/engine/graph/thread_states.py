@@ -29,7 +29,7 @@ class ThreadStates:
         return self.checkpointer if isinstance(self.checkpointer, BaseCheckpointSaver) else None
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """Returns the state of a thread.
+        """Return the state of a thread.
 
         Without the key ``checkpoint_id`` it is the live view: what finished tasks wrote is
         applied, ``next`` names what still has to run, ``interrupts`` are the questions that wait.
@@ -52,7 +52,7 @@ class ThreadStates:
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[StateSnapshot]:
-        """Yields the recorded states of a thread, newest first."""
+        """Yield the recorded states of a thread, newest first."""
         graph, saver, config = self._addressed(config)
         yield from run_query(snapshots.load_history(graph, config, filter, before, limit), saver)
 
@@ -78,7 +78,7 @@ class ThreadStates:
         as_node: str | None = None,
         task_id: str | None = None,
     ) -> RunnableConfig:
-        """Writes to the state as if node ``as_node`` had returned ``values``.
+        """Write to the state as if node ``as_node`` had returned ``values``.
 
         Its edges and branches apply as well. Without ``as_node`` it is the node that ran last,
         where only one did. ``as_node=END`` with None clears what is pending, ``"__input__"`` acts
@@ -91,7 +91,7 @@ class ThreadStates:
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Applies several super-steps of updates; see update_state."""
+        """Apply several super-steps of updates; see update_state."""
         graph, saver, config = self._addressed(config)
         if graph is None:
             raise snapshots.build_not_found(config)
@@ -121,7 +121,7 @@ class ThreadStates:
     def _addressed(
         self, config: RunnableConfig
     ) -> tuple[CompiledGraph | None, BaseCheckpointSaver, RunnableConfig]:
-        """Returns the graph that a config's namespace belongs to, the saver, and the config.
+        """Return the graph that a config's namespace belongs to, the saver, and the config.
 
         None stands for a graph that its node reaches in a way that can't be seen.
         """
@@ -139,5 +139,5 @@ class ThreadStates:
         return None, self.saver, config
 
     def nested_ns(self, ns: str) -> str:
-        """Returns the namespace this graph has when a task with namespace ``ns`` calls it."""
+        """Return the namespace this graph has when a task with namespace ``ns`` calls it."""
         return run_options.strip_task_ids(ns) if self.checkpointer is True else ns

@@ -11,7 +11,7 @@ from .results import find_failure
 
 
 def trace_run(state: LoopState, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yields a run's chunks, and tells the callbacks of its beginning and its end."""
+    """Yield a run's chunks, and tells the callbacks of its beginning and its end."""
     trace = state.run.trace
     trace.begin(state.job.input, is_async=False)
     try:

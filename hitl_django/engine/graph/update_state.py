@@ -75,7 +75,7 @@ class _Change:
         self.plan()
 
     def plan(self) -> None:
-        """Plans the tasks that the checkpoint leads to, with the writes of those that finished."""
+        """Plan the tasks that the checkpoint leads to, with the writes of those that finished."""
         newest = self.commits.saved_id
         if newest is None:
             return
@@ -104,7 +104,7 @@ class _Change:
         ]
 
     def commit(self, source: str, step: int, writes: Sequence[TaskWrites] = ()) -> Save:
-        """Stores the state as a new checkpoint on top of the newest one."""
+        """Store the state as a new checkpoint on top of the newest one."""
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
         about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
         self.commits.unsaved = list(writes)
@@ -135,7 +135,7 @@ def bulk_update(
     supersteps: Sequence[Sequence[StateUpdate]],
     version: NextVersion,
 ) -> Query:
-    """Applies super-steps of updates; returns the config of the last checkpoint.
+    """Apply super-steps of updates; returns the config of the last checkpoint.
 
     Raises InvalidUpdateError where an update can't be applied. Super-steps before it are stored.
     """
@@ -195,7 +195,7 @@ def _refuse_open(change: _Change, config: RunnableConfig) -> None:
 
 
 def _cleared(change: _Change) -> Save:
-    """Ends what was pending; what finished tasks wrote stays."""
+    """End what was pending; what finished tasks wrote stays."""
     if change.tasks:
         apply_writes(change.graph.spec, change.state, change.tasks, change.next_version)
     drop_orphaned_triggers(change.graph.spec, change.state)
@@ -211,14 +211,14 @@ def _as_input(change: _Change, values: Any) -> Save:
 
 
 def _as_command(change: _Change, command: Command[Any]) -> Save:
-    """Applies the update and the goto of a Command; what was due stays due."""
+    """Apply the update and the goto of a Command; what was due stays due."""
     writes = list_command_writes(change.graph, command)
     apply_writes(change.graph.spec, change.state, [InputWrites(INPUT, writes)], change.next_version)
     return change.commit("update", change.step + 1)
 
 
 def _copied(change: _Change, values: Any) -> Generator[Any, Any, None]:
-    """Puts a copy beside the addressed checkpoint; updates given with it go on top of the copy."""
+    """Put a copy beside the addressed checkpoint; updates given with it go on top of the copy."""
     saved = change.saved
     if saved is None:
         raise InvalidUpdateError("Cannot copy a non-existent checkpoint")
@@ -266,7 +266,7 @@ def _made_up_id(change: _Change, index: int) -> str:
 
 
 def _written(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:
-    """Runs a node's writers and branches on values that it didn't compute."""
+    """Run a node's writers and branches on values that it didn't compute."""
     node = change.graph.nodes[name]
     if not node.writers:
         raise InvalidUpdateError(f"Node {name} has no writers")
@@ -291,7 +291,7 @@ def _node_for(change: _Change, as_node: str | None, count: int) -> str:
 
 
 def _last_node(change: _Change) -> str | None:
-    """Returns the node that ran last, where only one did."""
+    """Return the node that ran last, where only one did."""
     nodes, seen = change.graph.nodes, change.state.seen
     if len(nodes) == 1:
         return next(iter(nodes))

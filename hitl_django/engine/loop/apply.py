@@ -47,7 +47,7 @@ class InputWrites:
 
 
 def count_version(current: Version | None, channel: None) -> int:
-    """Counts versions of a run that isn't saved."""
+    """Count versions of a run that isn't saved."""
     return 1 if current is None else current + 1
 
 
@@ -57,7 +57,7 @@ def apply_writes(
     writers: Sequence[Writer],
     next_version: NextVersion,
 ) -> None:
-    """Folds the writes of one super-step into ``state``.
+    """Fold the writes of one super-step into ``state``.
 
     Changes ``state`` and nothing else; ``state.updated`` becomes the set of channels that were
     updated and hold a value, which is what may trigger the next tasks.
@@ -93,7 +93,7 @@ def apply_writes(
 
 
 def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
-    """Returns whether these are the tasks of one step's Sends, as planned: the widest steps are."""
+    """Return whether these are the tasks of one step's Sends, as planned: the widest steps are."""
     for index, writer in enumerate(writers):
         path = writer.path
         if not path or path[0] != PUSH or path[1] != index:
@@ -102,7 +102,7 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
 
 
 def _forget_passed(state: ChannelState) -> None:
-    """Drops what the step before the newest kept to say which nodes ran last."""
+    """Drop what the step before the newest kept to say which nodes ran last."""
     for name in state.passed:
         state.seen.pop(name, None)
 
@@ -163,7 +163,7 @@ def _fold(
 
 
 def _hold(spec: GraphSpec, state: ChannelState, name: str, held: Any, version: Version) -> bool:
-    """Stores what a channel holds now; returns whether it can be read."""
+    """Store what a channel holds now; returns whether it can be read."""
     state.versions[name] = state.clock = version
     state.touched.add(name)
     if held is MISSING:
@@ -179,7 +179,7 @@ def _hold(spec: GraphSpec, state: ChannelState, name: str, held: Any, version: V
 def _consume(
     spec: GraphSpec, state: ChannelState, triggers: Sequence[str], version: Version
 ) -> None:
-    """Resets the channels that are used up by the node that they started."""
+    """Reset the channels that are used up by the node that they started."""
     for name in triggers:
         if name in spec.consumable:
             held = spec.channels[name].consume_value(state.values.get(name, MISSING))
@@ -188,7 +188,7 @@ def _consume(
 
 
 def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Tells the channels that nobody wrote to that a super-step has passed."""
+    """Tell the channels that nobody wrote to that a super-step has passed."""
     values = state.values
     for name in state.live - updated:
         if name in spec.spent:
@@ -205,7 +205,7 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
 
 
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Opens the channels that wait until nothing else would run."""
+    """Open the channels that wait until nothing else would run."""
     for name in spec.finishing:
         held = spec.channels[name].finish_value(state.values.get(name, MISSING))
         if held is not SAME and _hold(spec, state, name, held, version):

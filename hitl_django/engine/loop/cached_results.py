@@ -17,7 +17,7 @@ logger = logging.getLogger("hitl_django")
 
 
 def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
-    """Gives tasks what is cached for their input; returns those that have to run."""
+    """Give tasks what is cached for their input; returns those that have to run."""
     keys: dict[str, FullKey] = {}
     state.cache_keys = keys
     for task in tasks:
@@ -48,7 +48,7 @@ def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, An
 
 
 def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
-    """Caches what tasks wrote that neither failed nor asked."""
+    """Cache what tasks wrote that neither failed nor asked."""
     for task in ended:
         policy = task.node.cache
         if policy is None or not task.writes or task.id not in keys:
@@ -61,7 +61,7 @@ def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
 
 
 def depends_on_people(state: LoopState, task: Task) -> bool:
-    """Returns whether a task was answered, or may be about to be.
+    """Return whether a task was answered, or may be about to be.
 
     What a person decided of one case holds for no other.
     """

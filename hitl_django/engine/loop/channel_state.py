@@ -52,7 +52,7 @@ class ChannelState:
         self.added: dict[str, AddedEntries] = {}
 
     def copy(self) -> ChannelState:
-        """Returns a state that can be changed without changing this one."""
+        """Return a state that can be changed without changing this one."""
         twin = ChannelState.__new__(ChannelState)
         twin.values, twin.versions = self.values.copy(), self.versions.copy()
         twin.seen = self.seen.copy()
@@ -63,7 +63,7 @@ class ChannelState:
         return twin
 
     def note_growth(self, name: str, held: Any, writes: Sequence[Any], grown: Any) -> None:
-        """Notes what a reducer that only adds has made of the list or dict in a channel.
+        """Note what a reducer that only adds has made of the list or dict in a channel.
 
         Of a channel that has changed in another way since the last checkpoint nothing is noted.
         """
@@ -82,7 +82,7 @@ class ChannelState:
 
 
 def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> Any:
-    """Returns what a list or dict has more than before; None where anything else has changed.
+    """Return what a list or dict has more than before; None where anything else has changed.
 
     A message that was written again, in place of an earlier one, has added nothing; nor has a value
     under a key that was there.
@@ -114,7 +114,7 @@ def _find_added_keys(held: Any, writes: Sequence[Any], grown: Any) -> Any:
 
 
 def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelState:
-    """Returns the state that a checkpoint recorded, or the one before any input."""
+    """Return the state that a checkpoint recorded, or the one before any input."""
     if checkpoint is None:
         state = ChannelState({}, {}, {})
     else:
@@ -143,7 +143,7 @@ def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelS
 
 
 def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
-    """Returns what a checkpoint keeps of the held values."""
+    """Return what a checkpoint keeps of the held values."""
     if not spec.defaults and not spec.undurable:
         return state.values.copy()
     kept = {
@@ -157,7 +157,7 @@ def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 
 
 def strip_send(sent: Any, undurable: frozenset[str]) -> Any:
-    """Returns a Send whose state is without the values that aren't stored."""
+    """Return a Send whose state is without the values that aren't stored."""
     if not isinstance(sent, Send) or type(sent.arg) is not dict or undurable.isdisjoint(sent.arg):
         return sent
     stripped = {key: value for key, value in sent.arg.items() if key not in undurable}

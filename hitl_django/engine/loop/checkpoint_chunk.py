@@ -16,14 +16,14 @@ from .stream_modes import describe_interrupt, group_writes
 
 
 def build_config(thread_id: str | None, ns: str) -> RunnableConfig:
-    """Returns the config of a thread's namespace."""
+    """Return the config of a thread's namespace."""
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns}}
 
 
 def describe_task(
     task: Task, status: TaskStatus | None, keys: Sequence[str] | str, live: bool, below: Any = None
 ) -> PregelTask:
-    """Returns a planned task as snapshots show it; ``live`` leaves out answered questions."""
+    """Return a planned task as snapshots show it; ``live`` leaves out answered questions."""
     if status is None:
         return PregelTask(task.id, task.name, task.path, state=below)
     interrupts = status.open if live else status.interrupts
@@ -41,7 +41,7 @@ def _result(output: Sequence[Write], keys: Sequence[str] | str) -> Any:
 
 
 def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
-    """Returns the data of the ``checkpoints`` stream mode at the newest checkpoint."""
+    """Return the data of the ``checkpoints`` stream mode at the newest checkpoint."""
     planned = [task for task in state.tasks if get_handled_failure(task) is None]
     tasks = []
     for task in planned:

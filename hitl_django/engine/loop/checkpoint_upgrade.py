@@ -22,7 +22,7 @@ LAYOUT = 4  # the newest, and the only one that is written
 def upgrade_checkpoint(
     checkpoint: Checkpoint, nodes: Mapping[str, Node], channels: Mapping[str, BaseChannel]
 ) -> Checkpoint:
-    """Returns a checkpoint of an earlier layout in today's; the given one stays as it is.
+    """Return a checkpoint of an earlier layout in today's; the given one stays as it is.
 
     A node is due afterwards where it was before: where one of its channels holds a value that is
     newer than what the node has seen.
@@ -59,7 +59,7 @@ def upgrade_checkpoint(
 def _starters(
     versions: Mapping[str, Version], nodes: Mapping[str, Node], channels: Mapping[str, BaseChannel]
 ) -> dict[str, list[str]]:
-    """Returns the channels of the layout that start nodes, and which."""
+    """Return the channels of the layout that start nodes, and which."""
     starters: dict[str, list[str]] = {}
     for old in versions:
         kind, _, rest = old.partition(":")
@@ -74,7 +74,7 @@ def _starters(
 
 
 def _followers(node: Node) -> list[str]:
-    """Returns the nodes that a node's own edges lead to."""
+    """Return the nodes that a node's own edges lead to."""
     return [
         target.removeprefix(BRANCH_TO)
         for writer in node.writers
@@ -88,7 +88,7 @@ def _is_new(version: Version, last: Version | None) -> bool:
 
 
 def _pass_breakpoint(seen: dict[str, dict[str, Version]]) -> None:
-    """Notes when a breakpoint was last passed; then, it was what each channel had come to."""
+    """Note when a breakpoint was last passed; then, it was what each channel had come to."""
     passed = seen.pop(INTERRUPT, None)
     if passed:
         seen[INTERRUPT] = {INTERRUPT: max(passed.values())}

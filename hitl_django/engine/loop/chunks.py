@@ -19,7 +19,7 @@ from .state import LoopState
 
 
 def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) -> Effects:
-    """Emits chunks that describe what a task or the step wrote, once that is stored."""
+    """Emit chunks that describe what a task or the step wrote, once that is stored."""
     if state.withheld is None:
         yield Emit(chunks)
     else:
@@ -27,7 +27,7 @@ def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) 
 
 
 def emit_withheld(state: LoopState) -> Effects:
-    """Emits the chunks that were waiting for a commit."""
+    """Emit the chunks that were waiting for a commit."""
     waiting, state.withheld = state.withheld, []
     for _, chunks in waiting or ():
         yield Emit(chunks)
@@ -36,7 +36,7 @@ def emit_withheld(state: LoopState) -> Effects:
 def emit_values(
     state: LoopState, tasks: Sequence[Task] | None, *, is_stored: bool = True
 ) -> Effects:
-    """Emits the output where what ``tasks`` wrote reached it (None: in any case).
+    """Emit the output where what ``tasks`` wrote reached it (None: in any case).
 
     Where it isn't stored yet, it is emitted as soon as it is.
     """
@@ -49,7 +49,7 @@ def emit_values(
 
 
 def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
-    """Returns whether an output channel was updated, and by what one of ``tasks`` wrote."""
+    """Return whether an output channel was updated, and by what one of ``tasks`` wrote."""
     output = state.output_set
     if output.isdisjoint(state.channel_state.updated or ()):
         return False
@@ -61,13 +61,13 @@ def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
 
 
 def emit_step(state: LoopState) -> Effects:
-    """Emits the chunks of the super-step about to begin."""
+    """Emit the chunks of the super-step about to begin."""
     if state.run.modes and (chunks := build_step_chunks(state)):
         yield Emit(chunks)
 
 
 def build_step_chunks(state: LoopState) -> list[Chunk]:
-    """Returns the chunks of a super-step about to begin, or of the run that ends before it.
+    """Return the chunks of a super-step about to begin, or of the run that ends before it.
 
     The checkpoint it starts from, its tasks, and what those had done that don't run again.
     """
@@ -91,14 +91,14 @@ def build_step_chunks(state: LoopState) -> list[Chunk]:
 
 
 def build_breakpoint_chunks(state: LoopState) -> list[Chunk]:
-    """Returns the chunk of a pause at which nobody is asked anything: of the outermost graph."""
+    """Return the chunk of a pause at which nobody is asked anything: of the outermost graph."""
     if state.job.nested or "updates" not in state.run.modes:
         return []
     return [(state.ns, "updates", {INTERRUPT: ()})]
 
 
 def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Returns the chunks of a task that a running one calls."""
+    """Return the chunks of a task that a running one calls."""
     chunks: list[Chunk] = []
     about = (state.user_metadata, state.run.config.get("tags") or ())
     _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
@@ -106,7 +106,7 @@ def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Returns the chunks of a task whose result came from the cache."""
+    """Return the chunks of a task whose result came from the cache."""
     if "updates" not in state.run.modes:
         return []
     update = stream_modes.build_update(task, task.writes or (), state.output_keys, cached=True)
@@ -114,7 +114,7 @@ def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Returns the chunks of a task that has ended, after those of its own that were held back."""
+    """Return the chunks of a task that has ended, after those of its own that were held back."""
     chunks = [] if state.run.chunk_buffer is None else state.run.chunk_buffer.take(task.id)
     if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
         return []  # it runs again, and emits them then
@@ -160,7 +160,7 @@ def _add(state: LoopState, chunks: list[Chunk], mode: str, make: Any, *args: Any
 
 
 def make_nested_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk], None]:
-    """Returns what takes the chunks of a graph to the task which calls it.
+    """Return what takes the chunks of a graph to the task which calls it.
 
     Where they are stored they go with the graph's own commits, if it makes any.
     """

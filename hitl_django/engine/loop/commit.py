@@ -21,7 +21,7 @@ from .stop import find_outcome
 
 
 def commit_step(state: LoopState) -> Iterable[Effect]:
-    """Makes the channel state that the step's tasks lead to the next checkpoint.
+    """Make the channel state that the step's tasks lead to the next checkpoint.
 
     The effects are to store it and to emit it.
     """
@@ -35,7 +35,7 @@ def commit_step(state: LoopState) -> Iterable[Effect]:
 
 
 def _apply_tasks(state: LoopState) -> bool:
-    """Applies what the step's tasks wrote; False where that can't be done."""
+    """Apply what the step's tasks wrote; False where that can't be done."""
     tasks, before = state.tasks, state.channel_state
     if state.exits:
         # What is stored at the exit must not be a step that was applied by half.
@@ -70,7 +70,7 @@ def _emit_and_store(state: LoopState) -> Effects:
 
 
 def commit_checkpoint(state: LoopState, source: Literal["input", "loop", "fork"]) -> Effects:
-    """Makes the channel state a checkpoint, plans what follows, and stores both at once."""
+    """Make the channel state a checkpoint, plans what follows, and store both at once."""
     _make_checkpoint(state, source, ())
     yield from _store_checkpoint(state, raises=True)
 
@@ -87,7 +87,7 @@ def _make_checkpoint(state: LoopState, source: str, ran: Sequence[Task]) -> None
 
 
 def plan_step(state: LoopState, step: int) -> None:
-    """Plans the tasks of ``step``."""
+    """Plan the tasks of ``step``."""
     stop = state.origin.stop
     state.origin = StepOrigin(
         state.spec, state.channel_state.values, state.checkpoint_id, state.job.ns, step, stop
@@ -110,7 +110,7 @@ def _store_checkpoint(state: LoopState, *, raises: bool) -> Effects:
 
 
 def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool = False) -> Effects:
-    """Stores a commit.
+    """Store a commit.
 
     A value that can't be stored is the fault of the node that returned it: what the others
     wrote is stored all the same, and the run fails with an error that names it. With
@@ -132,7 +132,7 @@ def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool 
 
 
 def _release_ended(state: LoopState, commit: Commit) -> None:
-    """Gives the thread back with the commit that ends the run.
+    """Give the thread back with the commit that ends the run.
 
     Whoever is told how the run ended may begin another, even if they keep the stream.
     """
@@ -141,7 +141,7 @@ def _release_ended(state: LoopState, commit: Commit) -> None:
 
 
 def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: bool) -> Effects:
-    """Stores each task's writes that can be stored, and the others' failure."""
+    """Store each task's writes that can be stored, and the others' failure."""
     names = {task.id: task.name for task in state.ran}
     refused: set[str | None] = {None}
     for writes in commit.writes:
@@ -163,7 +163,7 @@ def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: boo
 
 
 def stop_run(state: LoopState) -> Effects:
-    """Stores what is left when the run stops where it is."""
+    """Store what is left when the run stops where it is."""
     if state.broken is not None:
         state.outcome = state.broken
     if state.saver is None:
@@ -185,7 +185,7 @@ def stop_run(state: LoopState) -> Effects:
 
 
 def _store_overdue(state: LoopState) -> Effects:
-    """Stores where a run stands that stores at its exit, and how it left."""
+    """Store where a run stands that stores at its exit, and how it left."""
     commits = state.build_overdue(state.outcome)
     if len(commits) == 1:
         yield from store(state, commits[0])
@@ -204,7 +204,7 @@ def _store_overdue(state: LoopState) -> Effects:
 
 
 def _is_kept_above(state: LoopState) -> bool:
-    """Returns whether all that is stored of a run, at its exit, is what its caller does with it.
+    """Return whether all that is stored of a run, at its exit, is what its caller does with it.
 
     So it is for a graph further down which has finished and begins anew at its next call.
     """

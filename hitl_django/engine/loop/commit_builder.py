@@ -52,21 +52,21 @@ class CommitBuilder:
         self.grown: set[str] = set()
 
     def continue_from(self, saved: CheckpointTuple) -> None:
-        """Continues from a stored checkpoint."""
+        """Continue from a stored checkpoint."""
         self.saved_id = saved.checkpoint["id"]
         ids.sort_ids_after(self.saved_id)
         if saved.parent_config is not None:
             self.parent_id = saved.parent_config["configurable"].get("checkpoint_id")
 
     def config_for(self, checkpoint_id: str | None) -> RunnableConfig:
-        """Returns the coordinates of a checkpoint of this run."""
+        """Return the coordinates of a checkpoint of this run."""
         configurable = {"thread_id": self.thread_id, "checkpoint_ns": self.ns}
         if checkpoint_id is not None:
             configurable["checkpoint_id"] = checkpoint_id
         return {"configurable": configurable}
 
     def add_task(self, task: Task) -> None:
-        """Notes what is to be stored of a task that has ended."""
+        """Note what is to be stored of a task that has ended."""
         writes = list_stored_writes(task)
         undurable = self.spec.undurable
         if undurable:
@@ -79,20 +79,20 @@ class CommitBuilder:
             self.unsaved.append(TaskWrites(task.id, task.path_key, writes))
 
     def build(self, outcome: Outcome | None) -> Commit:
-        """Returns a commit of what waits, on top of the newest checkpoint."""
+        """Return a commit of what waits, on top of the newest checkpoint."""
         commit = Commit(self.config_for(self.saved_id), self.take_writes(), outcome=outcome)
         if self.chunks:
             commit.chunks = self.take_chunks()
         return commit
 
     def take_writes(self) -> list[TaskWrites]:
-        """Removes and returns the writes that wait; other threads may add some meanwhile."""
+        """Remove and return the writes that wait; other threads may add some meanwhile."""
         writes = self.unsaved.copy()
         del self.unsaved[: len(writes)]
         return writes
 
     def take_chunks(self) -> list[Chunk]:
-        """Removes and returns the chunks that wait; nodes may emit some meanwhile."""
+        """Remove and return the chunks that wait; nodes may emit some meanwhile."""
         chunks = self.chunks.copy()
         del self.chunks[: len(chunks)]
         return chunks
@@ -104,7 +104,7 @@ class CommitBuilder:
         metadata: dict[str, Any],
         outcome: Outcome | None,
     ) -> Commit:
-        """Returns a commit of what waits, and of the state as the next checkpoint."""
+        """Return a commit of what waits, and of the state as the next checkpoint."""
         commit = self.build(outcome)
         commit.checkpoint = build_checkpoint(self.spec, state, checkpoint_id)
         commit.metadata = metadata  # type: ignore[assignment]
@@ -115,7 +115,7 @@ class CommitBuilder:
         return commit
 
     def list_grown(self, state: ChannelState) -> dict[str, AppendedValue]:
-        """Returns the values to compare with what is stored as the run ends."""
+        """Return the values to compare with what is stored as the run ends."""
         return {
             name: AppendedValue(state.versions[name], state.values[name])
             for name in self.grown
@@ -123,7 +123,7 @@ class CommitBuilder:
         }
 
     def mark_stored(self, commit: Commit, state: ChannelState) -> None:
-        """Notes that a commit has been stored."""
+        """Note that a commit has been stored."""
         if commit.checkpoint is not None:
             self.grown.update(commit.added or ())
             state.touched, state.added = set(), {}
@@ -131,7 +131,7 @@ class CommitBuilder:
 
 
 def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -> Checkpoint:
-    """Returns a state as a checkpoint."""
+    """Return a state as a checkpoint."""
     # copy() clones a dict that has lost keys, as these have; dict() would insert each key again.
     checkpoint: Checkpoint = {
         "v": 4,
@@ -149,7 +149,7 @@ def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -
 
 
 def list_stored_writes(task: Task) -> Sequence[Write]:
-    """Returns what is stored of a task that has run: its writes, or why it has none."""
+    """Return what is stored of a task that has run: its writes, or why it has none."""
     if task.writes is not None:
         # A task that wrote nothing has to look finished all the same.
         return task.writes or [(NO_WRITES, None)]
@@ -169,7 +169,7 @@ def list_stored_writes(task: Task) -> Sequence[Write]:
 
 
 def describe_error(error: BaseException | None) -> str:
-    """Returns an error as it is stored: its repr, which a node's own class may have spoiled."""
+    """Return an error as it is stored: its repr, which a node's own class may have spoiled."""
     try:
         text = repr(error)
     except Exception:
@@ -178,7 +178,7 @@ def describe_error(error: BaseException | None) -> str:
 
 
 def _describe_message(error: BaseException | None) -> str:
-    """Returns an error's message as it is stored."""
+    """Return an error's message as it is stored."""
     try:
         return _storable(str(error))
     except Exception:
@@ -192,7 +192,7 @@ def _storable(text: str) -> str:
 
 
 def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
-    """Returns a refusal to store a task's writes in words that name the node and the key."""
+    """Return a refusal to store a task's writes in words that name the node and the key."""
     if isinstance(error, PayloadLimitError):
         return PayloadLimitError(
             f"Node '{name}' returned a value that can't be stored: {error}",

@@ -43,13 +43,13 @@ class CompiledGraph(Protocol):
         """The saver of a root run."""
 
     def input_writes(self, value: Any) -> list[Write]:
-        """Returns the channel writes in an input."""
+        """Return the channel writes in an input."""
 
     def update_writes(self, update: Any) -> list[Write]:
-        """Returns the channel writes in the ``update`` of a Command."""
+        """Return the channel writes in the ``update`` of a Command."""
 
     def subgraph_of(self, name: str) -> CompiledGraph | None:
-        """Returns the graph that the node calls, as far as that can be seen."""
+        """Return the graph that the node calls, as far as that can be seen."""
 
     def nested_ns(self, ns: str) -> str:
-        """Returns the namespace this graph has when a task with namespace ``ns`` calls it."""
+        """Return the namespace this graph has when a task with namespace ``ns`` calls it."""

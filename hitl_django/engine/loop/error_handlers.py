@@ -24,7 +24,7 @@ _STEP = "node_error_handler"
 
 
 def get_handler_name(node: str) -> str:
-    """Returns the name of the node that handles the failures of ``node`` alone."""
+    """Return the name of the node that handles the failures of ``node`` alone."""
     return f"__error_handler__{node}"
 
 
@@ -66,12 +66,12 @@ class HandlerTask(Task):
 
 
 def get_handled_failure(task: Task) -> NodeError | None:
-    """Returns the failure that a task handles."""
+    """Return the failure that a task handles."""
     return task.failure if isinstance(task, HandlerTask) else None
 
 
 def has_handler(task: Task) -> bool:
-    """Returns whether a task's failure goes to a handler.
+    """Return whether a task's failure goes to a handler.
 
     Pauses and drains are no failures. A wrong answer is the reviewer's, who can give another one.
     """
@@ -83,7 +83,7 @@ def has_handler(task: Task) -> bool:
 
 
 def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
-    """Returns the task that takes a failure; the failed one has then ended without writes."""
+    """Return the task that takes a failure; the failed one has then ended without writes."""
     assert failed.node.handler is not None
     assert failed.error is not None
     name, error = failed.node.handler, failed.error
@@ -94,7 +94,7 @@ def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
 def restore_handlers(
     spec: GraphSpec, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
 ) -> list[HandlerTask]:
-    """Returns the handlers of the tasks whose failure was stored to be handled."""
+    """Return the handlers of the tasks whose failure was stored to be handled."""
     found = []
     for task in tasks:
         status = statuses.get(task.id)

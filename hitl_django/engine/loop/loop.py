@@ -19,7 +19,7 @@ from .stop import build_pause_event
 
 
 def run_loop(state: LoopState) -> Effects:
-    """Runs a graph to its end or its next stop; yields what has to be done outside."""
+    """Run a graph to its end or its next stop; yields what has to be done outside."""
     yield from open_run(state)
     if state.job.kind == "submit":
         return
@@ -42,7 +42,7 @@ def run_loop(state: LoopState) -> Effects:
 
 
 def _get_lone_task(state: LoopState) -> Task | None:
-    """Returns the step's one task, where it is to run and that is all there is to the step."""
+    """Return the step's one task, where it is to run and that is all there is to the step."""
     tasks = state.tasks
     if len(tasks) != 1 or state.careful:
         return None

@@ -18,7 +18,7 @@ REDUCING = (BinaryOperatorAggregate, DeltaChannel)
 
 
 def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
-    """Returns a copy of the state that is stored, with keys that the graph has no longer.
+    """Return a copy of the state that is stored, with keys that the graph has no longer.
 
     Before the input has become the state, it is the input.
     """
@@ -36,7 +36,7 @@ def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 def replace_values(
     spec: GraphSpec, state: ChannelState, values: Mapping[str, Any], next_version: NextVersion
 ) -> None:
-    """Makes ``values`` the state; a key that isn't among them holds nothing then.
+    """Make ``values`` the state; a key that isn't among them holds nothing then.
 
     What is due stays due, and a breakpoint that was passed stays passed.
     """
@@ -83,7 +83,7 @@ def _differ(before: Any, after: Any) -> bool:
 
 
 def _pass_on(state: ChannelState, channel: str, was: Any, version: Any) -> None:
-    """Lets whoever has seen a channel's version have seen the one in its place."""
+    """Let whoever has seen a channel's version have seen the one in its place."""
     for node, seen in state.seen.items():
         if channel in seen and seen[channel] == was:
             state.seen[node] = {**seen, channel: version}

@@ -33,15 +33,15 @@ class BaseCache(Generic[ValueT]):
         self.serde = serde or Codec()
 
     def get(self, keys: Sequence[FullKey]) -> dict[FullKey, Any]:
-        """Returns what is kept and still good of ``keys``."""
+        """Return what is kept and still good of ``keys``."""
         raise NotImplementedError
 
     def set(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
-        """Keeps values, each for its number of seconds (None: for ever)."""
+        """Keep values, each for its number of seconds (None: for ever)."""
         raise NotImplementedError
 
     def clear(self, namespaces: Sequence[Namespace] | None = None) -> None:
-        """Drops what is kept of ``namespaces``, or all."""
+        """Drop what is kept of ``namespaces``, or all."""
         raise NotImplementedError
 
     # A cache without an event loop of its own answers at once; one that blocks overrides these.
@@ -104,7 +104,7 @@ class InMemoryCache(BaseCache[ValueT]):
 
 
 def build_cache_namespace(name: str, node: Node) -> Namespace:
-    """Returns where the results of a node are kept."""
+    """Return where the results of a node are kept."""
     source = getattr(node.action, "source", None)
     named = getattr(source, "__qualname__", None)
     identity = f"{source.__module__}.{named}" if named else "__dynamic__"
@@ -114,13 +114,13 @@ def build_cache_namespace(name: str, node: Node) -> Namespace:
 def list_cache_namespaces(
     nodes: Mapping[str, Node], names: Iterable[str] | None
 ) -> list[Namespace]:
-    """Returns the namespaces of the named nodes, or of all."""
+    """Return the namespaces of the named nodes, or of all."""
     wanted = nodes if names is None else [name for name in names if name in nodes]
     return [build_cache_namespace(name, nodes[name]) for name in wanted]
 
 
 def make_cache_key(task: Task) -> FullKey:
-    """Works out under which key a task's result is kept.
+    """Work out under which key a task's result is kept.
 
     Equal inputs have equal keys, in every process: the key is a hash of the input's bytes, in
     which sets are sorted. Raises what the policy's own function raises, and TypeError where that

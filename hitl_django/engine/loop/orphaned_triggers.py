@@ -8,7 +8,7 @@ from .channel_state import ChannelState
 
 
 def find_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> dict[str, str]:
-    """Returns what is held to start nodes that aren't in the graph any more, by channel.
+    """Return what is held to start nodes that aren't in the graph any more, by channel.
 
     With each goes its node: one that is gone, or one that a join starts which is gone.
     """
@@ -25,7 +25,7 @@ def find_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> dict[str, st
 
 
 def drop_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> None:
-    """Drops what was to start nodes that are gone, as a step drops what started none."""
+    """Drop what was to start nodes that are gone, as a step drops what started none."""
     for name in find_orphaned_triggers(spec, state):
         del state.values[name]
         state.versions.pop(name, None)

@@ -17,7 +17,7 @@ from .channel_state import ChannelState
 
 
 def plan_tasks(spec: GraphSpec, state: ChannelState, origin: StepOrigin) -> list[Task]:
-    """Returns the tasks of the next super-step: what was sent, then what was triggered."""
+    """Return the tasks of the next super-step: what was sent, then what was triggered."""
     origin.former_names = state.former_names
     tasks: list[Task] = []
     sends = state.values.get(TASKS)
@@ -90,7 +90,7 @@ def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -
 
 
 def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOrigin) -> Any:
-    """Returns what a node is called with, or MISSING where its one channel is empty."""
+    """Return what a node is called with, or MISSING where its one channel is empty."""
     if isinstance(node.keys, str):
         held = state.values.get(node.keys, MISSING)
         value = held if held is MISSING else spec.channels[node.keys].read(held)
@@ -114,7 +114,7 @@ def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOri
 
 
 def read_state(spec: GraphSpec, values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """Returns the state that nodes see of the channels ``keys``, leaving out empty ones."""
+    """Return the state that nodes see of the channels ``keys``, leaving out empty ones."""
     if spec.mixed.isdisjoint(keys):
         return {key: values[key] for key in keys if key in values}
     state = {}
@@ -130,7 +130,7 @@ def read_state(spec: GraphSpec, values: Mapping[str, Any], keys: Sequence[str]) 
 def find_breakpoints(
     state: ChannelState, names: All | Sequence[str], tasks: Iterable[Task]
 ) -> list[Task]:
-    """Returns the tasks that a static breakpoint stops at.
+    """Return the tasks that a static breakpoint stops at.
 
     None where nothing changed since the run last passed a breakpoint.
     """

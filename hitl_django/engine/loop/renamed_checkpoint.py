@@ -14,7 +14,7 @@ from ..types import Send
 
 
 def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> CheckpointTuple | None:
-    """Returns a stored checkpoint, and the writes on top of it, under the graph's names of today.
+    """Return a stored checkpoint, and the writes on top of it, under the graph's names of today.
 
     The given one stays as it is. One that was stored under some names and written to under others,
     as a worker was replaced by one of another version meanwhile, comes out the same.
@@ -48,7 +48,7 @@ def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> Checkpo
 
 
 def _rename_keys(stored: Mapping[str, Any], rename: Any) -> dict[str, Any]:
-    """Returns a mapping under new keys; what stands under a new one already stays."""
+    """Return a mapping under new keys; what stands under a new one already stays."""
     found = {rename(name): value for name, value in stored.items()}
     for name in found.keys() & stored.keys():
         found[name] = stored[name]
@@ -88,7 +88,7 @@ def _rename_write(spec: GraphSpec, write: PendingWrite) -> PendingWrite:
 
 
 def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames | None:
-    """Returns the names that a checkpoint's tasks have; None where they are today's.
+    """Return the names that a checkpoint's tasks have; None where they are today's.
 
     Each checkpoint notes what had been renamed by then. One without such a note is of before, or
     of a version that had the new names and didn't say so: then what it mentions decides.
@@ -102,7 +102,7 @@ def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames 
 
 
 def _choose_former(renamed: Mapping[str, str], mentioned: set[str]) -> dict[str, str]:
-    """Returns the old names by the new ones, where a checkpoint has the old ones."""
+    """Return the old names by the new ones, where a checkpoint has the old ones."""
     found: dict[str, str] = {}
     is_newer = not mentioned.isdisjoint(renamed.values()) and mentioned.isdisjoint(renamed)
     for old, new in renamed.items():
@@ -114,7 +114,7 @@ def _choose_former(renamed: Mapping[str, str], mentioned: set[str]) -> dict[str,
 
 
 def _iterate_nodes(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yields the names of nodes that a checkpoint mentions."""
+    """Yield the names of nodes that a checkpoint mentions."""
     yield from checkpoint["versions_seen"]
     for channel in checkpoint["channel_versions"]:
         if channel.startswith(BRANCH_TO):

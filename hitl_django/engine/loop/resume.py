@@ -24,7 +24,7 @@ from .state import LoopState
 
 
 def refuse_command(state: LoopState, command: Command[Any], saved: CheckpointTuple | None) -> None:
-    """Raises unless the Command can be taken; nothing is stored before."""
+    """Raise unless the Command can be taken; nothing is stored before."""
     if command.graph == Command.PARENT:
         raise InvalidUpdateError("There is no parent graph")
     if command.resume is None:
@@ -49,7 +49,7 @@ def take_command(
     superseded: bool,
     below: Sequence[str] | None,
 ) -> list[Write]:
-    """Notes the answers and returns the null task's writes, the stored ones first.
+    """Note the answers and return the null task's writes, the stored ones first.
 
     Where ``below`` has ids, the answers are for those questions alone.
     """
@@ -84,7 +84,7 @@ def _take_answers(
 
 
 def list_command_writes(graph: CompiledGraph, command: Command[Any]) -> list[Write]:
-    """Returns the writes in a Command's goto and update; refuses unknown nodes and keys."""
+    """Return the writes in a Command's goto and update; refuses unknown nodes and keys."""
     spec = graph.spec
     targets = command.goto if isinstance(command.goto, (list, tuple)) else [command.goto]
     for target in targets:
@@ -106,10 +106,10 @@ def list_command_writes(graph: CompiledGraph, command: Command[Any]) -> list[Wri
 
 
 def list_open_ids(state: LoopState) -> list[str]:
-    """Returns the ids of the questions that wait for an answer."""
+    """Return the ids of the questions that wait for an answer."""
     return [interrupt.id for status in state.statuses.values() for interrupt in status.open]
 
 
 def list_interrupt_ids(statuses: Mapping[str, TaskStatus]) -> list[str]:
-    """Returns the ids of what tasks have asked."""
+    """Return the ids of what tasks have asked."""
     return [interrupt.id for status in statuses.values() for interrupt in status.interrupts]

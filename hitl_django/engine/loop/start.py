@@ -37,12 +37,12 @@ from .stop import find_outcome
 
 
 def open_run(state: LoopState) -> Iterable[Effect]:
-    """Brings the state to the first tasks it has to run."""
+    """Bring the state to the first tasks it has to run."""
     return _begin(state) if state.saver is None else _take_up(state)
 
 
 def _begin(state: LoopState) -> Iterable[Effect]:
-    """Opens a run of which nothing is stored."""
+    """Open a run of which nothing is stored."""
     _restore(state, None)
     if isinstance(state.job.input, Command):
         refuse_command(state, state.job.input, None)
@@ -52,7 +52,7 @@ def _begin(state: LoopState) -> Iterable[Effect]:
 
 
 def _take_up(state: LoopState) -> Effects:
-    """Opens a run of which there may be something stored."""
+    """Open a run of which there may be something stored."""
     if not state.job.nested:
         yield from _lease_thread(state)
     saved, superseded = yield from _load(state)
@@ -126,14 +126,14 @@ def _lease_thread(state: LoopState) -> Effects:
 
 
 def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:
-    """Returns whether the caller answers what is asked, here or in a graph above."""
+    """Return whether the caller answers what is asked, here or in a graph above."""
     if state.job.nested:
         return bool(state.run.answers or state.run.wildcard)
     return command is not None and command.resume is not None
 
 
 def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:
-    """Reads the checkpoint to start from, and whether the thread has moved past it."""
+    """Read the checkpoint to start from, and whether the thread has moved past it."""
     config, replay = state.commits.config_for(state.job.checkpoint_id), state.run.replay
     if replay is not None and not state.job.addressed:
         # The graph below a replay takes its input again.
@@ -162,7 +162,7 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
 
 
 def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | None]:
-    """Returns the ids of what a graph further down asks, or None where the caller named none."""
+    """Return the ids of what a graph further down asks, or None where the caller named none."""
     ns = state.job.answers_ns
     checkpoint_id = state.run.checkpoint_map.get(ns)
     if not ns or checkpoint_id is None:
@@ -180,7 +180,7 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
 
 
 def _replay_bound(saved: CheckpointTuple) -> str:
-    """Returns the checkpoint id before which a replay looks for what graphs below had stored.
+    """Return the checkpoint id before which a replay looks for what graphs below had stored.
 
     An update or a fork was made after the graphs below had run, so it is the checkpoint above it.
     """
@@ -191,7 +191,7 @@ def _replay_bound(saved: CheckpointTuple) -> str:
 
 
 def _refuse_advance(state: LoopState) -> None:
-    """Raises ThreadNotFound where a run is to go on from a checkpoint that isn't there."""
+    """Raise ThreadNotFound where a run is to go on from a checkpoint that isn't there."""
     if state.job.kind == "advance":
         raise ThreadNotFound(
             f"Thread {state.run.thread_id!r} has no checkpoint to resume from.",
@@ -200,7 +200,7 @@ def _refuse_advance(state: LoopState) -> None:
 
 
 def _continues(state: LoopState, command: Command[Any] | None, saved: CheckpointTuple) -> bool:
-    """Returns whether the run continues what is stored rather than take new input."""
+    """Return whether the run continues what is stored rather than take new input."""
     job = state.job
     if not saved.checkpoint["channel_versions"]:
         _refuse_advance(state)
@@ -218,7 +218,7 @@ def _continues(state: LoopState, command: Command[Any] | None, saved: Checkpoint
 
 
 def _refuse_removed(state: LoopState) -> None:
-    """Raises GraphChangedError where a node is due that the graph doesn't have any more."""
+    """Raise GraphChangedError where a node is due that the graph doesn't have any more."""
     spec, channels = state.spec, state.channel_state
     due = [
         node
@@ -274,7 +274,7 @@ def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effe
 def _commit_input(
     state: LoopState, writes: Sequence[Write], null_writes: Sequence[Write]
 ) -> Effects:
-    """Makes the input a checkpoint of its own."""
+    """Make the input a checkpoint of its own."""
     job, channels = state.job, state.channel_state
     _apply_null(state, null_writes)
     drop_orphaned_triggers(state.spec, channels)
@@ -288,7 +288,7 @@ def _commit_input(
 
 
 def _hand_on(state: LoopState) -> Effects:
-    """Takes the step in which the input becomes state, where that is all it does.
+    """Take the step in which the input becomes state, where that is all it does.
 
     A graph that chooses where to begin does so when it runs. What goes wrong here is left to the
     run as well, which meets it again and can report it.
@@ -312,7 +312,7 @@ def _hand_on(state: LoopState) -> Effects:
 
 
 def _first(state: LoopState, writes: Sequence[Write]) -> Task | None:
-    """Returns the hidden first task, ended, where it only hands on the input."""
+    """Return the hidden first task, ended, where it only hands on the input."""
     node = state.graph.nodes.get(START)
     if node is None or len(writes) != 1 or writes[0][0] != START:
         return None
@@ -340,7 +340,7 @@ def _apply_null(state: LoopState, writes: Sequence[Write]) -> None:
 
 
 def _reapply(state: LoopState) -> None:
-    """Gives finished tasks their stored writes back, so that they don't run again.
+    """Give finished tasks their stored writes back, so that they don't run again.
 
     A task whose failure went to a handler has ended too; its handler runs, or has run.
     """
@@ -355,7 +355,7 @@ def _reapply(state: LoopState) -> None:
 
 
 def _keep_answered(state: LoopState) -> None:
-    """Leaves tasks their results that others' answers are given beside, where all else runs again.
+    """Leave tasks their results that others' answers are given beside, where all else runs again.
 
     They were answered on the branch that is left; asked again here, they would stop a run that
     nobody finds, as the thread's newest checkpoint is another one.
@@ -369,7 +369,7 @@ def _keep_answered(state: LoopState) -> None:
 
 
 def _keep_waiting(state: LoopState) -> None:
-    """Leaves alone what waits for an answer that isn't there: running it would only ask again."""
+    """Leave alone what waits for an answer that isn't there: running it would only ask again."""
     for task in state.tasks:
         status = state.statuses.get(task.id)
         if status is None or status.finished or not status.interrupts:
@@ -401,7 +401,7 @@ def _is_answered(
 
 
 def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
-    """Takes up a stored checkpoint, or begins before the first."""
+    """Take up a stored checkpoint, or begins before the first."""
     step = saved.metadata.get("step", -1) + 1 if saved else -1
     state.channel_state = restore_channels(state.spec, saved.checkpoint if saved else None)
     if saved:
@@ -419,7 +419,7 @@ def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
 
 
 def _decide_opening(state: LoopState) -> Effects:
-    """Settles whether a run that starts from a stored checkpoint goes on at all."""
+    """Settle whether a run that starts from a stored checkpoint goes on at all."""
     state.outcome = find_outcome(state, ())
     if state.outcome is not None and state.saver is not None:
         yield from stop_run(state)

@@ -172,17 +172,17 @@ class LoopState:
         return self.run.lease is None or not self.run.lease.is_lost
 
     def save(self, commit: Commit) -> Save:
-        """Returns the effect that stores a commit of this run, which has to hold its thread."""
+        """Return the effect that stores a commit of this run, which has to hold its thread."""
         self._bind(commit)
         return Save(commit)
 
     def save_beside(self, commit: Commit) -> SaveAsync:
-        """Returns the effect that stores such a commit while the next step runs."""
+        """Return the effect that stores such a commit while the next step runs."""
         self._bind(commit)
         return SaveAsync(commit)
 
     def save_all(self, commits: Sequence[Commit]) -> SaveAll:
-        """Returns the effect that stores several such commits at once."""
+        """Return the effect that stores several such commits at once."""
         for commit in commits:
             self._bind(commit)
         return SaveAll(commits)
@@ -198,7 +198,7 @@ class LoopState:
         return self.exits and self.origin.checkpoint_id not in (None, self.commits.saved_id)
 
     def build_state_commit(self, outcome: Outcome | None) -> Commit:
-        """Returns a commit of the state as the next checkpoint, and of what waits to be stored."""
+        """Return a commit of the state as the next checkpoint, and of what waits to be stored."""
         about = {**self.user_metadata, **self.metadata}
         channels = self.channel_state
         commit = self.commits.build_with_state(channels, self.origin.checkpoint_id, about, outcome)
@@ -209,7 +209,7 @@ class LoopState:
         return commit
 
     def build_overdue(self, outcome: Outcome | None) -> list[Commit]:
-        """Returns the commits of a run that is behind: its checkpoint, then what stands on it."""
+        """Return the commits of a run that is behind: its checkpoint, then what stands on it."""
         writes = self.commits.take_writes()
         if not writes:
             return [self.build_state_commit(outcome)]
@@ -218,14 +218,14 @@ class LoopState:
         return [reached, Commit(on_top, writes, outcome=outcome)]
 
     def store_overdue(self) -> None:
-        """Stores, where the run is behind, all that has ended by now; on the calling thread."""
+        """Store, where the run is behind, all that has ended by now; on the calling thread."""
         if self.has_unsaved_commits:
             commits = self.save_all(self.build_overdue(None)).commits
             self.run.saver.commit_all(commits)  # type: ignore[union-attr]
             self.mark_stored(commits)
 
     def mark_stored(self, commits: Sequence[Commit]) -> None:
-        """Notes that commits have been stored."""
+        """Note that commits have been stored."""
         for commit in commits:
             self.commits.mark_stored(commit, self.channel_state)
 
@@ -236,15 +236,15 @@ class LoopState:
         return lease is not None and not lease.is_over and not self.job.nested
 
     def list_due(self) -> tuple[str, ...]:
-        """Returns the names of the step's tasks that have yet to come to their end."""
+        """Return the names of the step's tasks that have yet to come to their end."""
         return tuple(t.name for t in self.tasks if not t.writes and get_handled_failure(t) is None)
 
     def read_output(self) -> Any:
-        """Returns the output channels' values."""
+        """Return the output channels' values."""
         return self.read_channels(self.output_keys)
 
     def read_channels(self, keys: Sequence[str] | str) -> Any:
-        """Returns one channel's value, or a dict of several."""
+        """Return one channel's value, or a dict of several."""
         if isinstance(keys, str):
             return read_state(self.spec, self.channel_state.values, (keys,)).get(keys)
         return read_state(self.spec, self.channel_state.values, keys)

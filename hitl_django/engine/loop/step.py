@@ -28,7 +28,7 @@ _NOTHING: list[Write] = [(NO_WRITES, None)]
 
 
 def run_step(state: LoopState) -> Effects:
-    """Runs the planned tasks that haven't ended, and ends the step."""
+    """Run the planned tasks that haven't ended, and end the step."""
     state.ran = state.tasks
     todo = [t for t in state.tasks if t.writes is None and not t.pending_interrupts]
     if todo and not _list_failed(todo):
@@ -40,7 +40,7 @@ def run_step(state: LoopState) -> Effects:
 
 
 def end_step(state: LoopState) -> Iterable[Effect]:
-    """Returns the effects of a step whose tasks have ended, whatever became of them."""
+    """Return the effects of a step whose tasks have ended, whatever became of them."""
     if state.broken is not None:
         return stop_run(state)
     if failed := _list_failed(state.ran):
@@ -59,7 +59,7 @@ def _run_tasks(state: LoopState, tasks: Sequence[Task]) -> Effects:
 
 
 def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
-    """Settles tasks that have ended while their siblings may be running.
+    """Settle tasks that have ended while their siblings may be running.
 
     While these effects wait for tasks to end, a driver may perform those of another call.
     """
@@ -88,7 +88,7 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
 
 
 def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
-    """Gives failures to their nodes' handlers; returns those that may start now.
+    """Give failures to their nodes' handlers; returns those that may start now.
 
     None may once a failure that nobody takes has failed the run: they wait for the next one.
     """
@@ -98,7 +98,7 @@ def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
 
 
 def build_context(state: LoopState, task: Task) -> TaskContext:
-    """Returns the context of a task that is about to run, with what it knows from before."""
+    """Return the context of a task that is about to run, with what it knows from before."""
     status = state.statuses.get(task.id) if state.statuses else None
     if status is None and not state.run.answers:
         return TaskContext(task, state.run, NO_MEMORY)
@@ -109,7 +109,7 @@ def build_context(state: LoopState, task: Task) -> TaskContext:
 
 
 def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
-    """Notes what became of a task; returns the chunks that describe it."""
+    """Note what became of a task; returns the chunks that describe it."""
     if state.saver is not None:
         state.commits.add_task(task)
     if task.writes is not None and not task.writes:
@@ -118,7 +118,7 @@ def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
 
 
 def leave_run(state: LoopState, ended: Sequence[Task]) -> Effects:
-    """Stores what has finished of a run that is left before its end.
+    """Store what has finished of a run that is left before its end.
 
     ``ended`` are tasks that the loop hasn't taken in.
     """

@@ -17,7 +17,7 @@ from .state import LoopState
 
 
 def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
-    """Returns how the run ends before the planned tasks; None where it goes on with them.
+    """Return how the run ends before the planned tasks; None where it goes on with them.
 
     ``ran`` are the tasks of the step before.
     """
@@ -48,7 +48,7 @@ def _out_of_steps(state: LoopState) -> Outcome:
 
 
 def _drains(state: LoopState, control: RunControl) -> bool:
-    """Returns whether the run stops at this edge because somebody asked.
+    """Return whether the run stops at this edge because somebody asked.
 
     An answer that came with the call is stored with the step that uses it, and nowhere before.
     """
@@ -73,7 +73,7 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
 
 
 def build_pause_event(state: LoopState, outcome: Outcome) -> GraphInterruptEvent:
-    """Returns the event with which the caller's handlers are called when a run waits for people."""
+    """Return the event with which the caller's handlers are called when a run waits for people."""
     interrupts = tuple(q.interrupt for q in outcome.pending_interrupts if q.kind == "interrupt")
     stopped: GraphLifecycleStatus = "interrupt_after" if state.stopped_after else "interrupt_before"
     return GraphInterruptEvent(

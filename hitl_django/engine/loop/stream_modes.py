@@ -19,7 +19,7 @@ from ..types import Interrupt
 def build_update(
     task: Task, writes: Sequence[Write], keys: Sequence[str] | str, cached: bool
 ) -> dict[str, Any]:
-    """Returns the ``updates`` chunk of a finished task: what it wrote, by node."""
+    """Return the ``updates`` chunk of a finished task: what it wrote, by node."""
     returned = [value for name, value in writes if name == RETURN]
     if returned:
         parts = returned[:1]
@@ -40,7 +40,7 @@ def build_update(
 def describe_start(
     task: Task, metadata: Mapping[str, Any], tags: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Returns the ``tasks`` chunk of a task about to run."""
+    """Return the ``tasks`` chunk of a task about to run."""
     chunk = {
         "id": task.id,
         "name": task.name,
@@ -56,7 +56,7 @@ def describe_start(
 
 
 def describe_end(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
-    """Returns the ``tasks`` chunk of a task that has run."""
+    """Return the ``tasks`` chunk of a task that has run."""
     keys = (keys,) if isinstance(keys, str) else keys
     return {
         "id": task.id,
@@ -72,7 +72,7 @@ def describe_end(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
 
 
 def group_writes(writes: Iterable[Write]) -> dict[str, Any]:
-    """Returns writes by channel; several to one channel become ``{"$writes": [...]}``."""
+    """Return writes by channel; several to one channel become ``{"$writes": [...]}``."""
     result: dict[str, Any] = {}
     counts: dict[str, int] = {}
     for name, value in writes:
@@ -87,12 +87,12 @@ def group_writes(writes: Iterable[Write]) -> dict[str, Any]:
 
 
 def describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
-    """Returns a question as a plain dict."""
+    """Return a question as a plain dict."""
     return asdict(interrupt)
 
 
 def wrap_for_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:
-    """Returns a tasks or checkpoints chunk in the wrapping of the ``debug`` mode."""
+    """Return a tasks or checkpoints chunk in the wrapping of the ``debug`` mode."""
     kind = "checkpoint" if mode == "checkpoints" else "task_result" if "result" in data else "task"
     return {
         "step": step - 1 if mode == "checkpoints" else step,

@@ -87,7 +87,7 @@ COORDINATES = frozenset(
 
 
 def select_metadata(config: RunnableConfig) -> dict[str, Any]:
-    """Returns what a checkpoint keeps of the caller's config: metadata, and plain own keys."""
+    """Return what a checkpoint keeps of the caller's config: metadata, and plain own keys."""
     own = config.get("configurable") or {}
     kept = {name: without_nul(value) for name, value in (config.get("metadata") or {}).items()}
     for name, value in own.items():
@@ -99,7 +99,7 @@ def select_metadata(config: RunnableConfig) -> dict[str, Any]:
 
 
 def without_nul(value: Any) -> Any:
-    """Returns a value of metadata; a text without the characters that no database takes."""
+    """Return a value of metadata; a text without the characters that no database takes."""
     return value.replace("\0", "") if isinstance(value, str) else value
 
 
@@ -206,7 +206,7 @@ _BRANCH_BITS = 32
 
 
 def make_version(count: int, branch: int) -> Version:
-    """Returns the version of a channel after so many super-steps of a branch."""
+    """Return the version of a channel after so many super-steps of a branch."""
     return count << _BRANCH_BITS | branch
 
 
@@ -238,7 +238,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         return []
 
     def is_storage_error(self, error: BaseException) -> bool:
-        """Returns whether an error that a node raised says that this saver's storage is gone.
+        """Return whether an error that a node raised says that this saver's storage is gone.
 
         It is then no failure of the node's: the run stops where it was last stored, as it does
         where the saver itself can't reach its storage.
@@ -246,7 +246,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         return False
 
     def lease_thread(self, thread_id: str, stream: Stream) -> LocalThreadLease | None:
-        """Takes a thread for a run, which ``stream`` performs; None where the run needs no lease.
+        """Take a thread for a run, which ``stream`` performs; None where the run needs no lease.
 
         Raises LeaseHeldError where another run has it. It looks at nothing that is stored.
         """
@@ -257,14 +257,14 @@ class BaseCheckpointSaver(Generic[VersionT]):
         return lease
 
     def serves_threads(self) -> bool:
-        """Returns whether other threads can run graphs beside this one, on what it has stored.
+        """Return whether other threads can run graphs beside this one, on what it has stored.
 
         Not where this thread is in the middle of a transaction.
         """
         return True
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Reads the addressed checkpoint, or the newest of the namespace without an id."""
+        """Read the addressed checkpoint, or the newest of the namespace without an id."""
         raise NotImplementedError
 
     def list(
@@ -275,7 +275,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Reads checkpoints, newest first."""
+        """Read checkpoints, newest first."""
         raise NotImplementedError
 
     def put(
@@ -285,7 +285,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        """Stores a checkpoint as the child of the one ``config`` addresses."""
+        """Store a checkpoint as the child of the one ``config`` addresses."""
         raise NotImplementedError
 
     def put_writes(
@@ -295,7 +295,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Stores what a task wrote on top of the addressed checkpoint.
+        """Store what a task wrote on top of the addressed checkpoint.
 
         Control writes replace the earlier one of their kind; a task's channel writes are kept as
         first stored.
@@ -303,11 +303,11 @@ class BaseCheckpointSaver(Generic[VersionT]):
         raise NotImplementedError
 
     def delete_thread(self, thread_id: str) -> None:
-        """Removes everything stored of a thread."""
+        """Remove everything stored of a thread."""
         raise NotImplementedError
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Gives another thread the whole history of one.
+        """Give another thread the whole history of one.
 
         Raises ThreadNotFound where there is nothing to copy, and ValueError where the target has a
         history: two in one thread would be one that never happened.
@@ -315,11 +315,11 @@ class BaseCheckpointSaver(Generic[VersionT]):
         raise NotImplementedError
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Removes the checkpoints whose metadata has one of these as ``run_id``."""
+        """Remove the checkpoints whose metadata has one of these as ``run_id``."""
         raise NotImplementedError
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Removes history of the threads.
+        """Remove history of the threads.
 
         ``keep_latest`` keeps the newest checkpoint of each namespace with its writes and values,
         which is all that a run needs to go on and a question needs to be answered, and drops the
@@ -329,7 +329,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         raise NotImplementedError
 
     def commit(self, commit: Commit) -> None:
-        """Stores what a super-step produced."""
+        """Store what a super-step produced."""
         for task in commit.writes:
             path = (task.task_path,) if _takes_path(type(self).put_writes) else ()
             self.put_writes(commit.config, task.writes, task.task_id, *path)
@@ -339,12 +339,12 @@ class BaseCheckpointSaver(Generic[VersionT]):
             )
 
     def commit_all(self, commits: Sequence[Commit]) -> None:
-        """Stores several commits of a run; a saver that can does so at once."""
+        """Store several commits of a run; a saver that can does so at once."""
         for commit in commits:
             self.commit(commit)
 
     def begin_commit(self, commit: Commit) -> Future[None] | None:
-        """Begins to store a commit on another thread, for durability "async".
+        """Begin to store a commit on another thread, for durability "async".
 
         What can't be stored is refused at once, and values are taken as they are now. The future
         says whether the commit was stored. None where nothing is begun: ``commit`` stores it.
@@ -352,12 +352,12 @@ class BaseCheckpointSaver(Generic[VersionT]):
         return None
 
     def get(self, config: RunnableConfig) -> Checkpoint | None:
-        """Reads the addressed checkpoint without its writes."""
+        """Read the addressed checkpoint without its writes."""
         found = self.get_tuple(config)
         return found.checkpoint if found else None
 
     def get_next_version(self, current: Version | None, channel: None) -> Version:
-        """Returns a version greater than ``current``."""
+        """Return a version greater than ``current``."""
         return make_version(((current or 0) >> _BRANCH_BITS) + 1, getrandbits(_BRANCH_BITS))
 
     # A saver without an event loop of its own answers at once. One that blocks overrides acall, and
@@ -369,7 +369,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         return _has_sync_forms_only(type(self))  # type: ignore[arg-type]
 
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Makes a call of this saver's, for the async forms and within an async run.
+        """Make a call of this saver's, for the async forms and within an async run.
 
         A saver whose connections belong to a thread makes it on that thread.
         """
@@ -459,14 +459,14 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
 @cache
 def _has_sync_forms_only(kind: type[BaseCheckpointSaver[Any]]) -> bool:
-    """Returns whether a saver's class has none of the async forms that runs use of its own."""
+    """Return whether a saver's class has none of the async forms that runs use of its own."""
     forms = ("acall", "aget_tuple", "alist", "acommit", "acommit_all", "aput", "aput_writes")
     return all(getattr(kind, form) is getattr(BaseCheckpointSaver, form) for form in forms)
 
 
 @cache
 def _takes_path(put_writes: Callable[..., Any]) -> bool:
-    """Returns whether a saver's method takes a ``task_path``, which older savers' doesn't."""
+    """Return whether a saver's method takes a ``task_path``, which older savers' doesn't."""
     parameters = signature(put_writes).parameters.values()
     return any(one.name == "task_path" or one.kind == one.VAR_POSITIONAL for one in parameters)
 

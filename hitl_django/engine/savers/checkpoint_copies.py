@@ -25,7 +25,7 @@ EXCLUDED_METADATA_KEYS = COORDINATES | {
 
 
 def empty_checkpoint() -> Checkpoint:
-    """Returns a checkpoint of a thread in which nothing has happened."""
+    """Return a checkpoint of a thread in which nothing has happened."""
     return {
         "v": LATEST_VERSION,
         "id": new_uuid6(),
@@ -38,7 +38,7 @@ def empty_checkpoint() -> Checkpoint:
 
 
 def copy_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
-    """Returns a checkpoint whose dicts are its own; the values in them are shared."""
+    """Return a checkpoint whose dicts are its own; the values in them are shared."""
     copy: Any = {
         **checkpoint,
         "channel_values": dict(checkpoint["channel_values"]),
@@ -55,7 +55,7 @@ def create_checkpoint(
     *,
     id: str | None = None,
 ) -> Checkpoint:
-    """Returns the checkpoint that follows one, with what the channels keep, or the same values.
+    """Return the checkpoint that follows one, with what the channels keep, or the same values.
 
     ``step`` isn't needed here: ids sort by the time they were made.
     """
@@ -79,7 +79,7 @@ def create_checkpoint(
 
 
 def get_checkpoint_id(config: RunnableConfig) -> str | None:
-    """Returns the id of the checkpoint that a config addresses; None for the newest."""
+    """Return the id of the checkpoint that a config addresses; None for the newest."""
     found: str | None = config["configurable"].get("checkpoint_id")
     return found
 
@@ -87,7 +87,7 @@ def get_checkpoint_id(config: RunnableConfig) -> str | None:
 def get_checkpoint_metadata(
     config: RunnableConfig, metadata: CheckpointMetadata
 ) -> CheckpointMetadata:
-    """Returns a checkpoint's metadata with the caller's own: plain values without NUL characters.
+    """Return a checkpoint's metadata with the caller's own: plain values without NUL characters.
 
     These are the config's metadata and configurable keys, less those that say where to run.
     """
@@ -111,5 +111,5 @@ def get_serializable_checkpoint_metadata(
 
 
 def writes_sort_key(task_path: str, task_id: str = "", idx: int = 0) -> tuple[str, str, int]:
-    """Returns what the writes on top of a checkpoint are sorted by: as a step applies them."""
+    """Return what the writes on top of a checkpoint are sorted by: as a step applies them."""
     return task_path, task_id, idx

@@ -60,7 +60,7 @@ class _GrownValue:
         self.pieces, self.count, self.extent = pieces, count, extent
 
     def add(self, entries: bytes, extent: Extent) -> _GrownValue:
-        """Returns the value with more entries."""
+        """Return the value with more entries."""
         pieces = self.pieces
         if len(pieces) > self.count:
             pieces = pieces[: self.count]  # another branch of the thread has gone on from here
@@ -68,11 +68,11 @@ class _GrownValue:
         return _GrownValue(pieces, len(pieces), extent)
 
     def matches(self, entries: Iterable[memoryview]) -> bool:
-        """Returns whether these are the bytes of all of its entries."""
+        """Return whether these are the bytes of all of its entries."""
         return digest_parts(self.pieces[: self.count]) == digest_parts(entries)
 
     def join(self) -> bytes:
-        """Returns the bytes of the whole value."""
+        """Return the bytes of the whole value."""
         return self.extent.head + b"".join(self.pieces[: self.count])
 
 
@@ -101,7 +101,7 @@ class _Stored:
         self.writes: dict[tuple[str, int], _Row] = {}
 
     def decode(self) -> dict[str, Any]:
-        """Returns the checkpoint without its values."""
+        """Return the checkpoint without its values."""
         record: dict[str, Any] = _records.decode(self.record)
         return record
 
@@ -226,7 +226,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _matching(
         self, config: RunnableConfig | None, before: RunnableConfig | None
     ) -> Sequence[tuple[str, str, dict[_BlobKey, _Blob], _Stored]]:
-        """Returns the addressed checkpoints, newest first, with the values as they are now."""
+        """Return the addressed checkpoints, newest first, with the values as they are now."""
         ref = (config or {}).get("configurable", {})
         bound = (before or {}).get("configurable", {}).get("checkpoint_id")
         with self._lock:
@@ -345,7 +345,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _encode_channel(
         self, name: str, value: Any, encode: Callable[[Any], bytes] | None = None
     ) -> bytes:
-        """Returns the bytes of what a channel holds; a refusal names the channel."""
+        """Return the bytes of what a channel holds; a refusal names the channel."""
         try:
             return (encode or self._codec.encode)(value)
         except PayloadError:
@@ -361,7 +361,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         *,
         is_last: bool,
     ) -> _GrownValue | None:
-        """Returns what has only grown, by what was added; None where it is stored whole.
+        """Return what has only grown, by what was added; None where it is stored whole.
 
         At the last commit of a run that is compared with the whole.
         """
@@ -377,7 +377,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         return None if is_last and not self._is_still(value, grown) else grown
 
     def _is_still(self, value: Any, stored: _GrownValue) -> bool:
-        """Returns whether a value that was stored by parts is what they make."""
+        """Return whether a value that was stored by parts is what they make."""
         assert isinstance(self._codec, Codec)
         try:
             return stored.matches(self._codec.encode_entries(value, stored.extent.size))
@@ -385,7 +385,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return False
 
     def _add_rows(self, rows: _Rows, task: TaskWrites, shared: SharedValues) -> None:
-        """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
+        """Encode what a task wrote: its channel writes as one unit, each control write alone."""
         regular = []
         for name, value in task.writes:
             # As lists, which are packed as they are; each tuple would be an extension of its own.
@@ -448,7 +448,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 self._keep_only(thread_id, kept)
 
     def _keep_only(self, thread_id: str, kept: set[tuple[str, str]]) -> None:
-        """Drops the other checkpoints, the values that nobody names any more, and what is empty."""
+        """Drop the other checkpoints, the values that nobody names any more, and what is empty."""
         spaces = self._threads.get(thread_id, {})
         kept = self._add_ancestors(spaces, kept)
         for ns, space in list(spaces.items()):

@@ -23,7 +23,7 @@ class PersistentDict(defaultdict[Any, Any]):
         self._codec = Codec()
 
     def load(self) -> None:
-        """Takes up what the file holds, where there is one."""
+        """Take up what the file holds, where there is one."""
         try:
             with open(self._path, "rb") as file:
                 data = file.read()
@@ -32,7 +32,7 @@ class PersistentDict(defaultdict[Any, Any]):
         self.update(self._codec.decode(data))
 
     def sync(self) -> None:
-        """Writes the dict to the file."""
+        """Write the dict to the file."""
         data = self._codec.encode(list(self.items()))
         part = f"{self._path}.{os.getpid()}.part"
         with open(part, "wb") as file:

@@ -15,7 +15,7 @@ DELTA_COUNTERS = "counters_since_delta_snapshot"
 
 
 def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
-    """Returns the thread ids of a call to ``prune``, each once, or refuses the call."""
+    """Return the thread ids of a call to ``prune``, each once, or refuses the call."""
     if isinstance(thread_ids, str):
         raise TypeError("thread_ids must be a sequence of thread ids, not a str.")
     if strategy not in (KEEP_LATEST, DELETE):
@@ -24,7 +24,7 @@ def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
 
 
 def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Returns of (namespace, checkpoint id) pairs the newest id of each namespace."""
+    """Return of (namespace, checkpoint id) pairs the newest id of each namespace."""
     latest: dict[str, str] = {}
     for ns, checkpoint_id in pairs:
         if checkpoint_id > latest.get(ns, ""):
@@ -35,7 +35,7 @@ def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 def keep_latest(
     heads: Mapping[str, tuple[str, CheckpointMetadata]], roots: Collection[str]
 ) -> set[tuple[str, str]]:
-    """Returns the (namespace, checkpoint id) pairs that stay.
+    """Return the (namespace, checkpoint id) pairs that stay.
 
     ``heads`` are the newest checkpoint of each namespace and its metadata, ``roots`` the root
     graph's checkpoints that are stored. A subgraph that was called anew each time (its namespace

@@ -58,7 +58,7 @@ class SharedValues:
         self._parts[id(value)] = split_entries(data, _AROUND) if splits else (data[_AROUND:],)
 
     def encode(self, value: Any) -> bytes:
-        """Returns the bytes of what a channel holds."""
+        """Return the bytes of what a channel holds."""
         if self._parts:
             parts = self._parts.get(id(value))
             if parts is not None:
@@ -69,7 +69,7 @@ class SharedValues:
         return self._codec.encode(value)
 
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
-        """Returns the bytes of channel writes, each a list of the channel and the value, in parts.
+        """Return the bytes of channel writes, each a list of the channel and the value, in parts.
 
         What a channel holds as well is a part of its own, the same object.
         """
@@ -90,7 +90,7 @@ class SharedValues:
         return self._checked(parts)
 
     def _encode_around(self, value: Any) -> bytes:
-        """Encodes a value that will stand as deep as a write's, with what is around it there."""
+        """Encode a value that will stand as deep as a write's, with what is around it there."""
         return self._codec.encode([[value]])
 
     def _encode_send(self, sent: Any) -> bytes:
@@ -101,7 +101,7 @@ class SharedValues:
         return split_entries(self._codec.encode(values))[1]
 
     def _checked(self, parts: Sequence[bytes]) -> Sequence[bytes]:
-        """Returns the parts of a value, unless they are too much together."""
+        """Return the parts of a value, unless they are too much together."""
         assert isinstance(self._codec, Codec)
         self._codec.check_together(parts)
         return parts
@@ -109,7 +109,7 @@ class SharedValues:
     def encode_added(
         self, extent: Extent, added: AddedEntries, length: int
     ) -> tuple[bytes, Extent] | None:
-        """Returns the bytes of what a value of ``extent`` has more, and its extent by now.
+        """Return the bytes of what a value of ``extent`` has more, and its extent by now.
 
         None where the whole value is to be looked at: it hasn't the ``length`` that this leads to,
         is at a limit, or holds what can't be stored.
@@ -128,5 +128,5 @@ class SharedValues:
 
 
 def _head(length: int) -> bytes:
-    """Returns what stands before the items of a list."""
+    """Return what stands before the items of a list."""
     return _SHORT[length] if length < len(_SHORT) else Extent(False, length, 0, 0).head

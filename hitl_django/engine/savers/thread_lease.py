@@ -42,17 +42,17 @@ class LocalThreadLease:
         self.is_lost = self.is_over = False
 
     def check(self) -> None:
-        """Finds the thread where it is stored; raises LeaseHeldError where a run has it."""
+        """Find the thread where it is stored; raises LeaseHeldError where a run has it."""
 
     def enforce(self) -> None:
-        """Takes the lease where the thread is stored; raises LeaseHeldError where a run has it."""
+        """Take the lease where the thread is stored; raises LeaseHeldError where a run has it."""
 
     def take_over(self, left: Any) -> None:
-        """Takes the thread from a run that was left half-way."""
+        """Take the thread from a run that was left half-way."""
         left.is_lost = True
 
     def release(self) -> None:
-        """Gives the thread back; does nothing where that was done, or the lease is lost.
+        """Give the thread back; does nothing where that was done, or the lease is lost.
 
         After the commit that has the run's outcome, with which the storage gives it back, it looks
         at nothing that is stored.
@@ -61,7 +61,7 @@ class LocalThreadLease:
         self._leases.drop(self)
 
     def is_left(self) -> bool:
-        """Returns whether the run was left half-way by whoever asks now.
+        """Return whether the run was left half-way by whoever asks now.
 
         So it is where the same thread, or asyncio task, has begun it and isn't within it: the run
         waits to be asked for its next chunk, by who asks for another run instead.
@@ -73,7 +73,7 @@ class LocalThreadLease:
         return not is_running and self._caller is _get_caller()
 
     def refuse_lost(self) -> None:
-        """Raises LeaseLostError where another run has taken the thread over."""
+        """Raise LeaseLostError where another run has taken the thread over."""
         if self.is_lost:
             raise LeaseLostError(
                 f"Another run has taken over thread {self.thread_id!r}. Nothing more will "
@@ -93,7 +93,7 @@ class LocalThreadLeases(Generic[LeaseT]):
         self._taken: dict[str, LeaseT] = {}
 
     def take(self, thread_id: str, stream: Stream) -> LeaseT:
-        """Takes a thread for a run; raises LeaseHeldError where another run has it."""
+        """Take a thread for a run; raises LeaseHeldError where another run has it."""
         lease = self._make(self, thread_id, stream)
         with self._lock:
             other = self._taken.get(thread_id)
@@ -109,14 +109,14 @@ class LocalThreadLeases(Generic[LeaseT]):
         return lease
 
     def drop(self, lease: LocalThreadLease) -> None:
-        """Forgets a lease; one that another has taken the thread from is forgotten already."""
+        """Forget a lease; one that another has taken the thread from is forgotten already."""
         with self._lock:
             if self._taken.get(lease.thread_id) is lease:
                 del self._taken[lease.thread_id]
 
 
 def _get_caller() -> Any:
-    """Returns the asyncio task that is running, or else the thread."""
+    """Return the asyncio task that is running, or else the thread."""
     try:
         return asyncio.current_task() or threading.current_thread()
     except RuntimeError:

@@ -80,12 +80,12 @@ __all__ = [
 
 
 def digest(data: bytes) -> str:
-    """Returns 32 hex digits that change when ``data`` is damaged; no protection from a forger."""
+    """Return 32 hex digits that change when ``data`` is damaged; no protection from a forger."""
     return xxhash.xxh3_128_hexdigest(data)
 
 
 def digest_parts(parts: Iterable[bytes | memoryview]) -> bytes:
-    """Returns the same digest, of parts as of all of them together, as bytes."""
+    """Return the same digest, of parts as of all of them together, as bytes."""
     whole = xxhash.xxh3_128()
     for part in parts:
         whole.update(part)

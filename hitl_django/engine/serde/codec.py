@@ -106,7 +106,7 @@ class Codec:
         self._deep_unpack_hook = self._make_unpack_hook(None)
 
     def encode(self, value: Any) -> bytes:
-        """Returns the bytes of ``value``; UnserializableError names the part it can't store."""
+        """Return the bytes of ``value``; UnserializableError names the part it can't store."""
         hooked = self._hooked
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
@@ -140,7 +140,7 @@ class Codec:
         return data
 
     def encode_entries(self, value: Any, size: int) -> Iterator[memoryview]:
-        """Yields the bytes of a list's or dict's entries, of some ``size``, like encode_record.
+        """Yield the bytes of a list's or dict's entries, of some ``size``, like encode_record.
 
         A few at a time: where megabytes are only looked at, memory that is used again for each few
         costs half as much as memory for all of them.
@@ -153,7 +153,7 @@ class Codec:
             yield memoryview(data)[head_length(data) :]
 
     def is_within_limits(self, extent: Extent) -> bool:
-        """Returns whether a list or dict that reaches so far is certain to be within the limits.
+        """Return whether a list or dict that reaches so far is certain to be within the limits.
 
         That is of one of which every entry has been encoded in another.
         """
@@ -164,7 +164,7 @@ class Codec:
         )
 
     def decode(self, data: bytes | bytearray | memoryview) -> Any:
-        """Returns the value that ``data`` was encoded from.
+        """Return the value that ``data`` was encoded from.
 
         Raises UnknownTagError where a type is no longer registered, CorruptPayloadError where the
         bytes are damaged. Damage that happens to be well-formed is for the digest to find.
@@ -184,7 +184,7 @@ class Codec:
             self._refuse(fault or error)
 
     def check_together(self, parts: Sequence[bytes]) -> None:
-        """Raises PayloadLimitError where the parts of a value, each within the limits, aren't."""
+        """Raise PayloadLimitError where the parts of a value, each within the limits, aren't."""
         if sum(map(len, parts)) > self._free_bytes:
             self._check_limits(b"".join(parts))
 
@@ -250,7 +250,7 @@ class Codec:
         return hook
 
     def _tag(self, value: Any) -> Any:
-        """Returns a value of a class as it is tagged, or as what it is stored as without a tag."""
+        """Return a value of a class as it is tagged, or as what it is stored as without a tag."""
         if type(value) is Tagged:
             return value
         dumped = self._dump_object(value)

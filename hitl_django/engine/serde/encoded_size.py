@@ -36,7 +36,7 @@ class EncodedSize(NamedTuple):
 
 
 def count_possible_containers(data: bytes) -> int:
-    """Returns at least as many as a value's containers: numbers and texts hold such bytes, too."""
+    """Return at least as many as a value's containers: numbers and texts hold such bytes, too."""
     return len(data.translate(None, _NOT_OPENING))
 
 
@@ -62,7 +62,7 @@ class Extent(NamedTuple):
         return struct.pack(">BI", 0xDF if self.is_dict else 0xDD, self.length)
 
     def add(self, other: Extent) -> Extent:
-        """Returns the extent with the entries of another of its kind."""
+        """Return the extent with the entries of another of its kind."""
         return Extent(
             self.is_dict,
             self.length + other.length,
@@ -76,28 +76,28 @@ _HEADS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
 
 
 def has_entries(data: bytes) -> bool:
-    """Returns whether an encoded value is a list, or a dict whose keys are texts."""
+    """Return whether an encoded value is a list, or a dict whose keys are texts."""
     return 0x80 <= data[0] < 0xA0 or data[0] in _HEADS
 
 
 def is_dict(data: bytes) -> bool:
-    """Returns whether what has entries is a dict."""
+    """Return whether what has entries is a dict."""
     return data[0] < 0x90 or data[0] > 0xDD
 
 
 def head_length(data: bytes) -> int:
-    """Returns how many bytes of an encoded list or dict stand before its entries."""
+    """Return how many bytes of an encoded list or dict stand before its entries."""
     return _HEADS.get(data[0], 1)
 
 
 def split_entries(data: bytes, start: int = 0) -> tuple[bytes, bytes]:
-    """Returns the head of the encoded list or dict that starts there, and its entries."""
+    """Return the head of the encoded list or dict that starts there, and its entries."""
     begin = start + _HEADS.get(data[start], 1)
     return data[start:begin], data[begin:]
 
 
 def find_extent(data: bytes, entries: bytes = b"") -> Extent:
-    """Returns the extent of an encoded list or dict, whose ``entries`` may stand apart."""
+    """Return the extent of an encoded list or dict, whose ``entries`` may stand apart."""
     begin = head_length(data)
     length = int.from_bytes(data[1:begin], "big") if begin > 1 else data[0] & 0x0F
     size = len(data) - begin + len(entries)
@@ -106,7 +106,7 @@ def find_extent(data: bytes, entries: bytes = b"") -> Extent:
 
 
 def measure(data: bytes, most: int | None = None) -> EncodedSize:
-    """Returns the size of the value; ValueError if malformed.
+    """Return the size of the value; ValueError if malformed.
 
     An extension that holds a value is a level of its own. Past ``most`` containers it looks no
     further.
@@ -146,7 +146,7 @@ def measure(data: bytes, most: int | None = None) -> EncodedSize:
 
 
 def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
-    """Passes one of the longer headers and what is not a value behind it.
+    """Pass one of the longer headers and what is not a value behind it.
 
     Tells how many values it opens.
     """

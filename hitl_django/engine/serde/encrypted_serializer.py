@@ -25,13 +25,13 @@ class EncryptedSerializer(SerializerProtocol):
         self.serde = JsonPlusSerializer() if serde is None else serde
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Returns the value's kind with the cipher's name, and its encrypted bytes."""
+        """Return the value's kind with the cipher's name, and its encrypted bytes."""
         kind, data = self.serde.dumps_typed(obj)
         name, encrypted = self.cipher.encrypt(data)
         return f"{kind}+{name}", encrypted
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Returns the value that dumps_typed was given."""
+        """Return the value that dumps_typed was given."""
         kind, stored = data
         kind, plus, name = kind.partition("+")
         if plus:
@@ -42,7 +42,7 @@ class EncryptedSerializer(SerializerProtocol):
     def from_pycryptodome_aes(
         cls, serde: SerializerProtocol | None = None, *, key: bytes | None = None, **options: Any
     ) -> EncryptedSerializer:
-        """Returns a serializer that encrypts with AES, by the library pycryptodome.
+        """Return a serializer that encrypts with AES, by the library pycryptodome.
 
         ``key`` has 16, 24 or 32 bytes; without one it is read from the environment
         (``LANGGRAPH_AES_KEY``). ``options`` are those of ``Crypto.Cipher.AES.new``; the mode is
@@ -69,13 +69,13 @@ class PycryptodomeCipher(CipherProtocol):
         self._options = {**options, "mode": options.get("mode") or self._aes.MODE_EAX}
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        """Returns "aes", and the bytes encrypted under a new nonce."""
+        """Return "aes", and the bytes encrypted under a new nonce."""
         cipher = self._aes.new(self._key, **self._options)
         encrypted, tag = cipher.encrypt_and_digest(plaintext)
         return "aes", cipher.nonce + tag + encrypted
 
     def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        """Returns the bytes; CorruptPayloadError where the key isn't theirs, or they changed."""
+        """Return the bytes; CorruptPayloadError where the key isn't theirs, or they changed."""
         if ciphername != "aes":
             raise CorruptPayloadError(f"Stored payload was encrypted with {ciphername!r}, not aes.")
         nonce, rest = ciphertext[:_NONCE_SIZE], ciphertext[_NONCE_SIZE:]

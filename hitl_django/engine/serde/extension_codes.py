@@ -53,7 +53,7 @@ def _zone_keys() -> frozenset[str]:
 
 
 def _is_plain(moment: datetime | time) -> bool:
-    """Returns whether the ISO text says all: no fold, and no zone but an unnamed offset."""
+    """Return whether the ISO text says all: no fold, and no zone but an unnamed offset."""
     zone = moment.tzinfo
     if zone is None:
         return not moment.fold
@@ -72,7 +72,7 @@ def _has_stored_form(zone: Any) -> bool:
 
 
 def dump_zone(zone: Any) -> Any:
-    """Returns what a time zone is stored as: its key, or its offset and name."""
+    """Return what a time zone is stored as: its key, or its offset and name."""
     if zone is None:
         return None
     if not _has_stored_form(zone):
@@ -84,7 +84,7 @@ def dump_zone(zone: Any) -> Any:
 
 
 def load_zone(stored: Any) -> Any:
-    """Returns the time zone that was stored; ValueError where it isn't in the database here."""
+    """Return the time zone that was stored; ValueError where it isn't in the database here."""
     if stored is None:
         return None
     if isinstance(stored, str):

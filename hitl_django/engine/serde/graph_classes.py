@@ -23,7 +23,7 @@ _FOREIGN = frozenset(
 
 
 def add_code_of(source: Any) -> None:
-    """Lets the state hold the classes around a function or class that a graph is made of.
+    """Let the state hold the classes around a function or class that a graph is made of.
 
     These are the dataclasses, pydantic models, enums and named tuples that its package defines at
     the top level of a module, and those of other packages that its own module names there.
@@ -40,12 +40,12 @@ def add_code_of(source: Any) -> None:
 
 
 def is_graph_class(cls: type) -> bool:
-    """Returns whether a graph's code defines or names the class, so that its name finds it."""
+    """Return whether a graph's code defines or names the class, so that its name finds it."""
     return find_graph_class(name_class(cls)) is cls
 
 
 def find_graph_class(tag: str) -> type | None:
-    """Returns the class that a dotted name stands for in the code of this process's graphs."""
+    """Return the class that a dotted name stands for in the code of this process's graphs."""
     if tag.partition(".")[0] in PACKAGES:
         return _look_up(tag)
     return next((cls for cls in _list_named() if name_class(cls) == tag), None)

@@ -41,13 +41,13 @@ class KeyRing(CipherProtocol):
         self._first = next(iter(self._keys))
 
     def encrypt_bytes(self, data: bytes, beside: bytes = b"") -> bytes:
-        """Returns bytes encrypted; they are decrypted only ``beside`` the same others."""
+        """Return bytes encrypted; they are decrypted only ``beside`` the same others."""
         nonce = os.urandom(_NONCE_SIZE)
         encrypted: bytes = self._keys[self._first].encrypt(nonce, data, beside)
         return self._first + nonce + encrypted
 
     def decrypt_bytes(self, encrypted: bytes, beside: bytes = b"") -> bytes:
-        """Returns the bytes that encrypt_bytes was given, or raises CorruptPayloadError."""
+        """Return the bytes that encrypt_bytes was given, or raise CorruptPayloadError."""
         name, rest = encrypted[:_ID_SIZE], encrypted[_ID_SIZE:]
         key: Any = self._keys.get(name)
         if key is None:
@@ -61,17 +61,17 @@ class KeyRing(CipherProtocol):
         return data
 
     def is_first_key(self, encrypted: bytes) -> bool:
-        """Returns whether the first key encrypted these bytes, of which the first few will do."""
+        """Return whether the first key encrypted these bytes, of which the first few will do."""
         return encrypted[:_ID_SIZE] == self._first
 
     # As a cipher of EncryptedSerializer.
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        """Returns the cipher's name, and the bytes encrypted."""
+        """Return the cipher's name, and the bytes encrypted."""
         return NAME, self.encrypt_bytes(plaintext)
 
     def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        """Returns the bytes that encrypt was given, or raises CorruptPayloadError."""
+        """Return the bytes that encrypt was given, or raise CorruptPayloadError."""
         if ciphername != NAME:
             raise CorruptPayloadError(
                 f"Stored payload was encrypted with {ciphername!r}, not {NAME}."
@@ -80,7 +80,7 @@ class KeyRing(CipherProtocol):
 
 
 def _read_key(text: str) -> tuple[bytes, bytes]:
-    """Returns a key's name, and the key."""
+    """Return a key's name, and the key."""
     try:
         key = base64.urlsafe_b64decode(text.encode("ascii"))
     except (AttributeError, ValueError, binascii.Error):

@@ -20,7 +20,7 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def holds_buffer(value: Any, dump: Dump) -> bool:
-    """Returns whether a packed value holds a bytearray or memoryview, packed as bytes."""
+    """Return whether a packed value holds a bytearray or memoryview, packed as bytes."""
     try:
         orjson.dumps(value, partial(_open, dump=dump), _OPTIONS)
     except TypeError as error:
@@ -31,7 +31,7 @@ def holds_buffer(value: Any, dump: Dump) -> bool:
 
 
 def are_numbers(value: Any) -> bool:
-    """Returns whether a value that was packed without a hook is a list of nothing but numbers.
+    """Return whether a value that was packed without a hook is a list of nothing but numbers.
 
     Of all that may be in such a value only numbers have a sum, which is known sooner than their
     digits. Lists of one item around it, in which what a task wrote is packed, count for nothing.
@@ -48,7 +48,7 @@ def are_numbers(value: Any) -> bool:
 
 
 def _open(item: Any, dump: Dump) -> Any:
-    """Returns what there is to look at in an object that JSON hasn't; TypeError for a buffer."""
+    """Return what there is to look at in an object that JSON hasn't; TypeError for a buffer."""
     cls = type(item)
     if cls is bytes:
         return None

@@ -57,7 +57,7 @@ _BASES: dict[type, Callable[[Any], Any]] = {
 
 
 def as_plain(value: Any) -> Any:
-    """Returns the plain value that one of an unregistered class is stored as, or NOT_PLAIN.
+    """Return the plain value that one of an unregistered class is stored as, or NOT_PLAIN.
 
     A subclass of str, list or another storable type is its base; so is an enum's member that is a
     text or a number. An exception is its text. What has attributes of its own, which that would

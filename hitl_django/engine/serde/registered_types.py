@@ -40,7 +40,7 @@ class TypeTable:
         self.by_tag: dict[str, TypeCodec] = {}
 
     def add(self, entry: TypeCodec) -> None:
-        """Adds one type codec."""
+        """Add one type codec."""
         if not _TAG.match(entry.tag):
             raise ValueError(
                 f"{entry.tag!r} is not a valid short name: use a letter followed by "
@@ -59,7 +59,7 @@ class TypeTable:
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
 
     def adopt(self, entry: TypeCodec) -> None:
-        """Adds a type codec under a name that nobody chose; the newest class of the name counts."""
+        """Add a type codec under a name that nobody chose; the newest class of the name counts."""
         held = self.by_tag.get(entry.tag)
         # At no moment without an entry: another thread may look for the same class.
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
@@ -73,12 +73,12 @@ REGISTERED = TypeTable()
 def register_type(
     tag: str, cls: type[T], dump: Callable[[T], Any], load: Callable[[Any], T]
 ) -> None:
-    """Lets every codec of the process store instances of exactly ``cls`` under ``tag``."""
+    """Let every codec of the process store instances of exactly ``cls`` under ``tag``."""
     REGISTERED.add(TypeCodec(tag, cls, dump, load))
 
 
 def register_model(cls: C, tag: str | None = None) -> C:
-    """Registers a dataclass, a pydantic model, an enum or a named tuple; returns it.
+    """Register a dataclass, a pydantic model, an enum or a named tuple; returns it.
 
     Fields are stored by name, enum members by value. Loading puts the stored fields back as they
     were: validators, ``__init__`` and ``__post_init__`` don't run again. A field that was added
@@ -89,7 +89,7 @@ def register_model(cls: C, tag: str | None = None) -> C:
 
 
 def adopt_model(cls: type) -> None:
-    """Registers a class that a graph's schema mentions under its dotted name, unless it has one.
+    """Register a class that a graph's schema mentions under its dotted name, unless it has one.
 
     Whoever renames or moves such a class while threads that hold it are stored registers it by a
     short name first: ``register_model(cls, "old.dotted.name")``.
@@ -100,18 +100,18 @@ def adopt_model(cls: type) -> None:
 
 
 def make_type_codec(cls: type, tag: str) -> TypeCodec:
-    """Returns how a dataclass, model, enum or named tuple is stored under a name."""
+    """Return how a dataclass, model, enum or named tuple is stored under a name."""
     dump, load = _recipe(cls)
     return TypeCodec(tag, cls, dump, load)
 
 
 def name_class(cls: type) -> str:
-    """Returns the dotted name that a class is stored under where nobody gave it a short one."""
+    """Return the dotted name that a class is stored under where nobody gave it a short one."""
     return _NOT_IN_TAG.sub("-", f"{cls.__module__}.{cls.__qualname__}")
 
 
 def has_recipe(cls: type) -> bool:
-    """Returns whether a class is of a kind that is stored without functions of its own."""
+    """Return whether a class is of a kind that is stored without functions of its own."""
     return (
         issubclass(cls, Enum)
         or dataclasses.is_dataclass(cls)
@@ -203,7 +203,7 @@ def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], An
         return value
 
     def complete(fields: dict[str, Any]) -> dict[str, Any]:
-        """Returns the fields of a class that has others by now."""
+        """Return the fields of a class that has others by now."""
         state: dict[str, Any] = {}
         for name, field in cls.__pydantic_fields__.items():
             if name not in fields and field.is_required():

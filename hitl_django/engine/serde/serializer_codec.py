@@ -19,7 +19,7 @@ class SerializerCodec:
         self.serde = serde
 
     def encode(self, value: Any) -> bytes:
-        """Returns the bytes of ``value``; UnserializableError if the serializer takes it not."""
+        """Return the bytes of ``value``; UnserializableError if the serializer takes it not."""
         try:
             kind, data = self.serde.dumps_typed(value)
         except PayloadError:
@@ -32,13 +32,13 @@ class SerializerCodec:
         return ormsgpack.packb([kind, bytes(data)])
 
     def decode(self, data: bytes) -> Any:
-        """Returns the value that ``data`` was encoded from."""
+        """Return the value that ``data`` was encoded from."""
         kind, stored = ormsgpack.unpackb(data)
         return self.serde.loads_typed((kind, stored))
 
 
 def find_codec(serde: Any) -> Codec | SerializerCodec:
-    """Returns the codec that stores as a serializer does: itself, where it is one of ours."""
+    """Return the codec that stores as a serializer does: itself, where it is one of ours."""
     cls = type(serde)
     if isinstance(serde, Codec) and (
         not isinstance(serde, JsonPlusSerializer)

@@ -9,10 +9,10 @@ class UntypedSerializerProtocol(Protocol):
     """A serializer whose bytes say all: pickle and json have this form."""
 
     def dumps(self, obj: Any) -> bytes:
-        """Returns the bytes of a value."""
+        """Return the bytes of a value."""
 
     def loads(self, data: bytes) -> Any:
-        """Returns the value of bytes."""
+        """Return the value of bytes."""
 
 
 @runtime_checkable
@@ -20,20 +20,20 @@ class SerializerProtocol(Protocol):
     """A serializer that tells beside the bytes what kind they are."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Returns a value's kind and its bytes."""
+        """Return a value's kind and its bytes."""
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Returns the value of a kind and bytes."""
+        """Return the value of a kind and bytes."""
 
 
 class CipherProtocol(Protocol):
     """What encrypts bytes, and decrypts those that it encrypted under a name."""
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        """Returns the cipher's name and the encrypted bytes."""
+        """Return the cipher's name and the encrypted bytes."""
 
     def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        """Returns what was encrypted by the cipher of this name."""
+        """Return what was encrypted by the cipher of this name."""
 
 
 class SerializerCompat(SerializerProtocol):
@@ -43,16 +43,16 @@ class SerializerCompat(SerializerProtocol):
         self.serde = serde
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Returns the name of the value's class, and its bytes."""
+        """Return the name of the value's class, and its bytes."""
         return type(obj).__name__, self.serde.dumps(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Returns the value that dumps_typed was given."""
+        """Return the value that dumps_typed was given."""
         return self.serde.loads(data[1])
 
 
 def maybe_add_typed_methods(
     serde: SerializerProtocol | UntypedSerializerProtocol,
 ) -> SerializerProtocol:
-    """Returns a serializer in the typed form: itself, where it has that."""
+    """Return a serializer in the typed form: itself, where it has that."""
     return serde if isinstance(serde, SerializerProtocol) else SerializerCompat(serde)

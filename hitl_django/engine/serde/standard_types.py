@@ -36,7 +36,7 @@ _FACTORIES: dict[str, Callable[[], Any]] = {
 
 
 def find_by_class(cls: type) -> TypeCodec | None:
-    """Returns how a class of another library than the application's is stored, if it is."""
+    """Return how a class of another library than the application's is stored, if it is."""
     package = cls.__module__.partition(".")[0]
     table = _TABLES.get(package)
     if table is not None:
@@ -45,7 +45,7 @@ def find_by_class(cls: type) -> TypeCodec | None:
 
 
 def find_by_tag(tag: str) -> TypeCodec | None:
-    """Returns what loads a tag of these types; None where its library isn't installed."""
+    """Return what loads a tag of these types; None where its library isn't installed."""
     package = tag.removeprefix("@").partition(".")[0]
     if package in _TABLES:
         return _TABLES[package]().by_tag.get(tag) if find_spec(package) else None

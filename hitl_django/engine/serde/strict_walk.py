@@ -27,7 +27,7 @@ class _Frame:
         self.depth: int = parent.depth + 1 if parent else 1
 
     def trail(self) -> Iterator[_Frame]:
-        """Yields this container and those around it."""
+        """Yield this container and those around it."""
         frame: _Frame | None = self
         while frame:
             yield frame
@@ -42,7 +42,7 @@ class _Key:
 
 
 def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
-    """Returns an equal tree of what packing takes without loss, or raises for the first fault.
+    """Return an equal tree of what packing takes without loss, or raise for the first fault.
 
     Iterative, so that no value, however deep, is a RecursionError.
     """
@@ -75,7 +75,7 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
 def _open(
     item: Any, here: _Frame, dump: Dump
 ) -> tuple[Any, list[tuple[Any, Any, Any, Any]] | None]:
-    """Makes the container to fill, and the list of what to fill it with.
+    """Make the container to fill, and the list of what to fill it with.
 
     None instead of the list, where the first is a plain value to walk in the item's place.
     """
@@ -186,7 +186,7 @@ def _advice(item: Any) -> str:
 
 
 def format_path(frame: _Frame | None, step: Any = None) -> str:
-    """Writes where a value stands: ``$.state.user[3]``."""
+    """Write where a value stands: ``$.state.user[3]``."""
     steps = [step, *(above.step for above in frame.trail())] if frame else []
     return "$" + "".join(_spell(each) for each in reversed(steps) if each is not None)
 

@@ -48,12 +48,12 @@ class JsonPlusSerializer(Codec):
     def with_msgpack_allowlist(
         self, extra_allowlist: Iterable[type | tuple[str, ...]]
     ) -> JsonPlusSerializer:
-        """Returns a serializer that may store these classes as well."""
+        """Return a serializer that may store these classes as well."""
         allowed = [*self._allowed.values(), *extra_allowlist]
         return JsonPlusSerializer(allowed_msgpack_modules=allowed)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Returns the value's kind and its bytes; None and bytes go as they are."""
+        """Return the value's kind and its bytes; None and bytes go as they are."""
         if obj is None:
             return "null", b""
         if type(obj) is bytes or type(obj) is bytearray:
@@ -61,7 +61,7 @@ class JsonPlusSerializer(Codec):
         return "msgpack", self.encode(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Returns the value that dumps_typed was given."""
+        """Return the value that dumps_typed was given."""
         kind, stored = data
         if kind == "null":
             return None

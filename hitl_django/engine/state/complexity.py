@@ -23,7 +23,7 @@ TOO_COMPLEX = (
 
 
 def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
-    """Says whether validating the value would take more calls than are allowed."""
+    """Return whether validating the value would take more calls than are allowed."""
     try:
         return _Count(schema).calls(schema, value) > MOST_CALLS
     except RecursionError:
@@ -31,7 +31,7 @@ def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
 
 
 def contains_itself(schema: dict[str, Any]) -> bool:
-    """Says whether a part of a JSON schema refers to itself, by whatever way."""
+    """Return whether a part of a JSON schema refers to itself, by whatever way."""
     below = {name: _names(part) for name, part in schema.get("$defs", {}).items()}
     for start in below:
         seen: set[str] = set()
@@ -65,7 +65,7 @@ class _Count:
         self._known: dict[tuple[int, int], int] = {}
 
     def calls(self, schema: Any, value: Any) -> int:
-        """Returns how many calls a part of the value takes, with all that is below it."""
+        """Return how many calls a part of the value takes, with all that is below it."""
         key = id(schema), id(value)  # both are kept by what contains them
         if key not in self._known:
             self._known[key] = 0  # a reference that leads to itself, a list that contains itself

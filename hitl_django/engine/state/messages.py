@@ -36,7 +36,7 @@ class RemoveMessage:
 def add_messages(
     left: Any = None, right: Any = None, *, format: Literal["langchain-openai"] | None = None
 ) -> Any:
-    """Folds new messages into a list: one with a known id replaces, a RemoveMessage removes.
+    """Fold new messages into a list: one with a known id replaces, a RemoveMessage removes.
 
     ``right`` is a message or a list of them: an object of LangChain's, a dict of ``role`` and
     ``content``, a pair of the two, or the text of a user. Where langchain-core is installed, all
@@ -58,12 +58,12 @@ class MessagesState(TypedDict):
 
 
 def is_message_reducer(reducer: Any) -> bool:
-    """Returns whether a reducer is add_messages."""
+    """Return whether a reducer is add_messages."""
     return getattr(reducer, "func", reducer) in (add_messages, _merge)
 
 
 def find_message_fault(value: Any) -> str | None:
-    """Returns why a value is neither a message nor a list of them; None where it is."""
+    """Return why a value is neither a message nor a list of them; None where it is."""
     try:
         _list_messages(value)
     except Exception as error:
@@ -74,7 +74,7 @@ def find_message_fault(value: Any) -> str | None:
 def add_message_ids(
     writes: Sequence[tuple[str, Any]], keys: frozenset[str]
 ) -> list[tuple[str, Any]]:
-    """Returns writes in which every message for a channel of ``keys`` has an id.
+    """Return writes in which every message for a channel of ``keys`` has an id.
 
     Ids are given before a write is stored: given later, a write that is applied twice, for a
     branch to see and then for good, would become two messages.
@@ -88,26 +88,26 @@ def add_message_ids(
 
 
 def _identify(value: Any) -> Any:
-    """Returns a message, or a list of them, with an id each; the same object if they have one."""
+    """Return a message, or a list of them, with an id each; the same object if they have one."""
     if _is_one(value):
         return _with_id(value)
     return value if None not in map(_id_of, value) else [_with_id(message) for message in value]
 
 
 def _is_one(value: Any) -> bool:
-    """Returns whether a value is one message and not several."""
+    """Return whether a value is one message and not several."""
     if isinstance(value, tuple):
         return _is_pair(value)
     return isinstance(value, str | dict) or not isinstance(value, Sequence)
 
 
 def _is_pair(value: Any) -> bool:
-    """Returns whether a value is a message as a role and a content."""
+    """Return whether a value is a message as a role and a content."""
     return isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], str)
 
 
 def _with_id(message: Any) -> Any:
-    """Returns the message with an id, so that a later update can name it."""
+    """Return the message with an id, so that a later update can name it."""
     if isinstance(message, str):
         message = {"role": "user", "content": message}
     elif _is_pair(message):
@@ -135,7 +135,7 @@ def _removes(message: Any) -> bool:
 
 
 def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
-    """Returns messages that all have an id and are LangChain's where it is installed; the ids."""
+    """Return messages that all have an id and are LangChain's where it is installed; the ids."""
     found = [value] if _is_one(value) else list(value)
     if (known := _list_ids(found)) is not None:
         return found, known
@@ -154,7 +154,7 @@ def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
 
 
 def _list_ids(found: list[Any]) -> list[str | None] | None:
-    """Returns the ids of messages that are objects and complete; None where any is to be looked at.
+    """Return the ids of messages that are objects and complete; None where any is to be looked at.
 
     A conversation is gone through for each message that is added to it.
     """
@@ -194,7 +194,7 @@ def _merge_lists(left: Any, right: Any) -> list[Any]:
 
 
 def _are_others(messages: list[Any], names: Iterable[str | None]) -> bool:
-    """Returns whether all messages are kept as they are, with an id that isn't one of ``names``.
+    """Return whether all messages are kept as they are, with an id that isn't one of ``names``.
 
     A conversation is looked through for each message that is added to it, so this is done without
     a step of Python for each message that is there.
@@ -211,7 +211,7 @@ def _are_others(messages: list[Any], names: Iterable[str | None]) -> bool:
 
 @lru_cache
 def _is_object(kind: type) -> bool:
-    """Returns whether messages of a type are objects, and complete."""
+    """Return whether messages of a type are objects, and complete."""
     return kind not in _WRITTEN and not kind.__name__.endswith("Chunk")
 
 

@@ -26,7 +26,7 @@ register_type(
 
 
 def register_schema_types(schema: Any) -> None:
-    """Registers the dataclasses, models, enums and named tuples that a schema mentions.
+    """Register the dataclasses, models, enums and named tuples that a schema mentions.
 
     Where messages are added up, or the application uses langchain's, those are registered as well:
     a list of messages rarely says so in its annotation.

@@ -54,7 +54,7 @@ RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "Re
 
 
 def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Keeps what is made of an annotation, unless that can't be hashed."""
+    """Keep what is made of an annotation, unless that can't be hashed."""
     known = lru_cache(maxsize=256)(make)
 
     def find(annotation: Any) -> T:
@@ -68,7 +68,7 @@ def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
 
 @_cached
 def get_hints(schema: Any) -> dict[str, Any] | None:
-    """Returns the annotated fields of a state class, or None when it has none."""
+    """Return the annotated fields of a state class, or None when it has none."""
     if not isinstance(schema, type):
         return None
     declares = bool(getattr(schema, "__annotations__", None))
@@ -78,12 +78,12 @@ def get_hints(schema: Any) -> dict[str, Any] | None:
 
 
 def is_model(schema: Any) -> bool:
-    """Returns whether a class is a pydantic model."""
+    """Return whether a class is a pydantic model."""
     return isinstance(schema, type) and hasattr(schema, "model_validate")
 
 
 def build_channels(schema: Any) -> tuple[dict[str, BaseChannel], dict[str, ManagedValue]]:
-    """Returns the channels and the managed values that a state class declares."""
+    """Return the channels and the managed values that a state class declares."""
     hints = get_hints(schema)
     if hints is None:
         return {ROOT: build_channel(ROOT, schema)}, {}
@@ -105,13 +105,13 @@ def _unwrapped(annotation: Any) -> Any:
 
 
 def get_managed_value(annotation: Any) -> ManagedValue | None:
-    """Returns the managed value an annotation names, if it does."""
+    """Return the managed value an annotation names, if it does."""
     metadata = getattr(_unwrapped(annotation), "__metadata__", ())
     return metadata[-1] if metadata and isinstance(metadata[-1], ManagedValue) else None
 
 
 def build_channel(name: str, annotation: Any) -> BaseChannel:
-    """Returns the channel for one field: by its last annotation, or one that keeps a value."""
+    """Return the channel for one field: by its last annotation, or one that keeps a value."""
     annotation = _unwrapped(annotation)
     metadata = getattr(annotation, "__metadata__", ())
     if not metadata:
@@ -168,7 +168,7 @@ def _list_blank_fields(schema: Any) -> list[str]:
 
 
 def list_updates(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
-    """Returns the channel writes in what a node returned: a dict's, or a state object's."""
+    """Return the channel writes in what a node returned: a dict's, or a state object's."""
     if isinstance(output, Mapping):
         return [(key, value) for key, value in output.items() if key in keys]
     fields = _changed_fields(output)
@@ -178,7 +178,7 @@ def list_updates(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
 
 
 def _changed_fields(value: Any) -> Sequence[str] | None:
-    """Returns the fields a state object speaks for.
+    """Return the fields a state object speaks for.
 
     Of a pydantic model those that were set, or whose value or default isn't None; of any other
     class all.
@@ -202,7 +202,7 @@ def _adapter_for(annotation: Any) -> Any:
 
 
 def _portable(annotation: Any) -> Any:
-    """Returns an annotation with each TypedDict in the form pydantic takes on every Python.
+    """Return an annotation with each TypedDict in the form pydantic takes on every Python.
 
     Before Python 3.12 it refuses those of the standard library.
     """
@@ -227,7 +227,7 @@ def _portable(annotation: Any) -> Any:
 
 
 def build_json_schema(schema: Any) -> dict[str, Any]:
-    """Returns the JSON schema of an answer's type, or of a state class.
+    """Return the JSON schema of an answer's type, or of a state class.
 
     A field of a state class whose type pydantic doesn't know is described as anything.
     """
@@ -281,7 +281,7 @@ def _loose(annotation: Any) -> dict[str, Any]:
 
 
 def coerce(schema: Any, value: Any) -> Any:
-    """Returns ``value`` as an instance of ``schema``; raises pydantic's ValidationError.
+    """Return ``value`` as an instance of ``schema``; raises pydantic's ValidationError.
 
     So does a value that would take too long to be read, where a union contains itself.
     """
@@ -295,20 +295,20 @@ def coerce(schema: Any, value: Any) -> Any:
 
 
 def list_faults(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
-    """Lists the first faults of a ValidationError, as (location, message)."""
+    """List the first faults of a ValidationError, as (location, message)."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [(fault["loc"], fault["msg"]) for fault in found[:MAX_FAULTS]]
 
 
 @_cached
 def _recursive_schema(annotation: Any) -> dict[str, Any] | None:
-    """Returns the JSON schema of a type that contains itself, or None for any other."""
+    """Return the JSON schema of a type that contains itself, or None for any other."""
     described = build_json_schema(annotation)
     return described if contains_itself(described) else None
 
 
 def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> None:
-    """Raises InvalidInputError unless ``value`` fits the input schema.
+    """Raise InvalidInputError unless ``value`` fits the input schema.
 
     A missing field is no fault, since nodes may fill it; an unknown one is.
     """

@@ -70,7 +70,7 @@ class AsyncBatchedBaseStore(BaseStore):
 
 
 def merge_ops(ops: Sequence[Op]) -> tuple[list[Op], list[int]]:
-    """Returns operations without repetitions, and for each given one the place of its result.
+    """Return operations without repetitions, and for each given one the place of its result.
 
     Of equal reads one is left, of the puts of one key the last.
     """

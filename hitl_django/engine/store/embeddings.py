@@ -22,11 +22,11 @@ class Embeddings(ABC):
 
     @abstractmethod
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Returns a vector for each text that is to be found."""
+        """Return a vector for each text that is to be found."""
 
     @abstractmethod
     def embed_query(self, text: str) -> list[float]:
-        """Returns the vector of a text that is looked for."""
+        """Return the vector of a text that is looked for."""
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Like embed_documents, on a thread."""
@@ -79,7 +79,7 @@ class EmbeddingsLambda(Embeddings):
 def ensure_embeddings(
     embed: Embeddings | EmbeddingsFunc | AEmbeddingsFunc | str | Any | None,
 ) -> Embeddings:
-    """Returns embeddings for what a program has: such an object, a function, or a model's name.
+    """Return embeddings for what a program has: such an object, a function, or a model's name.
 
     A name (``"openai:text-embedding-3-small"``) is LangChain's, which has to be installed.
     Raises ValueError for anything else.

@@ -16,7 +16,7 @@ _ORDERINGS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def fits_filter(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Returns whether a value has the fields that a filter names, as it wants them.
+    """Return whether a value has the fields that a filter names, as it wants them.
 
     Raises ValueError for an operator that there isn't.
     """

@@ -30,7 +30,7 @@ class IndexedStore(BaseStore):
 
     @abstractmethod
     def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-        """Performs a batch whose texts are embedded."""
+        """Perform a batch whose texts are embedded."""
 
     @abstractmethod
     async def aperform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
@@ -47,7 +47,7 @@ class IndexedStore(BaseStore):
         return await self.aperform(checked, embedded)
 
     def _find_vectors(self, op: PutOp, embedded: EmbeddedTexts) -> list[Vector]:
-        """Returns the vectors of an item that is put."""
+        """Return the vectors of an item that is put."""
         if self._index is None:
             return []
         return [embedded.documents[text] for text in self._index.list_texts(op)]

@@ -25,7 +25,7 @@ class Item:
         self.created_at, self.updated_at = _moment(created_at), _moment(updated_at)
 
     def dict(self) -> dict[str, Any]:
-        """Returns the item as plain JSON."""
+        """Return the item as plain JSON."""
         return {
             "namespace": [*self.namespace],
             "key": self.key,
@@ -69,7 +69,7 @@ class SearchItem(Item):
         self.score = score
 
     def dict(self) -> dict[str, Any]:
-        """Returns the item as plain JSON."""
+        """Return the item as plain JSON."""
         return {**super().dict(), "score": self.score}
 
 

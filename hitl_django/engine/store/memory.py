@@ -72,7 +72,7 @@ class InMemoryStore(IndexedStore):
         self._lock = RLock()
 
     def sweep_ttl(self) -> int:
-        """Removes what has expired, which nobody sees any more; returns how many items."""
+        """Remove what has expired, which nobody sees any more; returns how many items."""
         with self._lock:
             now = self._clock()
             before = sum(map(len, self._spaces.values()))
@@ -102,7 +102,7 @@ class InMemoryStore(IndexedStore):
         return None
 
     def _alive(self, namespace: Namespace, now: datetime) -> dict[str, _StoredItem]:
-        """Returns what a namespace holds, without what has expired."""
+        """Return what a namespace holds, without what has expired."""
         space = self._spaces.get(namespace, {})
         for key in [k for k, held in space.items() if held.expires and held.expires <= now]:
             del space[key]

@@ -18,7 +18,7 @@ from .operations import (
 
 
 def check_labels(namespace: Any) -> Namespace:
-    """Returns a sequence of labels as a tuple.
+    """Return a sequence of labels as a tuple.
 
     Raises InvalidNamespaceError for what is none, and for a label that isn't a str, is empty, or
     has a period or NUL.
@@ -41,7 +41,7 @@ def check_labels(namespace: Any) -> Namespace:
 
 
 def check_namespace(namespace: Any) -> Namespace:
-    """Returns the namespace of an item that is to be stored.
+    """Return the namespace of an item that is to be stored.
 
     Raises InvalidNamespaceError as check_labels, for an empty one, and for the root "langgraph".
     """
@@ -54,7 +54,7 @@ def check_namespace(namespace: Any) -> Namespace:
 
 
 def validate_op_namespace(op: Op) -> None:
-    """Raises InvalidNamespaceError where an operation names a namespace that can't be."""
+    """Raise InvalidNamespaceError where an operation names a namespace that can't be."""
     if isinstance(op, (GetOp, PutOp)):
         check_labels(op.namespace)
     elif isinstance(op, SearchOp):
@@ -65,7 +65,7 @@ def validate_op_namespace(op: Op) -> None:
 
 
 def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
-    """Returns of these namespaces what a listing asks for."""
+    """Return of these namespaces what a listing asks for."""
     conditions = op.match_conditions or ()
     names = {
         namespace[: op.max_depth]
@@ -76,7 +76,7 @@ def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list
 
 
 def matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
-    """Returns whether a namespace begins or ends as a condition says."""
+    """Return whether a namespace begins or end as a condition says."""
     path = condition.path
     if len(path) > len(namespace):
         return False

@@ -69,12 +69,12 @@ ItemKey = tuple[Namespace, str]
 
 
 def select_puts(ops: Iterable[Op]) -> dict[ItemKey, PutOp]:
-    """Returns the puts of a batch, of each key the last, in the order of the keys' first."""
+    """Return the puts of a batch, of each key the last, in the order of the keys' first."""
     return {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
 
 
 def check_operations(ops: Iterable[Any]) -> list[Op]:
-    """Returns the operations of a batch as a list.
+    """Return the operations of a batch as a list.
 
     Raises ValueError for what is none, and TypeError for a value that is no dict.
     """
@@ -88,6 +88,6 @@ def check_operations(ops: Iterable[Any]) -> list[Op]:
 
 
 def check_value(value: Any) -> None:
-    """Raises TypeError for what is neither a dict nor None, which removes an item."""
+    """Raise TypeError for what is neither a dict nor None, which removes an item."""
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"Store values must be dicts, not {type(value).__name__}.")

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def make_vector(numbers: Iterable[Any]) -> Vector:
-    """Returns numbers as a vector of length one, or of zeros where they all are.
+    """Return numbers as a vector of length one, or of zeros where they all are.
 
     Raises ValueError for none at all, and for what isn't finite.
     """
@@ -36,7 +36,7 @@ def make_vector(numbers: Iterable[Any]) -> Vector:
 def rank_candidates(
     query: Vector, candidates: Iterable[tuple[T, Sequence[Vector]]]
 ) -> list[tuple[T, float | None]]:
-    """Returns the candidates with their scores, the nearest first.
+    """Return the candidates with their scores, the nearest first.
 
     A candidate with several vectors counts by its nearest; those without any come last, with None,
     in the order in which they came. Raises ValueError for a vector of another length.
@@ -63,7 +63,7 @@ def rank_candidates(
 
 
 def score_vectors(query: Vector, vectors: Sequence[Vector]) -> list[float]:
-    """Returns for each vector how near it is to the query: 1 is the same, 0 has nothing of it."""
+    """Return for each vector how near it is to the query: 1 is the same, 0 has nothing of it."""
     numpy = _find_numpy()
     if numpy is None or not vectors:
         return [sum(map(mul, query, vector)) for vector in vectors]

@@ -35,7 +35,7 @@ class EmbeddedTexts:
     queries: Mapping[str, Vector] = field(default_factory=dict)
 
     def find_query(self, op: SearchOp) -> Vector | None:
-        """Returns the vector of what a search looks for; None where nothing is to be ranked."""
+        """Return the vector of what a search looks for; None where nothing is to be ranked."""
         return self.queries.get(op.query) if op.query else None
 
 
@@ -50,7 +50,7 @@ class SearchIndex:
         self._fields = [_tokenize(path) for path in config.get("fields") or ["$"]]
 
     def list_texts(self, op: PutOp) -> list[str]:
-        """Returns the texts of an item that are embedded, each once."""
+        """Return the texts of an item that are embedded, each once."""
         if op.value is None or op.index is False:
             return []
         fields = self._fields if op.index is None else map(_tokenize, op.index)
@@ -58,7 +58,7 @@ class SearchIndex:
         return list(dict.fromkeys(texts))
 
     def embed(self, ops: Sequence[Op]) -> EmbeddedTexts:
-        """Embeds what a batch needs, each text once."""
+        """Embed what a batch needs, each text once."""
         texts, queries = self._list_all_texts(ops), _list_queries(ops)
         documents = self.embeddings.embed_documents(texts) if texts else []
         wanted = [self.embeddings.embed_query(query) for query in queries]

@@ -39,7 +39,7 @@ class BaseStore(ABC):
 
     @abstractmethod
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Performs operations and returns a result for each.
+        """Perform operations and return a result for each.
 
         What is read is what was there before the batch; of several values for one key the last
         is kept.
@@ -50,7 +50,7 @@ class BaseStore(ABC):
         return await asyncio.to_thread(self.batch, ops)
 
     def _perform_one(self, op: Op) -> Any:
-        """Performs the operation of one call."""
+        """Perform the operation of one call."""
         return self.batch([op])[0]
 
     async def _aperform_one(self, op: Op) -> Any:
@@ -60,7 +60,7 @@ class BaseStore(ABC):
     def get(
         self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None
     ) -> Item | None:
-        """Reads one item, or None."""
+        """Read one item, or None."""
         item: Item | None = self._perform_one(_get(self, namespace, key, refresh_ttl))
         return item
 
@@ -75,7 +75,7 @@ class BaseStore(ABC):
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        """Finds items in a namespace and those below it.
+        """Find items in a namespace and those below it.
 
         ``filter`` compares fields of the value: with a value, with a dict of fields, or with
         operators (``{"age": {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). ``query`` is for
@@ -94,7 +94,7 @@ class BaseStore(ABC):
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Stores a dict, in place of the one that is there; None removes it.
+        """Store a dict, in place of the one that is there; None removes it.
 
         ``index`` names the fields that are embedded, where the store does so, or is False. ``ttl``
         is in minutes; None keeps the item for ever, and what isn't given is the store's.
@@ -105,7 +105,7 @@ class BaseStore(ABC):
         self._perform_one(_put(self, namespace, key, value, index, ttl))
 
     def delete(self, namespace: Namespace, key: str) -> None:
-        """Removes an item, if it is there."""
+        """Remove an item, if it is there."""
         self._perform_one(PutOp(check_labels(namespace), str(key), None))
 
     def list_namespaces(
@@ -117,7 +117,7 @@ class BaseStore(ABC):
         limit: int = 100,
         offset: int = 0,
     ) -> list[Namespace]:
-        """Lists the namespaces that hold items, sorted."""
+        """List the namespaces that hold items, sorted."""
         op = _list(prefix, suffix, max_depth, limit, offset)
         names: list[Namespace] = self._perform_one(op)
         return names

@@ -15,7 +15,7 @@ _BREAKS = ".[{"
 
 
 def tokenize_path(path: str) -> list[str]:
-    """Returns the parts of a path: names, places with their brackets, choices with their braces."""
+    """Return the parts of a path: names, places with their brackets, choices with their braces."""
     tokens, at = [], 0
     while at < len(path):
         if path[at] == ".":
@@ -42,7 +42,7 @@ def _find_name_end(path: str, start: int) -> int:
 
 
 def get_text_at_path(obj: Any, path: str | Sequence[str]) -> list[str]:
-    """Returns the texts at a path, which may be given as its parts.
+    """Return the texts at a path, which may be given as its parts.
 
     Lists and dicts are written as JSON with sorted keys. What isn't there, or is None, has none.
     """

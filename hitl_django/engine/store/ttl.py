@@ -38,21 +38,21 @@ NOT_PROVIDED = NotProvided()
 
 
 def choose_ttl(config: TTLConfig | None, ttl: float | NotProvided | None) -> float | None:
-    """Returns the minutes that an item lives; None: it stays."""
+    """Return the minutes that an item lives; None: it stays."""
     if isinstance(ttl, NotProvided):
         return (config or {}).get("default_ttl")
     return ttl
 
 
 def choose_refresh(config: TTLConfig | None, refresh: bool | None) -> bool:
-    """Returns whether what is read lives on from there."""
+    """Return whether what is read lives on from there."""
     if refresh is not None:
         return refresh
     return (config or {}).get("refresh_on_read", True)
 
 
 def read_ttl(minutes: float | None) -> timedelta | None:
-    """Returns a time to live as a duration; ValueError for one that isn't a number of minutes."""
+    """Return a time to live as a duration; ValueError for one that isn't a number of minutes."""
     if minutes is None:
         return None
     if not abs(minutes) <= MAX_MINUTES:  # NaN is not, either

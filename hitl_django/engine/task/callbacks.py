@@ -57,14 +57,14 @@ class GraphCallbackHandler:
     ignore_chat_model = ignore_custom_event = True
 
     def on_interrupt(self, event: GraphInterruptEvent) -> Any:
-        """Hears that the run has paused."""
+        """Hear that the run has paused."""
 
     def on_resume(self, event: GraphResumeEvent) -> Any:
-        """Hears that a graph goes on from a stored checkpoint."""
+        """Hear that a graph goes on from a stored checkpoint."""
 
 
 def list_handlers(callbacks: Any) -> list[GraphCallbackHandler]:
-    """Returns the graph handlers among a config's callbacks: a list, or a manager with handlers."""
+    """Return the graph handlers among a config's callbacks: a list, or a manager with handlers."""
     found: Iterable[Any] = getattr(callbacks, "handlers", callbacks) or ()
     return [handler for handler in found if isinstance(handler, GraphCallbackHandler)]
 
@@ -78,7 +78,7 @@ def _calls(
 
 
 def call_handlers(handlers: Iterable[GraphCallbackHandler], event: GraphLifecycleEvent) -> None:
-    """Calls each handler with the event."""
+    """Call each handler with the event."""
     for handler, call in _calls(handlers, event):
         try:
             call(event)

@@ -23,25 +23,25 @@ class ChunkBuffer:
         self._chunks: dict[str, list[Chunk]] = {}
 
     def write(self, task_id: str, ns: tuple[str, ...], data: Any) -> None:
-        """Adds what a node writes to the stream."""
+        """Add what a node writes to the stream."""
         self.add(task_id, (ns, "custom", data if self._keep is None else self._keep(data)))
 
     def add(self, task_id: str, chunk: Chunk) -> None:
-        """Adds a chunk of a task."""
+        """Add a chunk of a task."""
         self._chunks.setdefault(task_id, []).append(chunk)
 
     def forward(self, task_id: str, chunk: Chunk) -> None:
-        """Adds a chunk of a graph further down, which may go on to change it."""
+        """Add a chunk of a graph further down, which may go on to change it."""
         ns, mode, data = chunk
         if mode != "custom" and self._keep is not None:
             data = self._keep(data)
         self.add(task_id, (ns, mode, data))
 
     def take(self, task_id: str) -> list[Chunk]:
-        """Removes and returns the chunks of a task since it began."""
+        """Remove and return the chunks of a task since it began."""
         return self._chunks.pop(task_id, [])
 
     def move_chunks(self, task_id: str, to: str) -> None:
-        """Makes the chunks of a task another's: those of its caller, which stores them."""
+        """Make the chunks of a task another's: those of its caller, which stores them."""
         for chunk in self.take(task_id):
             self.add(to, chunk)

@@ -53,19 +53,19 @@ class CalledTasks(Protocol):
     def make(
         self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
     ) -> AnyFuture:
-        """Starts a call, or finds what came of the same call before."""
+        """Start a call, or finds what came of the same call before."""
 
     def settle(self) -> None:
-        """Waits for the called tasks; the calling one waits for their answers."""
+        """Wait for the called tasks; the calling one waits for their answers."""
 
     async def asettle(self) -> None:
         """Like settle, on an event loop."""
 
     async def wait(self) -> None:
-        """Waits for the tasks that run on this event loop."""
+        """Wait for the tasks that run on this event loop."""
 
     def drop(self) -> None:
-        """Cancels what still runs on the event loop."""
+        """Cancel what still runs on the event loop."""
 
 
 class TaskContext:
@@ -114,7 +114,7 @@ class TaskContext:
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """Forgets what an earlier attempt asked; its answers stay."""
+        """Forget what an earlier attempt asked; its answers stay."""
         self.attempt += 1
         self.consumed = 0
         self.keyed: dict[str, Any] | None = None
@@ -126,11 +126,11 @@ class TaskContext:
 
     @property
     def retrying(self) -> bool:
-        """Returns whether an earlier attempt of this task has failed in this run."""
+        """Return whether an earlier attempt of this task has failed in this run."""
         return self.attempt > 1
 
     def get_first_attempt_time(self) -> float:
-        """Returns when the task was first attempted, in seconds since the epoch.
+        """Return when the task was first attempted, in seconds since the epoch.
 
         It is noted at the first call: before the first attempt, where there may be a second.
         """
@@ -148,7 +148,7 @@ class TaskContext:
         return max(0.0, next_at - time.time())
 
     def count_attempt(self, seconds: float) -> Commit | None:
-        """Notes that the task waits to be tried again; returns the commit that makes it last."""
+        """Note that the task waits to be tried again; returns the commit that makes it last."""
         counted = [self.attempt, self.get_first_attempt_time(), time.time() + seconds]
         self.task.memory = [*self.list_memory_writes(), (ATTEMPTS, counted)]
         return self._commit(self.task.memory)
@@ -161,7 +161,7 @@ class TaskContext:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Returns the answer to the task's next question, or stops the task to ask it."""
+        """Return the answer to the task's next question, or stops the task to ask it."""
         value = check_payload(value)
         index = -1 if key is not None else self._next_index()
         ns = self.task.ns
@@ -189,7 +189,7 @@ class TaskContext:
         raise GraphInterrupt(self.open)
 
     def push(self, name: str, value: Any) -> None:
-        """Adds a write to those of what the node returns, before them."""
+        """Add a write to those of what the node returns, before them."""
         with changing:
             self.pushed = [*self.pushed, (name, value)]
 
@@ -210,7 +210,7 @@ class TaskContext:
             self.open = [payload for payload in self.open if payload.interrupt.id not in asked]
 
     def _take_back(self, index: int, key: str | None, name: str) -> None:
-        """Forgets an answer that doesn't fit, with those to what it led to."""
+        """Forget an answer that doesn't fit, with those to what it led to."""
         self.changed = [changed for changed in self.changed if changed != name]
         if key is None:
             self.answers, self.consumed = self.answers[:index], index
@@ -236,7 +236,7 @@ class TaskContext:
         return True, self.answers[index]
 
     def _compare(self, slot: str, print_: str, name: str) -> None:
-        """Notices that an answer is about to be used for another question than it was given to."""
+        """Notice that an answer is about to be used for another question than it was given to."""
         before = self.fingerprints.get(slot)
         if before is None:
             before = self._memory.get_fingerprint(name) or print_
@@ -254,7 +254,7 @@ class TaskContext:
     def collect_interrupts(
         self, raised: Sequence[PendingInterrupt | Interrupt]
     ) -> tuple[PendingInterrupt, ...]:
-        """Returns what the task waits for: what it asked itself and what graphs below it asked."""
+        """Return what the task waits for: what it asked itself and what graphs below it asked."""
         raised_here = [
             self.task.build_interrupt(self._named(q), len(self.open))
             if isinstance(q, Interrupt)
@@ -264,20 +264,20 @@ class TaskContext:
         return tuple({q.interrupt.id: q for q in (*self.open, *raised_here)}.values())
 
     def _named(self, interrupt: Interrupt) -> Interrupt:
-        """Returns a question that the node raised by hand, under the id that answers it."""
+        """Return a question that the node raised by hand, under the id that answers it."""
         if interrupt.id != "placeholder-id":
             return interrupt
         return Interrupt(interrupt.value, ids.make_interrupt_id(self.task.ns, self._next_index()))
 
     def copy_memory(self) -> TaskMemory:
-        """Returns what the task knows by now, for the same task when it is called again."""
+        """Return what the task knows by now, for the same task when it is called again."""
         keyed = {**self._memory.keyed, **(self.keyed or {})}
         memory = TaskMemory(self.answers, keyed, self.fingerprints, self.once)
         memory.voided = self._memory.voided
         return memory
 
     def list_exit_writes(self) -> list[tuple[str, Any]]:
-        """Returns what has to be stored when the task stops; its attempts are counted anew."""
+        """Return what has to be stored when the task stops; its attempts are counted anew."""
         return (
             [*self.list_memory_writes(), (ATTEMPTS, None)]
             if self.attempt > 1
@@ -285,7 +285,7 @@ class TaskContext:
         )
 
     def list_memory_writes(self) -> list[tuple[str, Any]]:
-        """Returns what has to be stored for the task to go on from here."""
+        """Return what has to be stored for the task to go on from here."""
         kept: list[tuple[str, Any]] = []
         if self.consumed or RESUME in self._memory.voided:
             kept.append((RESUME, list(self.answers[: self.consumed])))
@@ -301,18 +301,18 @@ class TaskContext:
         return kept
 
     def _is_one_open_interrupt(self) -> bool:
-        """Returns whether the one open question, which is stored too, is all that it ever asked."""
+        """Return whether the one open question, which is stored too, is all that it ever asked."""
         if self._has_prints or len(self.fingerprints) != 1 or len(self.open) != 1:
             return False
         return self.open[0].key is None
 
     def progress(self) -> None:
-        """Reports progress to a node above, whose time without progress is limited."""
+        """Report progress to a node above, whose time without progress is limited."""
         if self.run.progress is not None:
             self.run.progress()
 
     def check_in_time(self) -> None:
-        """Refuses what an attempt would do after its time; this one has no end."""
+        """Refuse what an attempt would do after its time; this one has no end."""
 
     @property
     def once_guard(self) -> OnceGuard:
@@ -323,28 +323,28 @@ class TaskContext:
             return self._once_guard
 
     def lock_key(self, key: str) -> AbstractContextManager[None]:
-        """Keeps this attempt from doing the same by once() twice at a time."""
+        """Keep this attempt from doing the same by once() twice at a time."""
         return self.once_guard.lock_key(self.task.name, self.attempt, key)
 
     def remember(self, key: str, result: Any) -> None:
-        """Notes a result of once()."""
+        """Note a result of once()."""
         with changing:
             self.once = {**self.once, key: result}
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Notes a result that is stored already, whatever has become of the attempt."""
+        """Note a result that is stored already, whatever has become of the attempt."""
         self.remember(key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Returns the commit of the results of once() and one more."""
+        """Return the commit of the results of once() and one more."""
         return self._commit([(ONCE, {**self.once, key: result})])
 
     def build_results(self) -> Commit | None:
-        """Returns the commit that makes the results of once() last, where there is one."""
+        """Return the commit that makes the results of once() last, where there is one."""
         return self._commit([(ONCE, self.once)])
 
     def _commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
-        """Returns a commit of control writes of this task, where there is a saver to take it."""
+        """Return a commit of control writes of this task, where there is a saver to take it."""
         origin = self.task.origin
         if self.run.saver is None or (
             self.run.deferred and self.run.loop_state.has_unsaved_commits
@@ -364,11 +364,11 @@ class TaskContext:
         return self
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Returns which of the tasks that this task calls comes next."""
+        """Return which of the tasks that this task calls comes next."""
         return next(numbers)
 
     def child_ns(self) -> str:
-        """Returns the namespace for the next graph that this task calls."""
+        """Return the namespace for the next graph that this task calls."""
         with changing:
             count, self._children = self._children, self._children + 1
         return f"{self.task.ns}|{count}" if count else self.task.ns
@@ -379,7 +379,7 @@ class TaskContext:
         return self.run.config if trace is None else trace.get_config(self.task)
 
     def config(self) -> RunnableConfig:
-        """Returns the config as this node call sees it."""
+        """Return the config as this node call sees it."""
         task, run, ns = self.task, self.run, self.task.ns
         base = self.base_config()
         of_thread = {} if run.thread_id is None else {"thread_id": run.thread_id}
@@ -405,7 +405,7 @@ class TaskContext:
         }
 
     def runtime(self) -> Runtime[Any]:
-        """Returns the runtime as this node call sees it."""
+        """Return the runtime as this node call sees it."""
         task, run = self.task, self.run
         return replace(
             run.runtime,
@@ -430,7 +430,7 @@ class TaskContext:
         return self.task.origin.values.get(PREVIOUS)
 
     def write(self, chunk: Any) -> None:
-        """Emits a custom stream chunk."""
+        """Emit a custom stream chunk."""
         if "custom" in self.run.modes:
             ns = self.task.origin.levels
             if self.run.chunk_buffer is None:
@@ -501,7 +501,7 @@ def refuse_foreign_error(run: RunContext, error: BaseException) -> None:
 
 
 def store_commit(context: TaskContext, commit: Commit, run: RunContext | None = None) -> None:
-    """Stores what a task has to remember while it is still under way, by its run or another."""
+    """Store what a task has to remember while it is still under way, by its run or another."""
     with saver_calls():
         context.perform((run or context.run).commit, commit)
 
@@ -516,7 +516,7 @@ async def astore_commit(context: TaskContext, commit: Commit) -> None:
 
 
 def store_steps(context: TaskContext) -> None:
-    """Stores what waits of the steps before a task: what it does once is to stand on them."""
+    """Store what waits of the steps before a task: what it does once is to stand on them."""
     if context.run.deferred is not None:
         with saver_calls():
             context.perform(context.run.store_steps)
@@ -536,7 +536,7 @@ async def astore_steps(context: TaskContext) -> None:
 
 
 def store_results(context: TaskContext) -> None:
-    """Stores the results of once(), if they are stored while their task is under way."""
+    """Store the results of once(), if they are stored while their task is under way."""
     if context.build_results() is not None:
         with saver_calls():
             context.perform(_store_results, context)

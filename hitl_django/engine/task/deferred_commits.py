@@ -18,7 +18,7 @@ class UnsavedRun(Protocol):
     """A run that may be behind with what it stores."""
 
     def store_overdue(self) -> None:
-        """Stores what has ended by now."""
+        """Store what has ended by now."""
 
 
 class DeferredCommits:
@@ -37,7 +37,7 @@ class DeferredCommits:
         self._is_raised = False
 
     def begin(self, saver: BaseCheckpointSaver, commit: Commit) -> None:
-        """Stores a commit on another thread, or at once with a saver that has none for it."""
+        """Store a commit on another thread, or at once with a saver that has none for it."""
         self.wait()
         under_way = saver.begin_commit(commit)
         if under_way is None:
@@ -55,7 +55,7 @@ class DeferredCommits:
             self._under_way = under_way
 
     def wait(self) -> None:
-        """Waits for the commit that is under way.
+        """Wait for the commit that is under way.
 
         Raises what has kept one from being stored, to whoever asks, ever after: nothing may be
         stored on top of it.
@@ -80,7 +80,7 @@ class DeferredCommits:
             ended.exception()  # looked at, as somebody else tells of it
 
     def store_steps(self, runs: Iterable[UnsavedRun]) -> None:
-        """Stores what waits of a run's steps, and before that of those of the runs above it."""
+        """Store what waits of a run's steps, and before that of those of the runs above it."""
         self.wait()
         # Whoever comes second has to find it stored, and not only taken.
         with self._storing:
@@ -88,7 +88,7 @@ class DeferredCommits:
                 each.store_overdue()
 
     def close(self) -> None:
-        """Waits for what is under way when the outermost run is over; logs what nobody was told."""
+        """Wait for what is under way when the outermost run is over; logs what nobody was told."""
         under_way, self._under_way = self._under_way, None
         if under_way is None:
             return

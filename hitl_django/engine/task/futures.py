@@ -22,7 +22,7 @@ class CallFuture(Future[Any]):
         self._work = [] if work is None else [work]
 
     def run(self) -> None:
-        """Runs the task, unless somebody has begun to."""
+        """Run the task, unless somebody has begun to."""
         try:
             work = self._work.pop()
         except IndexError:
@@ -37,20 +37,20 @@ class CallFuture(Future[Any]):
             self.set_result(result)
 
     def result(self, timeout: float | None = None) -> Any:
-        """Waits for the task; returns its result or raises what it raised."""
+        """Wait for the task; returns its result or raise what it raised."""
         if timeout is None:
             self.run()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits for the task; returns what it raised."""
+        """Wait for the task; returns what it raised."""
         if timeout is None:
             self.run()
         return super().exception(timeout)
 
 
 def get_running_loop() -> asyncio.AbstractEventLoop | None:
-    """Returns the event loop of this thread, where one is running."""
+    """Return the event loop of this thread, where one is running."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -58,7 +58,7 @@ def get_running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def resolve_future(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
-    """Returns a future that has its result already, for sync code or for an event loop."""
+    """Return a future that has its result already, for sync code or for an event loop."""
     future: AnyFuture = CallFuture() if on_loop is None else on_loop.create_future()
     future.set_result(result)
     return future

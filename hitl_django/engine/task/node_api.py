@@ -27,7 +27,7 @@ P = ParamSpec("P")
 
 
 def get_context() -> TaskContext:
-    """Returns the context of the running node."""
+    """Return the context of the running node."""
     context = current.get()
     if context is None:
         raise RuntimeError("Called get_config outside of a runnable context")
@@ -61,7 +61,7 @@ def interrupt(
     key: str | None = None,
     expires: Expiry | None = None,
 ) -> Any:
-    """Stops the node to ask a person; returns the answer when the node runs again.
+    """Stop the node to ask a person; returns the answer when the node runs again.
 
     The node runs again from its first line once the answer is there; the n-th call in the node
     gets the n-th answer. Calls that run side by side within one node, as several tools do, take a
@@ -89,7 +89,7 @@ def ask(
     expires: Expiry | None = None,
     terms: Any = None,
 ) -> Any:
-    """Asks as ``interrupt()`` does, with terms that go to the saver beside the question."""
+    """Ask as ``interrupt()`` does, with terms that go to the saver beside the question."""
     context = get_context()
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
         "allow_unsaved"
@@ -102,7 +102,7 @@ def ask(
 
 
 def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs) -> ResultT:
-    """Calls ``function`` a single time for this task, and returns the same result ever after.
+    """Call ``function`` a single time for this task, and return the same result ever after.
 
     The result is stored before it is returned, so it outlives pauses, retries and a crash of a
     later line; a crash within ``function`` or before its result is stored calls it again. For an
@@ -129,7 +129,7 @@ def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kw
 def transact(
     key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs
 ) -> ResultT:
-    """Calls ``function`` like ``once``, and stores what it writes to the database with its result.
+    """Call ``function`` like ``once``, and store what it writes to the database with its result.
 
     With a DjangoSaver it is called within a transaction, on the database that runs are written to,
     in which its result is stored as well: both are there or neither, also where this worker is
@@ -170,20 +170,20 @@ async def _once_async(
 
 
 def get_config() -> RunnableConfig:
-    """Returns the config of the running node."""
+    """Return the config of the running node."""
     return get_context().config()
 
 
 def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:
-    """Returns the runtime of the running node."""
+    """Return the runtime of the running node."""
     return get_context().runtime()
 
 
 def get_store() -> Any:
-    """Returns the store of the running graph."""
+    """Return the store of the running graph."""
     return get_context().run.store
 
 
 def get_stream_writer() -> Callable[[Any], None]:
-    """Returns what emits custom stream chunks from the running node."""
+    """Return what emits custom stream chunks from the running node."""
     return get_context().write

@@ -45,7 +45,7 @@ class Action:
 
 
 def build_action(source: Any) -> Action:
-    """Turns a function, a callable object, a graph or a langchain Runnable into an Action."""
+    """Turn a function, a callable object, a graph or a langchain Runnable into an Action."""
     if isinstance(source, Action):
         return source
     add_code_of(source)
@@ -68,13 +68,13 @@ def build_action(source: Any) -> Action:
 
 
 def _get_name(source: Any, attribute: str) -> str:
-    """Returns the name that what a node calls has of its own, or its class's."""
+    """Return the name that what a node calls has of its own, or its class's."""
     name = getattr(source, attribute, None)
     return name if isinstance(name, str) else type(source).__name__
 
 
 def is_graph(source: Any) -> bool:
-    """Returns whether what a node calls is a compiled graph, ours or LangGraph's."""
+    """Return whether what a node calls is a compiled graph, ours or LangGraph's."""
     if type(source) is FunctionType:
         return False
     return is_own_graph(source) or _is_of_langgraph(source)
@@ -91,7 +91,7 @@ def _is_of_langgraph(source: Any) -> bool:
 
 
 def _is_runnable(source: Any) -> bool:
-    """Returns whether a node is invoked, as graphs and langchain's Runnables are, and not called.
+    """Return whether a node is invoked, as graphs and langchain's Runnables are, and not called.
 
     Its type says so: an object may have any attribute, as a test's stand-ins have.
     """
@@ -104,7 +104,7 @@ def _is_runnable(source: Any) -> bool:
 
 
 def _starts_tasks(function: Any, seen: set[int]) -> bool:
-    """Returns whether a function, or one of its module that it names, names a @task function."""
+    """Return whether a function, or one of its module that it names, names a @task function."""
     function = getattr(function, "__func__", function)
     if type(function) is not FunctionType or id(function) in seen:
         return False
@@ -159,7 +159,7 @@ def _wanted(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def is_coroutine_function(function: Any) -> bool:
-    """Returns whether calling it returns a coroutine."""
+    """Return whether calling it returns a coroutine."""
     if type(function) is FunctionType:  # most are, and none has another way to be called
         return inspect.iscoroutinefunction(function)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -182,7 +182,7 @@ class Branch:
     passes_output: bool = True
 
     def view(self, output: Any, read: Reader) -> Any:
-        """Returns what ``path`` is called with."""
+        """Return what ``path`` is called with."""
         value = read(self.keys)
         if self.coercion is not None:
             return self.coercion(value)
@@ -191,7 +191,7 @@ class Branch:
         return value
 
     def route(self, chosen: Any) -> list[Write]:
-        """Returns the writes that lead to what ``path`` chose."""
+        """Return the writes that lead to what ``path`` chose."""
         several = chosen if isinstance(chosen, (list, tuple)) else [chosen]
         ends = self.ends
         targets = [
@@ -204,7 +204,7 @@ class Branch:
 
 
 def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
-    """Returns the writes that start each target: a node's name or a Send; END starts nothing."""
+    """Return the writes that start each target: a node's name or a Send; END starts nothing."""
     writes: list[Write] = []
     for target in targets:
         if isinstance(target, Send):
@@ -254,7 +254,7 @@ class Node:
         self.plain = None if only is None or only.is_async or only.apart else only
 
     def collect(self, output: Any) -> list[Write]:
-        """Returns the writes in what the node returned."""
+        """Return the writes in what the node returned."""
         if len(self.writers) == 1:
             return self.writers[0](output)
         return [write for writer in self.writers for write in writer(output)]
@@ -263,7 +263,7 @@ class Node:
 def make_reader(
     channels: Mapping[str, BaseChannel], values: Mapping[str, Any], own: Sequence[Write]
 ) -> Reader:
-    """Returns a reader of the state as a node with the writes ``own`` leaves it."""
+    """Return a reader of the state as a node with the writes ``own`` leaves it."""
     written: dict[str, list[Any]] = {}
     for name, value in own:
         written.setdefault(name, []).append(value)

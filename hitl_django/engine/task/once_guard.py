@@ -24,12 +24,12 @@ class OnceGuard:
         self._transacting: set[int] = set()  # threads whose transaction is to lock_key one result
 
     def is_transacting(self) -> bool:
-        """Returns whether this thread is within transact()."""
+        """Return whether this thread is within transact()."""
         return threading.get_ident() in self._transacting
 
     @contextmanager
     def lock_key(self, node: str, attempt: int, key: str) -> Iterator[None]:
-        """Holds a key for one call of an attempt, until its result is stored."""
+        """Hold a key for one call of an attempt, until its result is stored."""
         if self.is_transacting():
             raise RuntimeError(
                 f"Node '{node}' called once() or transact() with key {key!r} inside "
@@ -49,7 +49,7 @@ class OnceGuard:
 
     @contextmanager
     def transacting(self) -> Iterator[None]:
-        """Refuses this thread any other call meanwhile."""
+        """Refuse this thread any other call meanwhile."""
         thread = threading.get_ident()
         self._transacting.add(thread)
         try:

@@ -12,7 +12,7 @@ logger = logging.getLogger("hitl_django")
 
 
 def push_message(message: Any, *, state_key: str | None = "messages") -> Any:
-    """Writes a message to the state and to the stream mode ``messages``; returns it.
+    """Write a message to the state and to the stream mode ``messages``; returns it.
 
     It is emitted at once, and is in the state under ``state_key`` when the node has returned,
     before what that returns; with None it is emitted alone. ``message`` is one of LangChain's or

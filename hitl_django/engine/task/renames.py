@@ -32,27 +32,27 @@ class Renames:
         return sorted({*self.nodes, *self.channels})
 
     def rename_node(self, name: str) -> str:
-        """Returns a node's name of today."""
+        """Return a node's name of today."""
         return self.nodes.get(name, name)
 
     def rename_nodes(self, names: str | Sequence[str] | None) -> str | Sequence[str] | None:
-        """Returns the names of nodes of today; None, and "*" for all, stand for themselves."""
+        """Return the names of nodes of today; None, and "*" for all, stand for themselves."""
         if names is None or isinstance(names, str):
             return names
         return [self.rename_node(name) for name in names]
 
     def rename_channel(self, name: str) -> str:
-        """Returns a channel's name of today, also where it is made of those of nodes."""
+        """Return a channel's name of today, also where it is made of those of nodes."""
         return _substitute(name, self.nodes, self.channels)
 
     def rename_keys(self, value: object) -> object:
-        """Returns a state, or part of one, with the names of today; what is none as it is."""
+        """Return a state, or part of one, with the names of today; what is none as it is."""
         if type(value) is not dict or self.channels.keys().isdisjoint(value):
             return value
         return {self.channels.get(key, key): held for key, held in value.items()}
 
     def list_former_names(self, name: str) -> list[str]:
-        """Returns what a node was called before."""
+        """Return what a node was called before."""
         return [old for old, new in self.nodes.items() if new == name]
 
 
@@ -68,14 +68,14 @@ class FormerNames:
         self.nodes, self.channels = nodes, channels
 
     def get_triggers(self, triggers: Sequence[str]) -> Sequence[str]:
-        """Returns what started a node, in the order that it had."""
+        """Return what started a node, in the order that it had."""
         return sorted(_substitute(name, self.nodes, self.channels) for name in triggers)
 
 
 def build_renames(
     given: Mapping[str, str], nodes: Collection[str], channels: Collection[str]
 ) -> Renames:
-    """Returns what ``given`` renames in a graph of these nodes and channels.
+    """Return what ``given`` renames in a graph of these nodes and channels.
 
     Raises GraphDefinitionError, with all faults, where it doesn't fit the graph.
     """

@@ -22,7 +22,7 @@ _HOPELESS = (
 
 
 def default_retry_on(exc: Exception) -> bool:
-    """Returns whether an error looks temporary: a lost connection, a server's 5xx, or unknown."""
+    """Return whether an error looks temporary: a lost connection, a server's 5xx, or unknown."""
     if isinstance(exc, ConnectionError):
         return True
     status = getattr(getattr(exc, "response", None), "status_code", None)
@@ -32,7 +32,7 @@ def default_retry_on(exc: Exception) -> bool:
 
 
 def should_retry(policy: RetryPolicy, error: Exception) -> bool:
-    """Returns whether ``policy`` speaks for ``error``."""
+    """Return whether ``policy`` speaks for ``error``."""
     wanted = policy.retry_on
     if wanted is None:
         return default_retry_on(error)

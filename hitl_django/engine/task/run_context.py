@@ -23,7 +23,7 @@ class Spawner(Protocol):
     home: asyncio.AbstractEventLoop | None
 
     def spawns(self) -> bool:
-        """Returns whether the calling thread may leave work to another one and wait for it."""
+        """Return whether the calling thread may leave work to another one and wait for it."""
 
     def spawn(self, work: Callable[[], None]) -> None:
         """Does the work on another thread."""
@@ -33,10 +33,10 @@ class UnaddressedResumes(Protocol):
     """Answers that name no question: a list, or what can be taken from one that others share."""
 
     def __len__(self) -> int:
-        """Returns how many are left."""
+        """Return how many are left."""
 
     def pop(self) -> Any:
-        """Takes one."""
+        """Take one."""
 
 
 class Replay:
@@ -53,7 +53,7 @@ class Replay:
         self._visited: set[str] = set()
 
     def visits_first(self, ns: str) -> bool:
-        """Returns whether this replay comes to the namespace for the first time, and notes it."""
+        """Return whether this replay comes to the namespace for the first time, and notes it."""
         stable = ns.rpartition(":")[0] or ns
         if stable in self._visited:
             return False
@@ -186,7 +186,7 @@ class RunContext:
         self.spawner: Spawner | None = None
 
     def commit(self, commit: Commit) -> None:
-        """Stores a commit, after those that are under way."""
+        """Store a commit, after those that are under way."""
         if self.deferred is not None:
             self.deferred.wait()
         self.saver.commit(commit)  # type: ignore[union-attr]
@@ -198,7 +198,7 @@ class RunContext:
         await self.saver.acommit(commit)  # type: ignore[union-attr]
 
     def store_steps(self) -> None:
-        """Stores what waits of the steps that have ended, of this run and of those above it."""
+        """Store what waits of the steps that have ended, of this run and of those above it."""
         states: list[UnsavedRun] = []
         run: RunContext | None = self
         while run is not None:

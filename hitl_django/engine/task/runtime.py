@@ -42,7 +42,7 @@ class RunControl:
         self.around_task: Callable[[Any], AbstractContextManager[object]] | None = None
 
     def request_drain(self, reason: str = "shutdown") -> None:
-        """Asks for the run to stop at the next edge."""
+        """Ask for the run to stop at the next edge."""
         self.drain_reason = reason
         self._drain.set()
         for function in tuple(self._listeners):
@@ -80,7 +80,7 @@ class RunControl:
             self._cancels.discard(cancel)
 
     def wait(self, seconds: float) -> bool:
-        """Waits for a request to stop, at most so long; returns whether there is one."""
+        """Wait for a request to stop, at most so long; returns whether there is one."""
         return self._drain.wait(seconds)
 
     async def await_(self, seconds: float) -> bool:
@@ -118,7 +118,7 @@ class ExecutionInfo:
     node_first_attempt_time: float | None = None
 
     def patch(self, **changes: Any) -> ExecutionInfo:
-        """Returns this with fields replaced."""
+        """Return this with fields replaced."""
         return replace(self, **changes)
 
 
@@ -152,11 +152,11 @@ class ServerInfo:
 
 
 def no_writer(chunk: Any) -> None:
-    """Drops what a node streams when nobody listens."""
+    """Drop what a node streams when nobody listens."""
 
 
 def no_heartbeat() -> None:
-    """Notes no progress where no idle timeout runs."""
+    """Note no progress where no idle timeout runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class Runtime(Generic[ContextT]):
         return None if self.control is None else self.control.drain_reason
 
     def merge(self, other: Runtime[ContextT]) -> Runtime[ContextT]:
-        """Returns this runtime with what ``other`` sets."""
+        """Return this runtime with what ``other`` sets."""
         return replace(
             self,
             context=other.context if other.context is not None else self.context,
@@ -204,11 +204,11 @@ class Runtime(Generic[ContextT]):
         )
 
     def override(self, **changes: Any) -> Runtime[ContextT]:
-        """Returns this runtime with fields replaced."""
+        """Return this runtime with fields replaced."""
         return replace(self, **changes)
 
     def patch_execution_info(self, **changes: Any) -> Runtime[ContextT]:
-        """Returns this runtime with fields of ``execution_info`` replaced.
+        """Return this runtime with fields of ``execution_info`` replaced.
 
         Raises RuntimeError outside of a node, where there is none.
         """

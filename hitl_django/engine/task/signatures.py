@@ -12,7 +12,7 @@ from ..types import Command
 
 
 def read_annotations(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    """Returns the annotations of a function's first parameter and of its return value.
+    """Return the annotations of a function's first parameter and of its return value.
 
     ``seen`` keeps what texts stand for, by the module they stand in.
     """
@@ -44,7 +44,7 @@ def _evaluated(function: FunctionType, texts: dict[str, Any]) -> dict[str, Any]:
 
 
 def get_first_parameter(function: Any) -> str | None:
-    """Returns the name of a function's first parameter; None where it has none."""
+    """Return the name of a function's first parameter; None where it has none."""
     if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
         return function.__code__.co_varnames[0] if function.__code__.co_argcount else None
     try:
@@ -54,7 +54,7 @@ def get_first_parameter(function: Any) -> str | None:
 
 
 def check_config_hint(function: Any) -> None:
-    """Warns where the parameter ``config`` is annotated with something that a config isn't."""
+    """Warn where the parameter ``config`` is annotated with something that a config isn't."""
     described = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
     try:
         hint = get_type_hints(described).get("config", Any)
@@ -80,7 +80,7 @@ def _takes_dict(hint: Any) -> bool:
 
 
 def list_command_targets(annotation: Any) -> tuple[str, ...]:
-    """Returns the node names in a return annotation ``Command[Literal[...]]``."""
+    """Return the node names in a return annotation ``Command[Literal[...]]``."""
     if get_origin(annotation) is not Command:
         return ()
     names = get_args(annotation)[0]

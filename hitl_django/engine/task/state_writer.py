@@ -81,7 +81,7 @@ class StateWriter:
         )
 
     def _note_unknown(self, names: Iterable[Any]) -> None:
-        """Logs keys that the state doesn't have, once each; raises where the config asks for it."""
+        """Log keys that the state doesn't have, once each; raises where the config asks for it."""
         context = current.get()
         is_below = context is not None and (context.run.within or context.task.name != START)
         if self.name == START and is_below:
@@ -110,7 +110,7 @@ class StateWriter:
 
 
 def _shown(update: Any) -> str:
-    """Returns what a node returned in a few words."""
+    """Return what a node returned in a few words."""
     if inspect.iscoroutine(update):
         update.close()  # nobody will await it, which Python would complain about
         return f"{update}: nodes that return an awaitable must be `async def`"

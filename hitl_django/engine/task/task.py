@@ -76,16 +76,16 @@ class StepOrigin:
         return known
 
     def node_ns(self, name: str) -> str:
-        """Returns the namespace of a node's tasks, less their ids."""
+        """Return the namespace of a node's tasks, less their ids."""
         name = self.get_former_name(name)
         return f"{self.ns}{NS_SEP}{name}" if self.ns else name
 
     def get_former_name(self, name: str) -> str:
-        """Returns the name by which a node's tasks are known that start from this checkpoint."""
+        """Return the name by which a node's tasks are known that start from this checkpoint."""
         return name if self.former_names is None else self.former_names.nodes.get(name, name)
 
     def get_former_triggers(self, triggers: Sequence[str]) -> Sequence[str]:
-        """Returns what starts a node under the names that were those of this checkpoint."""
+        """Return what starts a node under the names that were those of this checkpoint."""
         return triggers if self.former_names is None else self.former_names.get_triggers(triggers)
 
 
@@ -165,7 +165,7 @@ class Task:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> PendingInterrupt:
-        """Returns a question with this task's coordinates."""
+        """Return a question with this task's coordinates."""
         return PendingInterrupt(
             interrupt=interrupt,
             node=self.name,

@@ -39,14 +39,14 @@ class TaskMemory:
 
     @classmethod
     def from_status(cls, status: TaskStatus) -> TaskMemory:
-        """Returns what the stored writes of a task say."""
+        """Return what the stored writes of a task say."""
         memory = cls(status.answers, status.keyed, dict(status.fingerprints), dict(status.once))
         memory.waiting = status.interrupts
         memory.attempts = status.attempts and tuple(status.attempts)
         return memory
 
     def get_fingerprint(self, name: str) -> str | None:
-        """Returns the fingerprint of the question of this id that the task waits for."""
+        """Return the fingerprint of the question of this id that the task waits for."""
         for interrupt in self.waiting:
             if interrupt.id == name:
                 try:

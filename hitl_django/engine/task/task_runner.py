@@ -44,7 +44,7 @@ _PASSING = (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, SaverFaile
 
 
 def run_task(context: TaskContext) -> Steps:
-    """Runs a task to its end, and leaves on it what became of it.
+    """Run a task to its end, and leave on it what became of it.
 
     Sets ``writes`` where it finished, ``interrupts`` where it paused, ``error`` where it failed.
     KeyboardInterrupt and the like pass through: they are a crash of the run.
@@ -79,7 +79,7 @@ def run_task(context: TaskContext) -> Steps:
 
 
 def _attempt(context: TaskContext) -> Generator[Step, Any, Attempted]:
-    """Calls a task's function, and its branches; returns what it returned, and its writes."""
+    """Call a task's function, and its branches; returns what it returned, and its writes."""
     task, node, trace = context.task, context.task.node, context.run.trace
     action = node.action
     if trace is not None and action is not None:
@@ -97,7 +97,7 @@ def _attempt(context: TaskContext) -> Generator[Step, Any, Attempted]:
 def _trace(
     context: TaskContext, attempt: Generator[Step, Any, Attempted]
 ) -> Generator[Step, Any, Attempted]:
-    """Makes an attempt, and tells langchain's callbacks of its beginning and its end."""
+    """Make an attempt, and tells langchain's callbacks of its beginning and its end."""
     trace = context.run.trace
     yield Report(trace.begin_task, context)
     try:
@@ -114,7 +114,7 @@ def _trace(
 
 
 def take_result(context: TaskContext, output: Any) -> None:
-    """Leaves on a task what became of it, where its one call has returned."""
+    """Leave on a task what became of it, where its one call has returned."""
     try:
         _finish(context, _collected(context, output))
     except BaseException as error:
@@ -122,7 +122,7 @@ def take_result(context: TaskContext, output: Any) -> None:
 
 
 def take_error(context: TaskContext, error: BaseException) -> None:
-    """Leaves on a task what became of it, where its one call has raised; raises a crash again."""
+    """Leave on a task what became of it, where its one call has raised; raises a crash again."""
     if isinstance(error, ParentCommand):
         take_result(context, _addressed_here(error))
     else:
@@ -130,7 +130,7 @@ def take_error(context: TaskContext, error: BaseException) -> None:
 
 
 def pass_input_on(task: Task) -> bool:
-    """Takes a task to its end that only passes its input on, as the hidden first node mostly does.
+    """Take a task to its end that only passes its input on, as the hidden first node mostly does.
 
     False where there is something to call, or to refuse: then it is attempted like any other.
     """
@@ -147,19 +147,19 @@ def pass_input_on(task: Task) -> bool:
 
 
 def _addressed_here(signal: ParentCommand) -> Command[Any]:
-    """Returns the Command that a graph, which the node called, addressed to the node's graph."""
+    """Return the Command that a graph, which the node called, addressed to the node's graph."""
     return replace(signal.command, graph=None)
 
 
 def _finish(context: TaskContext, writes: list[Write]) -> None:
-    """Leaves on a task what it wrote."""
+    """Leave on a task what it wrote."""
     _check_targets(context.task, writes)
     changed = context.changed
     context.task.writes = [*writes, (CHANGED, list(changed))] if changed else writes
 
 
 def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
-    """Leaves on a task what stopped it, unless a policy is returned by which it is tried again."""
+    """Leave on a task what stopped it, unless a policy is returned by which it is tried again."""
     task = context.task
     if isinstance(error, GraphInterrupt):
         task.pending_interrupts = context.collect_interrupts(error.interrupts)
@@ -193,7 +193,7 @@ def _fail(context: TaskContext, error: BaseException) -> RetryPolicy | None:
 
 
 def _waited(context: TaskContext, wait: Wait) -> Generator[Step, Any, bool]:
-    """Waits for the next attempt; False where the run was asked to stop meanwhile."""
+    """Wait for the next attempt; False where the run was asked to stop meanwhile."""
     try:
         yield wait
     except DrainSignal as signal:
@@ -203,7 +203,7 @@ def _waited(context: TaskContext, wait: Wait) -> Generator[Step, Any, bool]:
 
 
 def _collected(context: TaskContext, output: Any) -> list[Write]:
-    """Returns the writes in what the node returned."""
+    """Return the writes in what the node returned."""
     if context.open:
         # The node caught its own pause with a bare except. Going on as if it had been answered
         # would act on nobody's decision.
@@ -225,7 +225,7 @@ def _written(task: Task, output: Any) -> list[Write]:
 def _routed(
     context: TaskContext, output: Any, writes: list[Write]
 ) -> Generator[Step, Any, list[Write]]:
-    """Returns the writes with those that lead to what the node's branches choose."""
+    """Return the writes with those that lead to what the node's branches choose."""
     origin, trace = context.task.origin, context.run.trace
     for index, branch in enumerate(context.task.node.branches):
         read = make_reader(origin.spec.channels, origin.values, writes)
@@ -241,7 +241,7 @@ def _routed(
 def _trace_branch(
     context: TaskContext, index: int, path: Action, seen: Any
 ) -> Generator[Step, Any, Any]:
-    """Calls a branch, and tells langchain's callbacks of its beginning and its end."""
+    """Call a branch, and tells langchain's callbacks of its beginning and its end."""
     trace = context.run.trace
     yield Report(trace.begin_branch, context, index, path, seen)
     try:
@@ -254,7 +254,7 @@ def _trace_branch(
 
 
 def _check_targets(task: Task, writes: list[Write]) -> None:
-    """Refuses a goto or a Send to a node that isn't there: dropping it would drop the work."""
+    """Refuse a goto or a Send to a node that isn't there: dropping it would drop the work."""
     spec = task.origin.spec
     for name, value in writes:
         if name == TASKS:

@@ -56,7 +56,7 @@ class TaskStatus:
 
     @classmethod
     def ended(cls, output: Iterable[tuple[str, Any]]) -> TaskStatus:
-        """Returns the status of a task that has finished with these writes."""
+        """Return the status of a task that has finished with these writes."""
         status = cls()
         status.finished, status.output = True, list(output)
         return status
@@ -71,7 +71,7 @@ class TaskStatus:
 
 
 def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
-    """Returns the status of each task that has stored writes.
+    """Return the status of each task that has stored writes.
 
     A task has finished when it stored anything but control writes.
     """
@@ -106,7 +106,7 @@ def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
 
 
 def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
-    """Returns a task's stored answers with ``value`` as the answer at ``index``.
+    """Return a task's stored answers with ``value`` as the answer at ``index``.
 
     An answer that is there already is replaced, with all that were given after it: they were
     answers to what the old one led to.
@@ -118,7 +118,7 @@ def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
 
 
 def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
-    """Returns a task's stored answers without the one at ``index``, which it has not seen yet.
+    """Return a task's stored answers without the one at ``index``, which it has not seen yet.
 
     Later ones stay: they are to questions that were open beside it.
     """
@@ -131,7 +131,7 @@ def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
 
 
 def is_resume_map(resume: Any) -> bool:
-    """Returns whether a resume value names the questions it answers.
+    """Return whether a resume value names the questions it answers.
 
     It does where it is a dict and every key is a question's id; the empty dict counts.
     """
@@ -141,7 +141,7 @@ def is_resume_map(resume: Any) -> bool:
 
 
 def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
-    """Returns the answers by question id.
+    """Return the answers by question id.
 
     ``resume`` is the answer to the one open question, or a map from ids to answers. Raises
     UnknownInterruptError, before anything is stored, where it doesn't say which question it
@@ -177,7 +177,7 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
 
 
 def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
-    """Returns a task's answers by position: those stored, with those that were given now.
+    """Return a task's answers by position: those stored, with those that were given now.
 
     One that is given now may answer an open question, or correct an earlier answer of a task that
     didn't finish.
@@ -192,7 +192,7 @@ def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any])
 
 
 def list_own_interrupts(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
-    """Returns a task's questions, each with its position or key.
+    """Return a task's questions, each with its position or key.
 
     None stands with a question that a graph below the task asked: who answers it, the task alone
     can't know.

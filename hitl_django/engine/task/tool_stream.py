@@ -41,12 +41,12 @@ class ToolStream:
     def begin(
         self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]
     ) -> ToolCallChunks:
-        """Emits that a call begins, here and above; returns what emits the rest."""
+        """Emit that a call begins, here and above; returns what emits the rest."""
         told = [stream for stream in self._lineage() if stream.open(ns, call_id, name, given, tags)]
         return ToolCallChunks(told, ns, call_id)
 
     def open(self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]) -> bool:
-        """Emits that a call begins; returns whether somebody is to know of it."""
+        """Emit that a call begins; returns whether somebody is to know of it."""
         if TAG_NOSTREAM in tags or (ns != self._ns and not self.subgraphs):
             return False
         self._open.add((ns, call_id))
@@ -55,14 +55,14 @@ class ToolStream:
         return True
 
     def emit_delta(self, ns: Namespace, call_id: str | None, delta: Any) -> None:
-        """Emits a part of the output of a call that has begun."""
+        """Emit a part of the output of a call that has begun."""
         for stream in self._lineage():
             if (ns, call_id) in stream._open:
                 said = {"event": "tool-output-delta", "tool_call_id": call_id, "delta": delta}
                 stream._say(ns, said)
 
     def close(self, ns: Namespace, call_id: str, ended: dict[str, Any]) -> None:
-        """Emits how a call has ended."""
+        """Emit how a call has ended."""
         self._open.discard((ns, call_id))
         self._say(ns, ended)
 
@@ -85,11 +85,11 @@ class ToolCallChunks:
         self._streams, self._ns, self._call_id = streams, ns, call_id
 
     def finish(self, output: Any) -> None:
-        """Emits what the call has returned."""
+        """Emit what the call has returned."""
         self._end({"event": "tool-finished", "tool_call_id": self._call_id, "output": output})
 
     def fail(self, error: BaseException) -> None:
-        """Emits what the call has raised."""
+        """Emit what the call has raised."""
         self._end({"event": "tool-error", "tool_call_id": self._call_id, "message": str(error)})
 
     def _end(self, data: dict[str, Any]) -> None:

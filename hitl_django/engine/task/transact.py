@@ -16,7 +16,7 @@ class _Busy(GraphBubbleUp):
 
 
 def call_in_transaction(context: TaskContext, key: str, function: Callable[[], Any]) -> Any:
-    """Calls a function, and stores its result in the transaction in which it writes.
+    """Call a function, and store its result in the transaction in which it writes.
 
     With a saver that has no transactions the result is stored after it.
     """

@@ -85,7 +85,7 @@ def list_verbs() -> dict[str, Any]:
 
 
 def refuse_unready(*, needs_database: bool) -> None:
-    """Fails with the doctor's own words where a command could do nothing but fail."""
+    """Fail with the doctor's own words where a command could do nothing but fail."""
     found = find_obstacle(needs_database=needs_database)
     if found is not None:
         raise CommandError(f"{found.words} {found.advice}")

@@ -34,7 +34,7 @@ def assign(
     by: Any = None,
     via: str = "code",
 ) -> None:
-    """Assigns an open question to a user, to a group, to both, or to nobody.
+    """Assign an open question to a user, to a group, to both, or to nobody.
 
     It says whose turn it is: take_next passes it by for everybody else. The user has to be one who
     may see and decide it, or InvalidInputError.
@@ -74,7 +74,7 @@ def assign(
 def snooze(
     interrupt_id: UUID | str, *, until: datetime | None, by: Any = None, via: str = "code"
 ) -> None:
-    """Puts an open question off until a moment, for everybody; None wakes it.
+    """Put an open question off until a moment, for everybody; None wakes it.
 
     Who may decide it may do so, unless somebody else holds it: ClaimedError. Their own claim ends.
     Its due time and its expiry stay what they are.

@@ -46,7 +46,7 @@ class ClaimInfo:
 
     @classmethod
     def from_row(cls, interrupt: Interrupt) -> ClaimInfo:
-        """Returns the claim in a question's row as a plain value."""
+        """Return the claim in a question's row as a plain value."""
         return cls(
             interrupt_id=interrupt.pk,
             claimed_by_id=interrupt.claimed_by_id,
@@ -64,7 +64,7 @@ def claim(
     seconds: float | None = None,
     take_over: bool = False,
 ) -> ClaimInfo:
-    """Holds an open question for the user for CLAIM_SECONDS or ``seconds``; renews their own claim.
+    """Hold an open question for the user for CLAIM_SECONDS or ``seconds``; renews their own claim.
 
     ClaimedError if somebody else holds it. With ``take_over`` it changes hands, which needs a
     permission of its own and is recorded.
@@ -95,7 +95,7 @@ def claim(
 
 @retry_on_conflict
 def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> None:
-    """Ends the user's claim; somebody else's only with the permission to take over, and recorded.
+    """End the user's claim; somebody else's only with the permission to take over, and recorded.
 
     A question that nobody holds stays as it is.
     """
@@ -126,7 +126,7 @@ def claim_next(
     key: str = "",
     after: UUID | str | None = None,
 ) -> UUID | None:
-    """Claims the best free question that the user may see and decide; None where there is none.
+    """Claim the best free question that the user may see and decide; None where there is none.
 
     The best is the first in the queue's order: overdue, priority, due, age. ``graph`` and
     ``group`` (a Group or its key) narrow the choice. Any number of callers at once get different
@@ -150,7 +150,7 @@ def claim_next(
 
 
 def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
-    """Returns what take_next gave the user for the same key, if it did.
+    """Return what take_next gave the user for the same key, if it did.
 
     The key with another ``graph`` or ``group`` than then is an IdempotencyKeyReusedError.
     """
@@ -210,7 +210,7 @@ def _take_one_of(rows: QuerySet[Interrupt], free: list[Q], by: Any, taking: _Tak
 
 
 def _renew_own_claim(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
-    """Renews the user's claim on the first question that they hold and could decide."""
+    """Renew the user's claim on the first question that they hold and could decide."""
     for candidates in _candidates(rows, [queue_filters.match_claimed_by(by)], by):
         for pk in candidates:
             # Zero rows: it was closed, released or taken over since it was read.
@@ -220,7 +220,7 @@ def _renew_own_claim(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
 
 
 def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[list[UUID]]:
-    """Gives the keys of what is so and may be decided, a batch at a time; nothing is locked."""
+    """Give the keys of what is so and may be decided, a batch at a time; nothing is locked."""
     policy, seen = get_policy(), set[UUID]()
     rows = rows.select_related("run", "thread").defer(*LARGE_COLUMNS)
     while len(seen) < MOST:
@@ -235,7 +235,7 @@ def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[
 def _take_first(
     rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _Taking
 ) -> UUID | None:
-    """Claims the first of the candidates that is still free, and that nobody else is taking."""
+    """Claim the first of the candidates that is still free, and that nobody else is taking."""
     free = rows.filter(queue_filters.match_unclaimed(by)).order_by(*queue_order())
     while candidates:
         # All conditions again: it may have been assigned or put off since it was read. Where rows
@@ -253,7 +253,7 @@ def _take_first(
 
 
 def write_claim(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
-    """Writes the claim on an open question; returns for how many of the ``rows``.
+    """Write the claim on an open question; returns for how many of the ``rows``.
 
     Their conditions are the whole guarantee: of any number of concurrent callers one UPDATE
     matches.

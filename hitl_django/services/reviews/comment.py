@@ -47,7 +47,7 @@ class CommentInfo:
 def comment(
     interrupt_id: UUID | str, text: str, *, by: Any = None, via: str = "code"
 ) -> CommentInfo:
-    """Adds a remark to a question, open or closed; nobody can change it afterwards.
+    """Add a remark to a question, open or closed; nobody can change it afterwards.
 
     It is 1 to COMMENT_MAX_LENGTH characters long, blanks around it aside. The record names it by
     its digest, so that the words can be erased. Who is named in it as ``@username`` and may see the
@@ -74,7 +74,7 @@ def comment(
 
 
 def _mention(made: Comment, interrupt: Interrupt, by: Any) -> None:
-    """Notes whom a comment mentions, and writes the messages that tell them."""
+    """Note whom a comment mentions, and write the messages that tell them."""
     mentioned = find_mentioned(made.text, interrupt, by)
     if not mentioned:
         return

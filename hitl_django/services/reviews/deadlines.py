@@ -30,7 +30,7 @@ PUT_OFF = timedelta(minutes=5)
 
 @retry_on_conflict
 def mark_overdue() -> int:
-    """Moves what has become due to the front of the queue, a batch of it; returns how many."""
+    """Move what has become due to the front of the queue, a batch of it; returns how many."""
     using = write_alias()
     passed = Interrupt.objects.using(using).filter(
         queue_filters.PENDING, overdue=False, due_at__lte=Now()
@@ -50,7 +50,7 @@ def mark_overdue() -> int:
 
 
 def warn_expiring() -> int:
-    """Sends interrupt_expiring for what is about to expire, a batch of it; returns how many."""
+    """Send interrupt_expiring for what is about to expire, a batch of it; returns how many."""
     soon = Interrupt.objects.using(write_alias()).filter(
         queue_filters.PENDING, queue_filters.ANSWERABLE, warn_at__lte=Now()
     )

@@ -49,7 +49,7 @@ def decide(
     guest: Guest | None = None,
     ignore_claim: bool = True,
 ) -> DecisionInfo:
-    """Records what a person did with an open question, and makes its run ready to go on.
+    """Record what a person did with an open question, and makes its run ready to go on.
 
     Exactly one caller wins; every other gets AlreadyDecidedError, which says who did. A repeat of
     the winning request with the same ``key`` by the same user gets the first outcome back, with
@@ -98,7 +98,7 @@ class _Shown(NamedTuple):
 
 @retry_on_conflict
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
-    """Decides a question as it is at this moment; ConcurrentChangeError if it has changed
+    """Decide a question as it is at this moment; ConcurrentChangeError if it has changed
     meanwhile.
 
     First without a lock, where that is likely to do, then with the lock of its thread. Only the
@@ -126,14 +126,14 @@ def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
 
 
 def validate(interrupt: Interrupt, request: Request) -> Validated | None:
-    """Validates what somebody sent, before any lock; None for a question that is closed."""
+    """Validate what somebody sent, before any lock; None for a question that is closed."""
     if interrupt.status != Interrupt.Status.PENDING:
         return None  # of what was erased not even the payload is left
     return request.validate(interrupt)
 
 
 def _needs_no_lock(interrupt: Interrupt) -> bool:
-    """Says whether a question may be decided as it was read, without its thread's lock.
+    """Return whether a question may be decided as it was read, without its thread's lock.
 
     Most questions are a run's only one and nobody else is at them. Nothing is written unless the
     question, its run and its thread's record are still what was read. What can be undone names the
@@ -152,7 +152,7 @@ def _needs_no_lock(interrupt: Interrupt) -> bool:
 def _decide(
     found: _Found, request: Request, validated: Validated | None, shown: _Shown
 ) -> DecisionInfo:
-    """Decides a question as it was read, whether or not its thread is locked meanwhile.
+    """Decide a question as it was read, whether or not its thread is locked meanwhile.
 
     ConcurrentChangeError, with nothing written, where it was validated against another or has
     changed since.
@@ -219,7 +219,7 @@ def check_answer(
     by: Any = None,
     reason: str = "",
 ) -> Any:
-    """Returns the resume value that ``decide`` would record; records nothing.
+    """Return the resume value that ``decide`` would record; records nothing.
 
     Refuses what ``decide`` would, but for claims: whoever looks may claim the question yet.
     """
@@ -235,7 +235,7 @@ def find_refusals(
     *,
     by: Any = None,
 ) -> dict[UUID, HitlError]:
-    """Returns why each of these questions can't be decided so, of those that can't.
+    """Return why each of these questions can't be decided so, of those that can't.
 
     As ``check_answer`` for each, with one query for those that can.
     """
@@ -267,7 +267,7 @@ def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
 
 
 def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
-    """Raises InterruptNotFound where the user may not see a question that has just been read."""
+    """Raise InterruptNotFound where the user may not see a question that has just been read."""
     if by is None:
         return
     every = Interrupt.objects.using(write_alias())
@@ -286,7 +286,7 @@ class _Found(NamedTuple):
 
 
 def _read(pk: UUID) -> _Found:
-    """Reads a question with all that a decision needs of it, as it is at this moment.
+    """Read a question with all that a decision needs of it, as it is at this moment.
 
     Once its thread is locked, nobody else can change it, so a loser's message tells the truth. The
     lock is not what makes one decision win: the UPDATE that closes the question is.
@@ -314,7 +314,7 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
 
 
 def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | None:
-    """Returns the first outcome of a request that was made before, whatever came of it since."""
+    """Return the first outcome of a request that was made before, whatever came of it since."""
     if not request.key or (interrupt.version == 1 and not interrupt.approvals):
         return None  # nothing was decided yet
     decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt)

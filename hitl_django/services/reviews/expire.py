@@ -34,7 +34,7 @@ STAYING = ("keep", "escalate")
 
 
 def expire_due() -> int:
-    """Expires the questions whose time is up, as many as one batch holds; returns how many.
+    """Expire the questions whose time is up, as many as one batch holds; returns how many.
 
     Each in a transaction of its own. A run that is under way is left until it pauses again.
     """
@@ -43,7 +43,7 @@ def expire_due() -> int:
 
 
 def select_expired() -> QuerySet[Interrupt]:
-    """Returns the questions whose time is up, and of which nothing has come yet."""
+    """Return the questions whose time is up, and of which nothing has come yet."""
     return Interrupt.objects.using(write_alias()).filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
         status=Interrupt.Status.PENDING,
@@ -122,7 +122,7 @@ def _closed() -> dict[str, Any]:
 
 
 def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns what changes of a question that stays open past its time, and what is recorded of it.
+    """Return what changes of a question that stays open past its time, and what is recorded of it.
 
     It counts as overdue, comes back if it was put off, and whoever holds it goes on holding it. Its
     version stays too: the answer that somebody writes at this moment is as good as before.
@@ -157,7 +157,7 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
-    """Gives the graph the answer that was named for this case, as a decision of nobody's.
+    """Give the graph the answer that was named for this case, as a decision of nobody's.
 
     Returns the answer as the record has it. Where the run goes on, its update is the batch's first.
     """

@@ -27,18 +27,18 @@ from ..results import DecisionInfo
 
 
 def find(interrupt_id: UUID | str, by: Any) -> Interrupt:
-    """Returns a question with its run and thread; one that the user may not see doesn't exist."""
+    """Return a question with its run and thread; one that the user may not see doesn't exist."""
     rows = select_visible(rows_with_run(), by).defer(*LARGE_COLUMNS)
     return find_row(rows, InterruptNotFound, pk=interrupt_id)
 
 
 def lock(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
-    """Returns the same with its thread locked: what follows sees it as nobody can change it."""
+    """Return the same with its thread locked: what follows sees it as nobody can change it."""
     return lock_thread(interrupt_id), find(interrupt_id, by)
 
 
 def lock_thread(interrupt_id: UUID | str) -> Thread:
-    """Locks the thread of a question, whoever may see it."""
+    """Lock the thread of a question, whoever may see it."""
     try:
         return leases.lock_thread(interrupt=parse_id(interrupt_id))
     except NoSuchThread:
@@ -46,12 +46,12 @@ def lock_thread(interrupt_id: UUID | str) -> Thread:
 
 
 def rows_with_run() -> QuerySet[Interrupt]:
-    """Returns all questions, each to be read with its run and its thread."""
+    """Return all questions, each to be read with its run and its thread."""
     return Interrupt.objects.using(write_alias()).select_related("run", "thread")
 
 
 def refuse_if_closed(interrupt: Interrupt) -> None:
-    """Raises AlreadyDecidedError, with the decision that closed it, unless a question is open."""
+    """Raise AlreadyDecidedError, with the decision that closed it, unless a question is open."""
     if interrupt.status == Interrupt.Status.PENDING:
         return
     decision = interrupt.closing()
@@ -63,13 +63,13 @@ def refuse_if_closed(interrupt: Interrupt) -> None:
 
 
 def raise_if_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
-    """Raises ClaimedError if another person holds a question whose thread is locked."""
+    """Raise ClaimedError if another person holds a question whose thread is locked."""
     if is_claimed_by_other(interrupt, thread, by):
         raise claimed_error(interrupt)
 
 
 def is_claimed_by_other(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
-    """Says whether somebody else holds a question, at the moment its thread was read."""
+    """Return whether somebody else holds a question, at the moment its thread was read."""
     until = interrupt.claimed_until
     if until is None or until <= thread.now:
         return False
@@ -90,7 +90,7 @@ def claimed_error(interrupt: Interrupt) -> ClaimedError:
 
 
 def already_decided_error(interrupt: Interrupt) -> AlreadyDecidedError:
-    """Returns the error for a question that is closed, with the decision that closed it."""
+    """Return the error for a question that is closed, with the decision that closed it."""
     # An earlier decision may have been refused, so it is the one of the version before.
     decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt)
     decision = decisions.filter(version=interrupt.version - 1, effective=True).first()
@@ -108,7 +108,7 @@ def already_decided_error(interrupt: Interrupt) -> AlreadyDecidedError:
 
 
 def run_stopped_error(run: Run) -> RunStateError:
-    """Returns the error for a question whose run has stopped otherwise."""
+    """Return the error for a question whose run has stopped otherwise."""
     return RunStateError(
         f"The run is {run.state}. Retry it before deciding the interrupt.",
         state=str(run.state),
@@ -128,7 +128,7 @@ def changed_error(interrupt: Interrupt) -> HitlError:
 
 
 def parse_id(value: UUID | str) -> UUID:
-    """Returns the id of a question; InterruptNotFound for what is none."""
+    """Return the id of a question; InterruptNotFound for what is none."""
     try:
         return value if isinstance(value, UUID) else UUID(value)
     except (ValueError, AttributeError, TypeError):

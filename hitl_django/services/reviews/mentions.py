@@ -23,7 +23,7 @@ _STOPS = ".-+@"
 
 
 def find_mentioned(text: str, interrupt: Interrupt, by: Any) -> list[Any]:
-    """Returns the users that a comment on a question mentions: those who may see the question.
+    """Return the users that a comment on a question mentions: those who may see the question.
 
     Who may not assign it would learn by trying which users there are: for them it is only those
     whom the question's own page names.
@@ -41,7 +41,7 @@ def find_mentioned(text: str, interrupt: Interrupt, by: Any) -> list[Any]:
 
 
 def split_at_mentions(text: str, names: Collection[str]) -> list[tuple[str, bool]]:
-    """Splits a text into parts, each with whether it mentions somebody of these names."""
+    """Split a text into parts, each with whether it mentions somebody of these names."""
     parts: list[tuple[str, bool]] = []
     at = 0
     for found in _NAMED.finditer(text) if names else ():
@@ -54,12 +54,12 @@ def split_at_mentions(text: str, names: Collection[str]) -> list[tuple[str, bool
 
 
 def _read_names(word: str) -> list[str]:
-    """Returns the name that a word is, and the one that it is without what ends a sentence."""
+    """Return the name that a word is, and the one that it is without what ends a sentence."""
     return list(dict.fromkeys(name for name in (word, word.rstrip(_STOPS)) if name))
 
 
 def _is_on_page_of(interrupt: Interrupt) -> Q:
-    """Selects users whom the page of a question names: who has it, decided, or commented."""
+    """Select users whom the page of a question names: who has it, decided, or commented."""
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     holder = rows.filter(claimed_until__gt=Now())
     about = {"interrupt": interrupt.pk, "by__isnull": False}

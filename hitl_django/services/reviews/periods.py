@@ -51,7 +51,7 @@ class Period:
         return [self.first + timedelta(n) for n in range((self.last - self.first).days + 1)]
 
     def match(self, name: str) -> Q:
-        """Matches the rows whose column is in it, by days of the current time zone."""
+        """Match the rows whose column is in it, by days of the current time zone."""
         bounds = {f"{name}__gte": start_of_day(self.first)}
         return Q(**bounds, **{f"{name}__lt": start_of_day(self.last + timedelta(1))})
 
@@ -69,7 +69,7 @@ def list_graphs_with_interrupts(user: Any) -> list[str]:
 
 
 def select_decided(user: Any, period: Period, *, graph: str | None = None) -> QuerySet[Decision]:
-    """Selects the decisions of people that closed a question in a period."""
+    """Select the decisions of people that closed a question in a period."""
     made = Decision.objects.using(write_alias()).filter(period.match("created_at"), effective=True)
     made = select_visible_through(made.exclude(type=EXPIRE), "interrupt", user)
     return (made if graph is None else made.filter(interrupt__graph=graph)).order_by()

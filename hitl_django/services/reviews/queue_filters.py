@@ -36,7 +36,7 @@ ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 
 
 def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> QuerySet[Interrupt]:
-    """Returns the open questions that the user may see; None sees all.
+    """Return the open questions that the user may see; None sees all.
 
     ``graph`` and ``group`` (a Group or its key) narrow them.
     """
@@ -49,7 +49,7 @@ def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> Q
 
 
 def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[Any]:
-    """Returns the first rows in the queue's order, at most ``most`` of each part of a condition.
+    """Return the first rows in the queue's order, at most ``most`` of each part of a condition.
 
     Whoever asks for one condition *or* another gets a plan that looks at all that waits, in the
     queue's order or in none. Each part has an index in that order, from which its first are read.
@@ -67,7 +67,7 @@ def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[A
 
 
 def match_words(text: str, *, common: bool = False, through: str = "") -> Q:
-    """Matches the questions that have all words of the text in what they ask.
+    """Match the questions that have all words of the text in what they ask.
 
     ``common`` says that there are many of them, ``through`` leads to them from other rows.
     """
@@ -89,7 +89,7 @@ class Search:
 
     @classmethod
     def build(cls, rows: QuerySet[Any], text: str) -> Search:
-        """Returns the search of the rows for a text's words."""
+        """Return the search of the rows for a text's words."""
         looked_at = rows
         if not has_index(write_alias()):
             looked_at = rows.filter(pk__in=_in_order(rows)[:SCANNED])
@@ -97,17 +97,17 @@ class Search:
         return cls(rows, few, looked_at.filter(match_words(text, common=True)))
 
     def is_cut_short(self) -> bool:
-        """Says whether there are rows that it doesn't look at."""
+        """Return whether there are rows that it doesn't look at."""
         if has_index(write_alias()):
             return False
         return _in_order(self.rows)[SCANNED : SCANNED + 1].exists()
 
     def find_early(self, most: int) -> QuerySet[Any]:
-        """Returns those of the ``many`` that are among the first ``most`` rows."""
+        """Return those of the ``many`` that are among the first ``most`` rows."""
         return self.many.filter(pk__in=self.rows.values("pk")[:most]).order_by()
 
     def find(self, count: int, most: int) -> QuerySet[Any]:
-        """Returns the rows it finds; ``count`` are the ``few``, counted up to ``most``."""
+        """Return the rows it finds; ``count`` are the ``few``, counted up to ``most``."""
         if count >= most:
             return self.many
         # The limit is what keeps the planner from thinking of another way.
@@ -119,17 +119,17 @@ def _in_order(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def match_own(user: Any) -> Q:
-    """Matches the questions that the user holds, and those that are assigned to them."""
+    """Match the questions that the user holds, and those that are assigned to them."""
     return Q(claimed_by=user.pk) & CLAIMED | Q(assignee=user.pk)
 
 
 def match_claimed_by_others(user: Any) -> Q:
-    """Matches the questions that somebody else holds."""
+    """Match the questions that somebody else holds."""
     return CLAIMED & ~Q(claimed_by=user.pk)
 
 
 def match_unclaimed(user: Any) -> Q:
-    """Matches the questions that the user could take.
+    """Match the questions that the user could take.
 
     They are answerable, awake, held by nobody and assigned to nobody else, nor to a group that the
     user isn't in; and still open to the user's approval.
@@ -140,7 +140,7 @@ def match_unclaimed(user: Any) -> Q:
 
 
 def split_free(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]:
-    """Returns the same condition in parts, as ``read_first`` takes them.
+    """Return the same condition in parts, as ``read_first`` takes them.
 
     ``groups`` are the keys of the groups that the user is in. With ``group`` (a Group or its key)
     it is only what is free of that.
@@ -157,27 +157,27 @@ def split_free(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]
 
 
 def list_group_keys(user: Any) -> list[Any]:
-    """Returns the keys of the groups that the user is in."""
+    """Return the keys of the groups that the user is in."""
     return list(user.groups.order_by().values_list("pk", flat=True))
 
 
 def match_claimed_by(user: Any) -> Q:
-    """Matches the questions that the user holds and could decide."""
+    """Match the questions that the user holds and could decide."""
     return CLAIMED & Q(claimed_by=user.pk) & AWAKE & ANSWERABLE & ~_match_already_approved(user)
 
 
 def match_waiting_for(user: Any) -> Q:
-    """Matches what waits for a decision that the user could make, whoever holds it."""
+    """Match what waits for a decision that the user could make, whoever holds it."""
     return PENDING & AWAKE & ~_match_already_approved(user)
 
 
 def _match_takeable(user: Any) -> Q:
-    """Matches what waits for a decision that the user could make, whoever it is assigned to."""
+    """Match what waits for a decision that the user could make, whoever it is assigned to."""
     return UNCLAIMED & AWAKE & ANSWERABLE & ~_match_already_approved(user)
 
 
 def _match_already_approved(user: Any) -> Q:
-    """Matches what others have to approve: the user has, or started the run themselves."""
+    """Match what others have to approve: the user has, or started the run themselves."""
     votes = Decision.objects.filter(
         interrupt=OuterRef("pk"), version=OuterRef("version"), by=user.pk
     )

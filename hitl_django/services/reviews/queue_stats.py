@@ -103,7 +103,7 @@ class _Searched(Func):
 
 
 def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:
-    """Counts what waits and the user may see; ``graph`` and ``group`` (a Group or its key) narrow
+    """Count what waits and the user may see; ``graph`` and ``group`` (a Group or its key) narrow
     what is counted.
     """
     return count_queue(user, graph=graph, group=group)[0]
@@ -118,7 +118,7 @@ def count_queue(
     most: int = CAP,
     listed: str | queue_filters.Search = "",
 ) -> tuple[QueueCounts, int]:
-    """Returns the same, each at most ``most``, and how many are ``listed`` (at most CAP).
+    """Return the same, each at most ``most``, and how many are ``listed`` (at most CAP).
 
     That is one of the counts, by its name, or a search, of whose ``few`` there are at least
     ``most`` where its ``many`` were counted. ``groups`` are the keys of those that the
@@ -160,7 +160,7 @@ def _in_order(rows: QuerySet[Any], name: str) -> QuerySet[Any]:
 
 
 def count_for(user: Any, *, most: int = CAP) -> int:
-    """Counts the open questions that the user could decide now, held by them or free for them.
+    """Count the open questions that the user could decide now, held by them or free for them.
 
     At most ``most``; 0 for who may not decide the first of them.
     """
@@ -176,7 +176,7 @@ def count_for(user: Any, *, most: int = CAP) -> int:
 
 
 def waiting_graphs(user: Any) -> list[str]:
-    """Returns the registered graphs of which something waits that the user may see."""
+    """Return the registered graphs of which something waits that the user may see."""
     names, rows = registry.list_names(), queue_filters.list_waiting(user)
     if not names or rows.query.is_empty():
         return []
@@ -185,7 +185,7 @@ def waiting_graphs(user: Any) -> list[str]:
 
 
 def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
-    """Returns the groups of which something waits that the user may see.
+    """Return the groups of which something waits that the user may see.
 
     Of each its key, its name, and whether the user is in it.
     """
@@ -231,7 +231,7 @@ def _own_row(user: Any) -> QuerySet[Any]:
 
 
 def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
-    """Gives the latest decisions of people: type, when it was asked, when it was decided."""
+    """Give the latest decisions of people: type, when it was asked, when it was decided."""
     recent = {"effective": True, "created_at__gte": Now() - WITHIN}
     made = Decision.objects.using(write_alias()).filter(**recent).exclude(type=EXPIRE)
     made = select_visible_through(made, "interrupt", user)

@@ -22,7 +22,7 @@ OWN = "You started this run, so someone else has to approve."
 
 
 def match_started_by(user: Any, run: str = "") -> Q:
-    """Matches the runs that the user started; ``run`` is the path that leads to a run.
+    """Match the runs that the user started; ``run`` is the path that leads to a run.
 
     A fork is somebody's who made it, who started the run that it is a fork of, or who made another
     fork of that one: what it asks may come of what any of them gave.
@@ -37,7 +37,7 @@ def match_started_by(user: Any, run: str = "") -> Q:
 
 
 def is_own(interrupt: Interrupt, by: Any) -> bool:
-    """Says whether the user can't approve an answer because they started the run."""
+    """Return whether the user can't approve an answer because they started the run."""
     if by is None or not interrupt.no_self_approval:
         return False
     run = interrupt.run
@@ -48,7 +48,7 @@ def is_own(interrupt: Interrupt, by: Any) -> bool:
 
 
 def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
-    """Raises SelfApprovalError where somebody is about to approve what they asked for themselves.
+    """Raise SelfApprovalError where somebody is about to approve what they asked for themselves.
 
     Whoever started a run may still say no to it.
     """
@@ -69,7 +69,8 @@ def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None
 
 
 def is_seconded(options: AnswerOptions, answer: Any) -> bool:
-    """Says whether an answer that was validated is the one this version of the question stands for.
+    """Return whether an answer that was validated is the one this version of the question stands
+    for.
 
     That is what was proposed or, as long as nobody has, what a plain approval sends.
     """
@@ -84,7 +85,7 @@ def is_seconded(options: AnswerOptions, answer: Any) -> bool:
 
 
 def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
-    """Raises AlreadyApprovedError where the same person has approved this version before."""
+    """Raise AlreadyApprovedError where the same person has approved this version before."""
     votes = Decision.objects.using(write_alias()).filter(
         interrupt=interrupt, version=interrupt.version, by=by
     )

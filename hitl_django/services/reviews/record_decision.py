@@ -76,7 +76,7 @@ class Request:
         guest: Guest | None = None,
         ignore_claim: bool = True,
     ) -> Request:
-        """Returns the request; InvalidAnswerError where its key or its value can't be taken."""
+        """Return the request; InvalidAnswerError where its key or its value can't be taken."""
         if key and (len(key) > KEY_LENGTH or not key.isprintable()):
             raise InvalidAnswerError(
                 f"The idempotency key must be 1 to {KEY_LENGTH} printable characters.",
@@ -100,7 +100,7 @@ class Request:
         return cls(type or "", value, resume, by, via, reason, key, guest, digest, ignore_claim)
 
     def validate(self, interrupt: Interrupt) -> Validated:
-        """Validates it against an open question as it was read: all of the work that takes time.
+        """Validate it against an open question as it was read: all of the work that takes time.
 
         Done before the transaction of a decision opens and before anything is locked, so that
         nobody waits for it. What is wrong is kept: who may not decide is not to hear of it.
@@ -125,21 +125,21 @@ class Request:
             return made(request=read, refusal=error)
 
     def _read(self, options: AnswerOptions) -> Request:
-        """Returns it with the type and the value that it comes down to."""
+        """Return it with the type and the value that it comes down to."""
         if self.resume is UNSET:
             return self
         inferred = answers.infer_decision(options, self.resume)
         return replace(self, type=inferred.type, value=inferred.value)
 
     def _answer(self, options: AnswerOptions) -> Any:
-        """Returns the resume value of the decision, once it was read."""
+        """Return the resume value of the decision, once it was read."""
         if self.resume is not UNSET:
             return self.resume
         value = answers.add_reason(options, self.type, self.value, self.reason)
         return answers.make_resume_value(options, self.type, value)
 
     def _proposal(self, options: AnswerOptions, answer: Any) -> dict[str, Any] | None:
-        """Returns what it puts up for the approval of others, if it is no vote and no rejection."""
+        """Return what it puts up for the approval of others, if it is no vote and no rejection."""
         if not needs_agreement(self.type) or quorum.is_seconded(options, answer):
             return None
         return answers.make_proposal(options, self.type, self.value, answer)
@@ -165,15 +165,15 @@ class Validated:
 
     @property
     def is_vote(self) -> bool:
-        """Says whether, of a question for several, it approves the version that there is."""
+        """Return whether, of a question for several, it approves the version that there is."""
         return needs_agreement(self.request.type) and self.proposal is None
 
     def fits(self, interrupt: Interrupt) -> bool:
-        """Says whether the question is still the one that it was validated against."""
+        """Return whether the question is still the one that it was validated against."""
         return (self.digest, self.version) == (interrupt.payload_digest, interrupt.version)
 
     def raise_refusal(self) -> None:
-        """Raises what is wrong with the request, if anything is."""
+        """Raise what is wrong with the request, if anything is."""
         if self.refusal is not None:
             raise self.refusal
 
@@ -189,7 +189,7 @@ class ChangedRowError(ConcurrentChangeError):
 def record(
     interrupt: Interrupt, validated: Validated, thread: Thread, so_far: AnswersRow | None = None
 ) -> Decision:
-    """Records a decision on a question as it was read and validated, in one batch.
+    """Record a decision on a question as it was read and validated, in one batch.
 
     It closes the question if nobody else has to agree, or enough have. Otherwise it is an approval
     of this version, or of another that it proposes; only then its thread has to be locked. Raises
@@ -219,7 +219,7 @@ def _close(
     thread: Thread,
     so_far: AnswersRow | None,
 ) -> Decision:
-    """Closes the question, records who did, leaves the answer to its task and queues the run."""
+    """Close the question, records who did, leaves the answer to its task and queues the run."""
     request = validated.request
     batch = WriteBatch(write_alias())
     # Whatever is done to a thread's questions is added to its record, so a row is no proof of the
@@ -272,7 +272,7 @@ def _close(
 def _propose(
     interrupt: Interrupt, validated: Validated, decision: Decision, thread: Thread
 ) -> Decision:
-    """Puts another answer up for approval: nobody but who proposes it has agreed to that one.
+    """Put another answer up for approval: nobody but who proposes it has agreed to that one.
 
     Its digest names what was asked together with what is proposed, so that whoever saw one
     version approves no other.
@@ -290,7 +290,7 @@ def _propose(
 def _leave_open(
     interrupt: Interrupt, decision: Decision, request: Request, thread: Thread, **changes: Any
 ) -> Decision:
-    """Counts an approval with these changes of the question's row, and leaves it to others."""
+    """Count an approval with these changes of the question's row, and leave it to others."""
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     as_seen = rows.filter(
         status=Interrupt.Status.PENDING, version=interrupt.version, approvals=interrupt.approvals

@@ -62,7 +62,7 @@ def _resume(thread_id: str, value: Any, by: Any, via: str) -> ResumeResult:
 
 
 def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]:
-    """Returns each question that is answered, with its answer."""
+    """Return each question that is answered, with its answer."""
     thread = find_thread(thread_id, by)
     rows = select_visible(Interrupt.objects.using(write_alias()), by).filter(thread=thread)
     waiting = list(rows.filter(status=Interrupt.Status.PENDING).order_by("created_at", "pk"))

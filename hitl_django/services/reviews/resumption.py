@@ -25,7 +25,7 @@ logger = logging.getLogger("hitl_django")
 
 
 def resumes_run(interrupt: Interrupt) -> bool:
-    """Says whether the answer to this question lets its run go on; the thread is locked.
+    """Return whether the answer to this question lets its run go on; the thread is locked.
 
     Where the graph's policy waits for all, it does if nothing else waits. Whoever answers the
     question before holds the thread's lock, so of several that come at once one is the last.
@@ -39,38 +39,38 @@ def resumes_run(interrupt: Interrupt) -> bool:
 
 
 def resumes_on_each(graph: str) -> bool:
-    """Says whether runs of a graph go on with each answer, rather than with the last of them."""
+    """Return whether runs of a graph go on with each answer, rather than with the last of them."""
     return registry.get_review_policy(graph).resume_on == "each"
 
 
 def waits_for_undo(run: Run, *, by_person: bool) -> bool:
-    """Says whether a decision by a person, or by code, leaves its run waiting for an undo."""
+    """Return whether a decision by a person, or by code, leaves its run waiting for an undo."""
     if run.state != Run.State.INTERRUPTED:
         return False  # a worker may find the answer at any moment
     return run.resumes_at is not None or (by_person and hitl.UNDO_SECONDS > 0)
 
 
 def resumption_time(run: Run, thread: Thread) -> datetime:
-    """Returns when a run goes on that waits for an undo: later, if another decision joins it."""
+    """Return when a run goes on that waits for an undo: later, if another decision joins it."""
     wanted = thread.now + timedelta(seconds=hitl.UNDO_SECONDS)
     return wanted if run.resumes_at is None else max(run.resumes_at, wanted)
 
 
 def queue_run(batch: WriteBatch, run: Run, reason: str) -> None:
-    """Adds that a run which waits goes on, and the message to a worker; its thread is locked."""
+    """Add that a run which waits goes on, and the message to a worker; its thread is locked."""
     last_event = run_events.append_queued(batch, run, reason)
     batch.guard(queries.RESUME, {"run": run.pk, "last_event": last_event})
     dispatcher.enqueue(run.pk, batch)
 
 
 def select_due() -> QuerySet[Run]:
-    """Returns the runs whose time for an undo is over."""
+    """Return the runs whose time for an undo is over."""
     waiting = Run.objects.using(write_alias()).filter(state=Run.State.INTERRUPTED)
     return waiting.filter(resumes_at__lte=Now())
 
 
 def resume_due() -> int:
-    """Queues the runs whose time for an undo is over, a batch of them; returns how many."""
+    """Queue the runs whose time for an undo is over, a batch of them; returns how many."""
     done = 0
     found = select_due().order_by("resumes_at").values_list("pk", "thread_id")[: hitl.SWEEP_BATCH]
     for run_id, thread in list(found):

@@ -39,7 +39,7 @@ class SavedFilterInfo:
 
 
 def clean_query(query: Any) -> dict[str, str]:
-    """Returns what of a stored or given query is known: texts of a length, by known names."""
+    """Return what of a stored or given query is known: texts of a length, by known names."""
     if not isinstance(query, Mapping):
         return {}
     return {
@@ -50,7 +50,7 @@ def clean_query(query: Any) -> dict[str, str]:
 
 
 def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
-    """Returns the user's own filters, then those of others that are shared, by their names.
+    """Return the user's own filters, then those of others that are shared, by their names.
 
     Of others, one that names a graph of which the user sees no question would tell of that graph,
     and is left out.
@@ -81,7 +81,7 @@ def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
 
 @retry_on_conflict
 def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by: Any) -> int:
-    """Keeps a filter under a name; one that the user has by that name already is replaced.
+    """Keep a filter under a name; one that the user has by that name already is replaced.
 
     Returns its id. Raises NotAllowedError where the user may not share, and InvalidInputError where
     the name is empty or too long, the query says nothing, or there are too many.
@@ -110,7 +110,7 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
 
 
 def remove_filter(filter_id: int, *, by: Any) -> bool:
-    """Removes a filter of the user's own, or a shared one for who may share; False: none such."""
+    """Remove a filter of the user's own, or a shared one for who may share; False: none such."""
     removable = Q(owner=by.pk)
     if get_policy().may_share_filters(by):
         removable |= Q(shared=True)

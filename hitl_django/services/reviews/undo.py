@@ -47,7 +47,7 @@ class UndoInfo:
 
 
 def find_undo(interrupt_id: UUID | str, *, by: Any) -> UndoInfo | None:
-    """Returns the decision that closed a question, if the user can undo it at this moment."""
+    """Return the decision that closed a question, if the user can undo it at this moment."""
     if not hitl.UNDO_SECONDS:
         return None
     interrupt = lookup.find(interrupt_id, by)
@@ -58,7 +58,7 @@ def find_undo(interrupt_id: UUID | str, *, by: Any) -> UndoInfo | None:
 
 
 def describe(interrupt: Interrupt, decision: Decision) -> UndoInfo | None:
-    """Returns how long a decision can be undone; None where it can't, whoever asks."""
+    """Return how long a decision can be undone; None where it can't, whoever asks."""
     if _find_obstacle(interrupt, interrupt.thread, decision, timezone.now()):
         return None
     return UndoInfo(decision_id=decision.pk, until=interrupt.run.resumes_at)
@@ -72,7 +72,7 @@ def undo(
     via: str = "code",
     decision_id: UUID | str | None = None,
 ) -> DecisionInfo:
-    """Undoes the decision that closed a question: it is open again, as if nobody had decided it.
+    """Undo the decision that closed a question: it is open again, as if nobody had decided it.
 
     The decision stays in the record and counts for nothing; whoever undoes their own holds the
     question. ``decision_id`` names which one is meant. UndoRefusedError where there is none, or its
@@ -97,7 +97,7 @@ def undo_locked(
     via: str,
     guest: str = "",
 ) -> DecisionInfo:
-    """Undoes a decision on a question whose thread is locked; the caller has asked who may."""
+    """Undo a decision on a question whose thread is locked; the caller has asked who may."""
     if obstacle := _find_obstacle(interrupt, thread, decision, thread.now):
         raise UndoRefusedError(obstacle)
     using = write_alias()
@@ -161,7 +161,7 @@ def _find_obstacle(interrupt: Interrupt, thread: Thread, decision: Decision, now
 
 
 def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
-    """Opens a question again, in a version of its own; what others have agreed to still counts."""
+    """Open a question again, in a version of its own; what others have agreed to still counts."""
     version = decision.version + VERSIONS
     # A vote counts for the version that it names. The question asks the same as then, so it goes
     # along. And before the decision itself becomes one that isn't effective: a person has one of
@@ -185,7 +185,7 @@ def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
 
 
 def _is_another_answered(interrupt: Interrupt, thread: Thread, using: str) -> bool:
-    """Says whether the run has another answer to go on with."""
+    """Return whether the run has another answer to go on with."""
     if not resumption.resumes_on_each(interrupt.graph):
         return False
     answers = Decision.objects.using(using).filter(

@@ -22,7 +22,7 @@ CANCELLABLE = tuple(
 
 
 def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) -> list[str]:
-    """Cancels the run and closes its open questions with the status ``interrupts``.
+    """Cancel the run and close its open questions with the status ``interrupts``.
 
     Returns the ids of those questions. The thread's row is locked by the caller, who runs the
     ``batch`` as well: it takes the run's event and what subscribers write.

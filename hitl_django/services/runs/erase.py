@@ -112,7 +112,7 @@ def _operated_copy(thread_id: str, by: Any) -> Thread | None:
 
 
 def _operated(thread_id: str, by: Any) -> Thread:
-    """Returns the locked thread, if the user may operate its runs."""
+    """Return the locked thread, if the user may operate its runs."""
     restore_archived(thread_id=thread_id)
     runs = Run.objects.using(write_alias()).select_related("thread")
     runs = runs.filter(thread__thread_id=thread_id)

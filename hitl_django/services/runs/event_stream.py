@@ -84,7 +84,7 @@ class EventPage:
 def run_events(
     run_id: UUID | str, *, after: int = 0, limit: int = PAGE, by: Any = None
 ) -> EventPage:
-    """Returns the events of a run after the number ``after``, ``limit`` of them at most.
+    """Return the events of a run after the number ``after``, ``limit`` of them at most.
 
     RunNotFound for a run that the user may not see; EventsPrunedError where events after that
     number were deleted.
@@ -93,7 +93,7 @@ def run_events(
 
 
 def follow(run_id: UUID | str, *, after: int = 0, by: Any = None) -> Iterator[EventInfo]:
-    """Yields the events of a run as they come, until it has ended.
+    """Yield the events of a run as they come, until it has ended.
 
     A run that waits for a person, or is parked, is waited for.
     """
@@ -142,16 +142,16 @@ class EventReader:
         self.interrupts = ShownInterrupts(run.thread_id, by)
 
     def has_news(self, after: int) -> bool:
-        """Returns whether it is time to read again, if only to learn that the run is gone."""
+        """Return whether it is time to read again, if only to learn that the run is gone."""
         found = _NEWS[self.over].run(self.using, run=self.run_id, after=after)
         return not found or bool(found[0][0])
 
     def is_over(self) -> bool:
-        """Returns whether a page of its last event would be ``ended``, or the run is gone."""
+        """Return whether a page of its last event would be ``ended``, or the run is gone."""
         return self.has_news(LAST)
 
     def find_last_resume(self) -> int:
-        """Returns the number of the event behind which the run last went on; 0: from its start."""
+        """Return the number of the event behind which the run last went on; 0: from its start."""
         events = RunEvent.objects.using(self.using).filter(run=self.run_id, kind__in=AT_REST)
         pauses = list(events.order_by("-seq").values_list("seq", flat=True)[:2])
         run = find_row(Run.objects.using(self.using), RunNotFound, pk=self.run_id)
@@ -160,7 +160,7 @@ class EventReader:
         return pauses[0] if pauses else 0
 
     def find_last(self, kind: str, before: int) -> EventInfo | None:
-        """Returns the last event of a kind before a number, of the run's own graph."""
+        """Return the last event of a kind before a number, of the run's own graph."""
         rows = RunEvent.objects.using(self.using).filter(
             run=self.run_id, kind=kind, ns="", seq__lt=before
         )
@@ -168,7 +168,7 @@ class EventReader:
         return found[0] if found else None
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
-        """Returns the events that are stored by now: two queries, or three where interrupts may
+        """Return the events that are stored by now: two queries, or three where interrupts may
         be hidden.
         """
         # The run comes first: what it says of its events is there when they are read. Where it was

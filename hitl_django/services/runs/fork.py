@@ -59,7 +59,7 @@ def fork(
     by: Any = None,
     via: str = "code",
 ) -> RunInfo:
-    """Queues a run that goes on from an earlier checkpoint of a thread; with None, the newest.
+    """Queue a run that goes on from an earlier checkpoint of a thread; with None, the newest.
 
     What came after that checkpoint stays in the history; the thread's newest run is cancelled if
     it hasn't ended, and what it still asks is superseded. ``values`` are written to the state
@@ -128,7 +128,7 @@ def fork(
 
 
 def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
-    """Returns a thread and its newest run, if the user may operate it."""
+    """Return a thread and its newest run, if the user may operate it."""
     thread = find_thread(thread_id, by)
     runs = Run.select_newest(Run.objects.using(write_alias()).select_related("thread"))
     run = find_row(select_visible(runs, by), NoSuchThread, thread=thread)
@@ -138,7 +138,7 @@ def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
 
 
 def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
-    """Keeps values out of a graph that says who starts it: they are an input by another name."""
+    """Keep values out of a graph that says who starts it: they are an input by another name."""
     if by is None or values is None:
         return
     graph = last.graph
@@ -150,7 +150,7 @@ def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
 
 
 def check_values(registered: RegisteredGraph, values: Any, as_node: str | None) -> None:
-    """Raises InvalidInputError for values that the graph's state can't have, and for no node."""
+    """Raise InvalidInputError for values that the graph's state can't have, and for no node."""
     graph = registered.graph
     is_input = as_node == INPUT and values is not None
     if as_node is not None and as_node not in graph.nodes and not is_input:
@@ -163,7 +163,7 @@ def check_values(registered: RegisteredGraph, values: Any, as_node: str | None) 
 
 
 def find_checkpoint(thread: Thread, checkpoint_id: str | None) -> CheckpointTuple:
-    """Returns a checkpoint of the root graph, or the newest.
+    """Return a checkpoint of the root graph, or the newest.
 
     Those of subgraphs go on with their callers.
     """
@@ -195,7 +195,7 @@ def _new_run(
 
 
 def _origin(base: CheckpointTuple, last: Run) -> UUID:
-    """Returns the run that was started, of that which stored a checkpoint."""
+    """Return the run that was started, of that which stored a checkpoint."""
     run = find_run_of(base, last)
     return run.origin or run.pk
 
@@ -221,7 +221,7 @@ class _Planner(BaseCheckpointSaver):
 def plan_commit(
     registered: RegisteredGraph, base: CheckpointTuple, run: Run, values: Any, as_node: str | None
 ) -> Commit:
-    """Works out the checkpoint that follows another, as one of a run; nothing is stored."""
+    """Work out the checkpoint that follows another, as one of a run; nothing is stored."""
     planner = _Planner(base)
     # What is asked there is superseded with the run it belongs to, by name.
     coordinates = {**base.config["configurable"], "discard_pending": True}
@@ -238,7 +238,7 @@ def plan_commit(
 
 
 def refuse_if_queued(last: Run) -> None:
-    """Raises where the newest run of a thread waits for a worker."""
+    """Raise where the newest run of a thread waits for a worker."""
     if last.state == Run.State.QUEUED:
         raise RunStateError(
             f"Thread {last.thread.thread_id!r} has a {last.state} run.",
@@ -248,7 +248,7 @@ def refuse_if_queued(last: Run) -> None:
 
 
 def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
-    """Raises where a worker holds the thread, or the checkpoint isn't there any more."""
+    """Raise where a worker holds the thread, or the checkpoint isn't there any more."""
     if thread.lease_until is not None and thread.lease_until > thread.now:
         raise RunStateError(
             "A worker is running this thread. Cancel its run, or wait until it stops.",
@@ -262,7 +262,7 @@ def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
 
 
 def find_run_of(base: CheckpointTuple, last: Run) -> Run:
-    """Returns the run that stored a checkpoint; the newest where none of the thread's did."""
+    """Return the run that stored a checkpoint; the newest where none of the thread's did."""
     try:
         run_id = UUID(str(base.metadata.get("run_id")))
     except ValueError:  # stored by something else than a run
@@ -272,7 +272,7 @@ def find_run_of(base: CheckpointTuple, last: Run) -> Run:
 
 
 def end_newest_run(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
-    """Ends what is left of the newest run, and shuts out a worker that may still be at it."""
+    """End what is left of the newest run, and shuts out a worker that may still be at it."""
     closed: list[str] = []
     if last.state in Run.ACTIVE:
         closed = cancel_run(batch, last, thread, interrupts=Interrupt.Status.SUPERSEDED)
@@ -286,7 +286,7 @@ def end_newest_run(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
 
 
 def store_commit(commit: Commit, thread: Thread) -> None:
-    """Stores the checkpoint as the thread's newest.
+    """Store the checkpoint as the thread's newest.
 
     The newest is the one whose id sorts last; ids are made by the clocks of several machines, so
     this one is made only now, and after the newest that is there.

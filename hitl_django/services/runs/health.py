@@ -35,12 +35,12 @@ class WorkerHealth:
 
     @property
     def is_alive(self) -> bool:
-        """Tells whether any worker has shown itself."""
+        """Tell whether any worker has shown itself."""
         return self.workers > 0 or self.driving > 0
 
     @property
     def is_missing(self) -> bool:
-        """Tells whether workers are missed: there were some, or there is work for some."""
+        """Tell whether workers are missed: there were some, or there is work for some."""
         return not self.is_alive and (self.last_seen is not None or self.overdue > 0)
 
 
@@ -52,7 +52,7 @@ class WorkerOutage:
 
 
 def find_worker_outage() -> WorkerOutage | None:
-    """Returns since when workers are missed; None while they are not.
+    """Return since when workers are missed; None while they are not.
 
     One query, for the page that is opened most: the runs are only looked at where no worker has
     reported lately.
@@ -68,7 +68,7 @@ def find_worker_outage() -> WorkerOutage | None:
 
 
 def worker_health(*, by: Any = None) -> WorkerHealth:
-    """Returns how the workers are; a user who may not know gets NotAllowedError."""
+    """Return how the workers are; a user who may not know gets NotAllowedError."""
     if by is not None and not get_policy().may_view_workers(by):
         raise NotAllowedError("You don't have permission to view worker health.")
     runs = dict(_runs())
@@ -79,7 +79,7 @@ def worker_health(*, by: Any = None) -> WorkerHealth:
 
 
 def last_heartbeat_at() -> datetime | None:
-    """Returns when any worker last reported; anybody who waits for a worker may know it."""
+    """Return when any worker last reported; anybody who waits for a worker may know it."""
     last: datetime | None = _heartbeats().aggregate(at=Max("at"))["at"]
     return last
 
@@ -94,7 +94,7 @@ def _seen() -> dict[str, Any]:
 
 
 def _runs() -> Iterator[tuple[str, QuerySet[Run]]]:
-    """Gives the runs that have waited too long for a worker, and those that one leads."""
+    """Give the runs that have waited too long for a worker, and those that one leads."""
     runs = Run.objects.using(write_alias())
     late = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     yield "overdue", runs.filter(state=Run.State.QUEUED, queued_at__lt=late)

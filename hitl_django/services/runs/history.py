@@ -94,7 +94,7 @@ class History:
 def thread_history(
     thread_id: str, *, before: str | None = None, limit: int = STEPS, by: Any = None
 ) -> History:
-    """Returns the steps of a thread older than the checkpoint ``before``, or the newest.
+    """Return the steps of a thread older than the checkpoint ``before``, or the newest.
 
     ThreadNotFound for a thread that the user may not see, NotAllowedError where its values are not
     for them.
@@ -164,7 +164,7 @@ class _Page:
         return History(steps=tuple(steps), before=page[-1].checkpoint_id if more else None)
 
     def _tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
-        """Reads what tasks wrote on top of checkpoints: each as path, epoch and writes.
+        """Read what tasks wrote on top of checkpoints: each as path, epoch and write.
 
         In place of the writes of one that wrote too much to be read here stands their size. Where
         there are too many tasks, the checkpoint is returned from which on some are missing.
@@ -216,7 +216,7 @@ class _Page:
     def _decisions(
         self, page: Sequence[Any], since: Any, *, newest: bool
     ) -> dict[str, tuple[DecisionTaken, ...]]:
-        """Returns the decisions of a page by its steps; ``since`` is the step before the page."""
+        """Return the decisions of a page by its steps; ``since`` is the step before the page."""
         if not page:
             return {}
         rows = Decision.objects.using(self.using).filter(interrupt__thread=self.thread)
@@ -246,7 +246,7 @@ class _Page:
 
 
 def _follows(row: Any) -> Q:
-    """Matches decisions that were made after a step.
+    """Match decisions that were made after a step.
 
     The clock may say the same of both, as SQLite's has milliseconds; what was asked on a checkpoint
     was decided after it.
@@ -255,7 +255,7 @@ def _follows(row: Any) -> Q:
 
 
 def _own(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
-    """Returns the tasks that led to a checkpoint, of those that wrote on the one before it.
+    """Return the tasks that led to a checkpoint, of those that wrote on the one before it.
 
     More than one may follow that: what an update wrote has no path, and the epoch of the update.
     """
@@ -275,7 +275,7 @@ def _is_of_the_state(key: str) -> bool:
 
 
 def _ended(row: Any) -> list[_Task]:
-    """Returns what is stored with a checkpoint of the tasks that led to it, as _tasks does."""
+    """Return what is stored with a checkpoint of the tasks that led to it, as _tasks does."""
     try:
         led_here = verify_payloads(row, row.checkpoint_id).writes
         return [

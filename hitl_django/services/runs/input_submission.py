@@ -22,7 +22,7 @@ def submit_input(
     discard: bool,
     batch: WriteBatch | None = None,
 ) -> None:
-    """Stores the input of a run on its thread, with the batch or in the caller's transaction.
+    """Store the input of a run on its thread, with the batch or in the caller's transaction.
 
     The thread is new, or its row is locked. With ``discard`` what its newest checkpoint waits for
     is dropped.

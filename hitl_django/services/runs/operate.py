@@ -50,7 +50,7 @@ def cancel(
     reason: str = "",
     skip_permission_checks: bool = False,
 ) -> RunInfo:
-    """Ends a run that hasn't succeeded, and withdraws what it asked.
+    """End a run that hasn't succeeded, and withdraws what it asked.
 
     ``skip_permission_checks`` is for a view of the product's own that has made sure that the user
     may, as in ``start``.
@@ -76,7 +76,7 @@ def cancel(
 
 @retry_on_conflict
 def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
-    """Queues a failed or parked run again; it goes on from the last thing it stored.
+    """Queue a failed or parked run again; it goes on from the last thing it stored.
 
     One that failed before it began waits for its turn again.
     """
@@ -119,7 +119,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
 def retry_all(
     run_ids: Iterable[UUID], *, by: Any = None, via: str = "code"
 ) -> Iterator[RetryResult]:
-    """Retries many runs, each in a transaction of its own, and yields what came of each.
+    """Retry many runs, each in a transaction of its own, and yield what came of each.
 
     Where one can't be retried the others are all the same.
     """
@@ -133,7 +133,7 @@ def retry_all(
 
 
 def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> Iterator[UUID]:
-    """Yields the runs that are failed or parked, the oldest first, for ``retry_all``.
+    """Yield the runs that are failed or parked, the oldest first, for ``retry_all``.
 
     Those are left out whose thread has gone on in a newer run. They are read page by page, so some
     may be retried while others are yet to be found.
@@ -151,7 +151,7 @@ def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> I
 
 
 def is_superseded() -> Exists:
-    """Returns the condition, on runs, that the thread has a newer one."""
+    """Return the condition, on runs, that the thread has a newer one."""
     is_newer = Q(number__gt=OuterRef("number"))
     is_newer |= Q(number=OuterRef("number"), pk__gt=OuterRef("pk"))
     begun = Run.objects.filter(thread=OuterRef("thread"), input__isnull=True)
@@ -159,7 +159,7 @@ def is_superseded() -> Exists:
 
 
 def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
-    """Returns the run and its locked thread, if the user may operate the run."""
+    """Return the run and its locked thread, if the user may operate the run."""
     runs = Run.objects.using(write_alias())
     found = find_row(select_visible(runs, by).only("thread"), RunNotFound, pk=run_id)
     thread = leases.lock_thread(pk=found.thread_id)
@@ -171,7 +171,7 @@ def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
 
 
 def _raise_if_superseded(run: Run) -> None:
-    """Refuses to revive a run whose thread has gone on without it."""
+    """Refuse to revive a run whose thread has gone on without it."""
     if run.state not in RETRYABLE:
         return
     newer = find_later_run(run)

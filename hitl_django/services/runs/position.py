@@ -43,7 +43,7 @@ class Position:
 
 
 def thread_position(thread_id: str, *, by: Any = None) -> Position:
-    """Returns where a thread is; ThreadNotFound for one that the user may not see."""
+    """Return where a thread is; ThreadNotFound for one that the user may not see."""
     thread = find_thread(thread_id, by)
     try:
         registered = find_graph_of_thread(thread)
@@ -53,7 +53,7 @@ def thread_position(thread_id: str, *, by: Any = None) -> Position:
 
 
 def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph") -> str:
-    """Returns the picture of a thread's graph as SVG, with where the thread is.
+    """Return the picture of a thread's graph as SVG, with where the thread is.
 
     Nothing where the graph isn't registered (any more).
     """
@@ -104,7 +104,7 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
 
 
 def _visited(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
-    """Returns the nodes that have run, of those that are drawn."""
+    """Return the nodes that have run, of those that are drawn."""
     drawn = svg.get_picture(registered.graph).nodes
     found = stored_position.read_finished_nodes(using, thread, head)
     if any(node.holds for node in drawn):
@@ -114,14 +114,14 @@ def _visited(using: str, thread: int, head: ThreadHead, registered: RegisteredGr
 
 
 def _paused(using: str, run: Run, registered: RegisteredGraph) -> set[str]:
-    """Returns the nodes that have asked something nobody has answered yet."""
+    """Return the nodes that have asked something nobody has answered yet."""
     asked = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
     nodes = asked.order_by().values_list("checkpoint_ns", "node")[:INTERRUPTS]
     return {_rename(_ident(ns, node), registered) for ns, node in nodes}
 
 
 def _due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
-    """Returns the nodes that something new is there for, as far as that shows without values."""
+    """Return the nodes that something new is there for, as far as that shows without values."""
     nodes = registered.graph.nodes
     moved: dict[str, list[str]] = {}
     for name, node in nodes.items():
@@ -139,7 +139,7 @@ def _due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph)
 
 
 def _following(registered: RegisteredGraph, paused: Iterable[str]) -> set[str]:
-    """Returns the nodes that may come after these."""
+    """Return the nodes that may come after these."""
     edges = svg.get_picture(registered.graph).edges
     return {
         edge.target for edge in edges if edge.source in paused and edge.leads in ("always", "maybe")
@@ -151,12 +151,12 @@ def _ident(ns: str, name: str) -> str:
 
 
 def _rename(ident: str, registered: RegisteredGraph) -> str:
-    """Returns an id with the name that the graph's node has today."""
+    """Return an id with the name that the graph's node has today."""
     node, separator, below = ident.partition(":")
     return f"{registered.renames.rename_node(node)}{separator}{below}"
 
 
 def _outer(ident: str) -> list[str]:
-    """Returns the ids of the nodes that one is inside of."""
+    """Return the ids of the nodes that one is inside of."""
     parts = ident.split(":")
     return [":".join(parts[:length]) for length in range(1, len(parts))]

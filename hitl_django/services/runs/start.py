@@ -66,7 +66,7 @@ def start(
     configurable: dict[str, Any] | None = None,
     skip_permission_checks: bool = False,
 ) -> RunInfo:
-    """Stores a run of the graph on this input, for a worker to advance.
+    """Store a run of the graph on this input, for a worker to advance.
 
     The same ``key`` and input give the run that is there already (``created`` is False); the same
     key with another input, or where somebody else's run is not for ``by`` to see, is an
@@ -148,7 +148,7 @@ class _Start:
     options: dict[str, Any] | None
 
     def found(self) -> RunInfo | None:
-        """Returns the run that the same key started before."""
+        """Return the run that the same key started before."""
         if self.key is None:
             return None
         used = {"graph": self.registered.name, "key": self.key}
@@ -173,7 +173,7 @@ class _Start:
         )
 
     def _may_be_shown(self, run: Run) -> bool:
-        """Says whether a run that is there already is the caller's own, or open to them.
+        """Return whether a run that is there already is the caller's own, or open to them.
 
         That a key and an input belong together reveals the input, so who didn't start the
         run has to be allowed to see that as well.
@@ -185,7 +185,7 @@ class _Start:
         return select_visible(rows, self.by).exists() and may_view_state(self.by, run.thread)
 
     def begin(self) -> RunInfo:
-        """Starts a run on a thread of its own, which nobody else sees before all is written."""
+        """Start a run on a thread of its own, which nobody else sees before all is written."""
         using = write_alias()
         # As the keys of all rows: among many threads, what is new is at the end of an index.
         thread = THREAD.new(thread_id=str(new_id()), **self._about())
@@ -198,7 +198,7 @@ class _Start:
         return RunInfo.from_row(run, created=True)
 
     def go_on(self) -> RunInfo:
-        """Starts a run on the thread that was named, in the caller's transaction."""
+        """Start a run on the thread that was named, in the caller's transaction."""
         assert self.thread_id is not None
         thread, is_new = self._found_or_made(self.thread_id)
         if not is_new:
@@ -224,7 +224,7 @@ class _Start:
         return thread.has_waiting or live.exists()
 
     def _wait(self, thread: Thread) -> RunInfo:
-        """Adds a run that waits for its turn; its input stands in its row until it begins."""
+        """Add a run that waits for its turn; its input stands in its row until it begins."""
         refuse_if_crowded(thread)
         batch = WriteBatch(write_alias())
         run = self._new_run(
@@ -250,7 +250,7 @@ class _Start:
         has_row: bool = True,
         discard: bool = False,
     ) -> Run:
-        """Adds a run to the batch, with its input, its audit entry and a message to a worker."""
+        """Add a run to the batch, with its input, its audit entry and a message to a worker."""
         number = 1 if is_new else Run.find_next_number(write_alias(), thread.pk)
         run = self._new_run(thread, number=number)
         log = EventLog.for_run(run)
@@ -309,7 +309,7 @@ class _Start:
                 continue  # it had ended long ago, and was deleted while we waited for its lock
 
     def _restored(self, made: Thread) -> tuple[Thread, bool]:
-        """Returns the archived thread of the same id in the place of one just made, if any.
+        """Return the archived thread of the same id in the place of one just made, if any.
 
         The id is taken by now, so that nobody can archive a thread of it between the two.
         """
@@ -328,7 +328,7 @@ class _Start:
         return about
 
     def _refuse_unless_fitting(self, thread: Thread) -> None:
-        """Raises for a thread that the user may not see, or that is another graph's."""
+        """Raise for a thread that the user may not see, or that is another graph's."""
         if self.asked is not None:
             found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
             if not select_visible(found, self.asked).exists():
@@ -340,7 +340,7 @@ class _Start:
             )
 
     def _take_over(self, thread: Thread) -> bool:
-        """Makes sure that the thread is free for a new run; says whether that drops a pause."""
+        """Make sure that the thread is free for a new run; says whether that drops a pause."""
         runs = Run.objects.using(write_alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.ACTIVE).first()
         if live is not None:
@@ -360,7 +360,7 @@ class _Start:
         return True
 
     def _settle_subject(self, thread: Thread) -> None:
-        """Makes sure that the thread is about what the run is to be about."""
+        """Make sure that the thread is about what the run is to be about."""
         if self.subject is None:
             return
         kind, key = ContentType.objects.get_for_model(self.subject), str(self.subject.pk)

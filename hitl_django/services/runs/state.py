@@ -90,7 +90,7 @@ def thread_state(
     subgraphs: bool = False,
     by: Any = None,
 ) -> StateInfo | None:
-    """Returns the state of a thread, or the record of it at a checkpoint; None if it has no such.
+    """Return the state of a thread, or the record of it at a checkpoint; None if it has no such.
 
     Of a graph below, where ``namespace`` names one; with ``subgraphs`` each task has the state of
     the graph that it calls.
@@ -144,7 +144,7 @@ def state_history(
     limit: int = STATES,
     by: Any = None,
 ) -> list[StateInfo]:
-    """Returns the recorded states of a thread, newest first: those before a checkpoint, and those
+    """Return the recorded states of a thread, newest first: those before a checkpoint, and those
     whose metadata has these values. Refused as ``thread_state`` is.
     """
     thread = find_thread(thread_id, by)
@@ -181,7 +181,7 @@ def _list_interrupts(found: StateSnapshot) -> Iterator[Interrupt]:
 
 
 def _build_empty_info(thread_id: str) -> StateInfo:
-    """Returns the state of a thread that no graph was started on yet."""
+    """Return the state of a thread that no graph was started on yet."""
     return StateInfo(
         thread_id=thread_id, checkpoint_id=None, parent_id=None, step=None, source="",
         created_at=None, next=(), values={}, namespace="", metadata={}, tasks=(),
@@ -241,7 +241,7 @@ def run_result(run_id: UUID | str, schema: type[ResultT], *, by: Any = None) -> 
 
 
 def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any:
-    """Returns the state values that a run ended with: as plain JSON, or as a ``schema`` of yours.
+    """Return the state values that a run ended with: as plain JSON, or as a ``schema`` of yours.
 
     That is a TypedDict, a dataclass or a pydantic model, such as the graph's state; values that
     don't fit it are pydantic's ValidationError. Of a thread that has gone on since it is the last
@@ -276,13 +276,13 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
 
 
 def find_graph_of_run(run: Run) -> RegisteredGraph:
-    """Returns the version of the graph that a run goes on with."""
+    """Return the version of the graph that a run goes on with."""
     is_pinned = bool((run.options or {}).get(registry.PINNED))
     return registry.get_graph_of_run(run.graph, run.graph_version, is_pinned=is_pinned)
 
 
 def find_graph_of_thread(thread: Thread) -> RegisteredGraph:
-    """Returns the version of the graph that a thread's newest run goes on with."""
+    """Return the version of the graph that a thread's newest run goes on with."""
     if len(registry.list_versions(thread.graph)) > 1:
         runs = Run.objects.using(write_alias()).filter(thread=thread, graph=thread.graph)
         newest = Run.select_newest(runs).first()
@@ -292,19 +292,19 @@ def find_graph_of_thread(thread: Thread) -> RegisteredGraph:
 
 
 def find_thread(thread_id: str, by: Any) -> Thread:
-    """Returns a thread; one that the user may not see doesn't exist."""
+    """Return a thread; one that the user may not see doesn't exist."""
     threads = Thread.objects.using(write_alias())
     return find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
 
 
 def refuse_unless_may_view_state(by: Any, thread: Thread) -> None:
-    """Raises NotAllowedError unless the user may see what the thread's channels hold."""
+    """Raise NotAllowedError unless the user may see what the thread's channels hold."""
     if by is not None and not get_policy().may_view_state(by, thread):
         raise NotAllowedError("You don't have permission to view the state of this thread.")
 
 
 def render_json(values: Any) -> Any:
-    """Returns state values as JSON has them; what it has no word for becomes text."""
+    """Return state values as JSON has them; what it has no word for becomes text."""
     return json.loads(to_json(values, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
 
 
@@ -326,7 +326,7 @@ def _refuse_unless_succeeded(run: Run) -> None:
 
 
 def find_later_run(run: Run) -> UUID | None:
-    """Returns the id of the thread's newest run that has begun; None where that isn't later."""
+    """Return the id of the thread's newest run that has begun; None where that isn't later."""
     runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
     newest = Run.select_newest(runs, besides=run).values_list("pk", flat=True).first()
     return None if newest == run.pk else newest

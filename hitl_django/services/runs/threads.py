@@ -55,7 +55,7 @@ def create_thread(
     by: Any = None,
     via: str = "code",
 ) -> CreatedThread:
-    """Makes a thread that has no run yet, of a graph or of whichever is started on it first.
+    """Make a thread that has no run yet, of a graph or of whichever is started on it first.
 
     It takes the permission to start that graph, or any. Where the id is taken it is a
     ThreadExistsError; with ``if_exists="keep"`` the thread stays as it is.
@@ -89,7 +89,7 @@ def create_thread(
 
 @retry_on_conflict
 def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> CreatedThread:
-    """Copies a thread's history to a new one, which has no runs and asks nothing.
+    """Copy a thread's history to a new one, which has no runs and asks nothing.
 
     It takes the permissions to see the thread's state, and to start its graph. The record of the
     source, and of the threads that it is a copy of itself, names the copy: ``forget`` erases it
@@ -143,7 +143,7 @@ def list_copies(thread: Thread) -> list[str]:
 
 
 def _end_what_is_due(copy: Thread) -> None:
-    """Clears what the newest checkpoint of a copy waits for: no run will ever get an answer."""
+    """Clear what the newest checkpoint of a copy waits for: no run will ever get an answer."""
     graph = find_graph_of_thread(copy).graph.with_saver(DjangoSaver())
     place: Any = {"configurable": {"thread_id": copy.thread_id, "checkpoint_ns": ""}}
     if graph.get_state(place).next:
@@ -154,7 +154,7 @@ def _end_what_is_due(copy: Thread) -> None:
 def change_metadata(
     thread_id: str, metadata: dict[str, Any], *, by: Any = None, via: str = "code"
 ) -> None:
-    """Adds to the metadata of a thread, key by key.
+    """Add to the metadata of a thread, key by key.
 
     Whoever started its newest run may, and who may operate that; before it has any, who may start
     its graph.
@@ -180,7 +180,7 @@ def change_metadata(
 
 
 def check_metadata(metadata: dict[str, Any] | None) -> None:
-    """Raises for metadata that can't be stored."""
+    """Raise for metadata that can't be stored."""
     if metadata is not None and not isinstance(metadata, dict):
         raise InvalidInputError("The metadata must be a dict.", [("metadata", "must be a dict")])
     check_json(metadata, "The metadata")
@@ -192,7 +192,7 @@ def check_metadata(metadata: dict[str, Any] | None) -> None:
 
 
 def check_names(**names: str | None) -> None:
-    """Raises InvalidInputError for a name that is empty, too long, or can't be printed."""
+    """Raise InvalidInputError for a name that is empty, too long, or can't be printed."""
     for what, name in names.items():
         if name is None:
             continue

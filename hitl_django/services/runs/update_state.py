@@ -31,7 +31,7 @@ def update_state(
     by: Any = None,
     via: str = "code",
 ) -> str:
-    """Writes ``values`` to a thread's state as if node ``as_node`` had returned them; runs nothing.
+    """Write ``values`` to a thread's state as if node ``as_node`` had returned them; runs nothing.
 
     Returns the id of the new checkpoint, which follows ``checkpoint_id`` or else the newest. The
     thread goes on from it with ``fork``, or with new input. Who may, and what becomes of the

@@ -27,7 +27,7 @@ def start_and_wait(
     timeout: float,
     **options: Any,
 ) -> RunInfo:
-    """Starts a run as ``start`` does, and returns it once it has ended, asks people or is parked.
+    """Start a run as ``start`` does, and return it once it has ended, asks people or is parked.
 
     ``timeout`` is in seconds. When they are over, it is a RunTimeoutError with the run's id; the
     run goes on. A worker does the run, and it sees what was committed: within a transaction it is
@@ -58,7 +58,7 @@ async def astart_and_wait(
 
 
 def _refuse_in_transaction() -> None:
-    """Raises RuntimeError where no worker would ever see the run.
+    """Raise RuntimeError where no worker would ever see the run.
 
     A TestCase's own transaction counts as none, as Django has it.
     """
@@ -72,7 +72,7 @@ def _refuse_in_transaction() -> None:
 
 
 def _find_rested(run: RunInfo) -> RunInfo | None:
-    """Returns a run as it is now, if nothing comes of it by itself any more."""
+    """Return a run as it is now, if nothing comes of it by itself any more."""
     row = find_row(
         Run.objects.using(write_alias()).select_related("thread"), RunNotFound, pk=run.id
     )
@@ -80,7 +80,7 @@ def _find_rested(run: RunInfo) -> RunInfo | None:
 
 
 def _measure_pause(run: RunInfo, ends: float) -> float:
-    """Returns for how long to wait before the next look; raises where the time is over."""
+    """Return for how long to wait before the next look; raises where the time is over."""
     left = ends - time.monotonic()
     if left <= 0:
         raise RunTimeoutError(run.id)

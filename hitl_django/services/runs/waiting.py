@@ -32,7 +32,7 @@ MOST_WAITING = 100
 
 @retry_on_conflict
 def start_next_waiting_run(run_id: UUID) -> UUID | None:
-    """Queues the run that has waited longest for the thread of this one, if that is free.
+    """Queue the run that has waited longest for the thread of this one, if that is free.
 
     Returns the run, for a worker to claim: it goes on as if it had been started now, with the
     newest version of its graph. One that can't be has failed, and the next is tried. None where
@@ -67,13 +67,13 @@ def start_next_waiting_run(run_id: UUID) -> UUID | None:
 
 
 def note_waiting(thread: Thread) -> None:
-    """Brings up to date whether runs wait for a thread, whose row is locked."""
+    """Bring up to date whether runs wait for a thread, whose row is locked."""
     thread.has_waiting = run_leases.select_waiting(write_alias(), thread.pk).exists()
     thread.save(using=write_alias(), update_fields=["has_waiting"])
 
 
 def refuse_if_waited_for(thread: Thread) -> None:
-    """Raises RunStateError for a thread that runs wait for: another would begin before them."""
+    """Raise RunStateError for a thread that runs wait for: another would begin before them."""
     if thread.has_waiting and run_leases.select_waiting(write_alias(), thread.pk).exists():
         raise RunStateError(
             f"Other runs are waiting for thread {thread.thread_id!r} and start first. "
@@ -84,7 +84,7 @@ def refuse_if_waited_for(thread: Thread) -> None:
 
 
 def refuse_if_crowded(thread: Thread) -> None:
-    """Raises RunStateError for a thread that as many runs wait for as may."""
+    """Raise RunStateError for a thread that as many runs wait for as may."""
     if run_leases.select_waiting(write_alias(), thread.pk).count() >= MOST_WAITING:
         raise RunStateError(
             f"Thread {thread.thread_id!r} already has the maximum number of waiting runs: "

@@ -115,7 +115,7 @@ def search(query: str) -> str:
 
 
 def ported(saver: str) -> str:
-    """Returns the program with its imports changed, and nothing else."""
+    """Return the program with its imports changed, and nothing else."""
     program = PROGRAM.replace("from langgraph.", "from hitl_django.langgraph.")
     if saver == "django":
         memory = "from hitl_django.langgraph.checkpoint.memory import InMemorySaver"
@@ -124,21 +124,21 @@ def ported(saver: str) -> str:
 
 
 def run(program: str) -> dict[str, Any]:
-    """Runs the program with the stand-ins; returns its names."""
+    """Run the program with the stand-ins; returns its names."""
     names = {"llm": Model(), "tool_search": search, "__name__": "program"}
     exec(compile(program, "program", "exec", dont_inherit=True), names)
     return names
 
 
 def chatbot_builder() -> Any:
-    """Returns the program's graph, not compiled."""
+    """Return the program's graph, not compiled."""
     return run(ported("memory").partition("memory = ")[0])["graph_builder"]
 
 
 @pytest.mark.parametrize("saver", ["memory", pytest.param("django", marks=pytest.mark.django_db)])
 @pytest.mark.filterwarnings("ignore")
 def test_the_program_prints_what_it_prints_in_langgraph(saver: str, printed: Any) -> None:
-    """Follows 1.1."""
+    """Follow 1.1."""
     run(PROGRAM)
     expected = printed.lines()
     graph = run(ported(saver))["graph"]
@@ -151,7 +151,7 @@ def test_the_program_prints_what_it_prints_in_langgraph(saver: str, printed: Any
 @pytest.mark.parametrize("saver", ["memory", pytest.param("django", marks=pytest.mark.django_db)])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 def test_its_messages_come_back_as_they_were(saver: str, config: Any, way: str) -> None:
-    """Follows 1.1: what the thread stores are the messages themselves."""
+    """Follow 1.1: what the thread stores are the messages themselves."""
     program, _, _ = ported(saver).partition("user_input = ")
     graph = run(program)["graph"]
     call = graph.invoke if way == "invoke" else async_to_sync(graph.ainvoke)

@@ -33,7 +33,7 @@ def single(node: Any, checkpointer: Any, schema: Any, **options: Any) -> Any:
 
 
 def test_a_node_asks_and_goes_on_as_told(checkpointer: Any, config: Any) -> None:
-    """Follows "Dynamic interrupts"."""
+    """Follow "Dynamic interrupts"."""
 
     def node_fn(state: Reviewed) -> Any:
         feedback = interrupt("需要人工审核")
@@ -47,7 +47,7 @@ def test_a_node_asks_and_goes_on_as_told(checkpointer: Any, config: Any) -> None
 
 
 def test_a_pause_is_a_signal_and_no_error(checkpointer: Any, config: Any) -> None:
-    """Follows "GraphInterrupt is a control signal".
+    """Follow "GraphInterrupt is a control signal".
 
     In the article GraphBubbleUp is an Exception; here it is a BaseException, so that no
     ``except Exception`` in a node takes the pause for a failure.
@@ -97,7 +97,7 @@ def reviewed_plan(**compiled: Any) -> Any:
 
 
 def test_a_plan_goes_back_until_it_is_approved(checkpointer: Any, config: Any) -> None:
-    """Follows "Human review"."""
+    """Follow "Human review"."""
     graph = reviewed_plan(checkpointer=checkpointer)
     graph.invoke({"plan": "p"}, config)
     assert values(graph.invoke(Command(resume="EDIT"), config)["__interrupt__"]) == ["请审核方案"]
@@ -106,14 +106,14 @@ def test_a_plan_goes_back_until_it_is_approved(checkpointer: Any, config: Any) -
 
 
 def test_an_approved_plan_is_not_asked_about(checkpointer: Any, config: Any) -> None:
-    """Follows "Human review": the question stands behind a condition."""
+    """Follow "Human review": the question stands behind a condition."""
     graph = reviewed_plan(checkpointer=checkpointer)
     final = graph.invoke({"plan": "p", "auto_approved": True}, config)
     assert final == {"plan": "p", "rounds": 1, "auto_approved": True}
 
 
 def test_static_and_dynamic_interrupts_go_together(checkpointer: Any, config: Any) -> None:
-    """Follows "Static interrupts", "should_interrupt" and "Combined".
+    """Follow "Static interrupts", "should_interrupt" and "Combined".
 
     A breakpoint that was passed doesn't stop the run again at the same versions.
     """
@@ -153,7 +153,7 @@ def two_interrupts(checkpointer: Any) -> Any:
 
 
 def test_a_map_by_namespace_hash_answers_all(checkpointer: Any, config: Any) -> None:
-    """Follows "Resuming at several interrupts": an id is the hash of its task's namespace."""
+    """Follow "Resuming at several interrupts": an id is the hash of its task's namespace."""
     compiled = two_interrupts(checkpointer)
     asked = compiled.invoke({}, config)["__interrupt__"]
     assert values(asked) == ["需要 X", "需要 Y"]
@@ -170,7 +170,7 @@ def test_a_map_by_namespace_hash_answers_all(checkpointer: Any, config: Any) -> 
 
 
 def test_a_bare_answer_to_two_interrupts_is_refused(checkpointer: Any, config: Any) -> None:
-    """Follows "Command(resume=...)": which question would it answer?"""
+    """Follow "Command(resume=...)": which question would it answer?"""
     compiled = two_interrupts(checkpointer)
     compiled.invoke({}, config)
     with pytest.raises(RuntimeError, match="multiple pending interrupts") as caught:
@@ -180,7 +180,7 @@ def test_a_bare_answer_to_two_interrupts_is_refused(checkpointer: Any, config: A
 
 
 def test_answers_stay_with_their_task(checkpointer: Any, config: Any) -> None:
-    """Follows "Scope of a resume": the one that wasn't answered goes on waiting."""
+    """Follow "Scope of a resume": the one that wasn't answered goes on waiting."""
     compiled = two_interrupts(checkpointer)
     first, second = compiled.invoke({}, config)["__interrupt__"]
     waiting = compiled.invoke(Command(resume={second.id: "valueY"}), config)
@@ -199,7 +199,7 @@ class Conditional(TypedDict, total=False):
 def test_an_interrupt_may_stand_behind_a_condition(
     checkpointer: Any, config: Any, requires_human: bool
 ) -> None:
-    """Follows "Conditional interrupts"."""
+    """Follow "Conditional interrupts"."""
 
     def node_fn(state: Conditional) -> Any:
         if state["requires_human"]:
@@ -218,7 +218,7 @@ def test_an_interrupt_may_stand_behind_a_condition(
 
 
 def test_resuming_needs_a_checkpointer() -> None:
-    """Follows "A checkpointer is needed".
+    """Follow "A checkpointer is needed".
 
     Here the question itself is refused too: without a checkpointer it could never be answered.
     """
@@ -235,7 +235,7 @@ class Called(TypedDict, total=False):
 
 
 def test_a_call_before_the_interrupt_runs_twice(checkpointer: Any, config: Any) -> None:
-    """Follows "Idempotence", BAD."""
+    """Follow "Idempotence", BAD."""
     calls = []
 
     def node_fn(state: Called) -> Any:
@@ -250,7 +250,7 @@ def test_a_call_before_the_interrupt_runs_twice(checkpointer: Any, config: Any) 
 
 
 def test_a_mark_on_the_state_does_not_help(checkpointer: Any, config: Any) -> None:
-    """Follows "Idempotence", GOOD.
+    """Follow "Idempotence", GOOD.
 
     The article's mark on the state is lost: the node stopped, so nothing of it is kept, and the
     call is made again, here as in LangGraph.
@@ -271,7 +271,7 @@ def test_a_mark_on_the_state_does_not_help(checkpointer: Any, config: Any) -> No
 
 
 def test_once_does_what_the_mark_was_meant_to(checkpointer: Any, config: Any) -> None:
-    """Follows "Idempotence", GOOD, with once() in place of the mark."""
+    """Follow "Idempotence", GOOD, with once() in place of the mark."""
     calls = []
 
     def node_fn(state: Called) -> Any:
@@ -286,7 +286,7 @@ def test_once_does_what_the_mark_was_meant_to(checkpointer: Any, config: Any) ->
 
 
 def test_an_interrupt_carries_a_value_and_an_id() -> None:
-    """Follows "A custom Interrupt type".
+    """Follow "A custom Interrupt type".
 
     In the article the id is random; it is worked out from the namespace, so that the question
     has the same id whenever its node runs again.
@@ -300,7 +300,7 @@ def test_an_interrupt_carries_a_value_and_an_id() -> None:
 
 
 def test_an_interrupt_of_old_code_can_still_be_made() -> None:
-    """Follows the printed Interrupt(value=..., resumable=True, ns=[...], when='during')."""
+    """Follow the printed Interrupt(value=..., resumable=True, ns=[...], when='during')."""
     ns = ["parent_node:4c3a0248", "human_node:2fe86d52"]
     made = Interrupt(value="what is your name?", resumable=True, ns=ns, when="during")
     assert made == Interrupt.from_ns("what is your name?", "|".join(ns))

@@ -33,7 +33,7 @@ def revise(state: Text) -> Any:
 
 @pytest.mark.parametrize("thread_id", ["some_id", uuid.uuid4()])
 def test_a_person_revises_a_text(checkpointer: Any, thread_id: Any) -> None:
-    """Follows "interrupt", short and extended.
+    """Follow "interrupt", short and extended.
 
     The article's Interrupt has ``resumable`` and ``ns``; ours has ``value`` and ``id``, as
     LangGraph has since 1.0.
@@ -70,7 +70,7 @@ class Decision(TypedDict):
 def test_a_person_approves_or_rejects(
     checkpointer: Any, printed: Any, answer: str, decision: str, line: str
 ) -> None:
-    """Follows "Approve or reject", extended."""
+    """Follow "Approve or reject", extended."""
 
     def generate_llm_output(state: Decision) -> Decision:
         return {"llm_output": "This is the generated output."}  # type: ignore[typeddict-item]
@@ -123,7 +123,7 @@ def test_a_person_approves_or_rejects(
 
 @pytest.mark.parametrize(("answer", "node"), [(True, "some_node"), (False, "another_node")])
 def test_true_and_false_choose_the_way(checkpointer: Any, answer: bool, node: str) -> None:
-    """Follows "Approve or reject", short: False is an answer like any other."""
+    """Follow "Approve or reject", short: False is an answer like any other."""
     visited = []
 
     def human_approval(state: Decision) -> Command[Literal["some_node", "another_node"]]:
@@ -151,7 +151,7 @@ class Summary(TypedDict):
 
 
 def test_a_person_edits_the_state(checkpointer: Any, printed: Any) -> None:
-    """Follows "Review and edit state", short and extended."""
+    """Follow "Review and edit state", short and extended."""
 
     def generate_summary(state: Summary) -> Summary:
         return {"summary": "The cat sat on the mat and looked at the stars."}
@@ -211,7 +211,7 @@ TOOL_CALL = {"name": "weather_search", "args": {"city": "sf!"}, "id": "call-1"}
 def test_a_person_reviews_a_tool_call(
     checkpointer: Any, config: Any, answer: Any, city: str, said: str | None
 ) -> None:
-    """Follows "Review tool calls", with the parts that the article leaves to the reader.
+    """Follow "Review tool calls", with the parts that the article leaves to the reader.
 
     The answer is a pair; what was given as a tuple would be read as a list after a reload.
     """
@@ -281,7 +281,7 @@ class Person(TypedDict):
 
 
 def test_an_age_is_asked_for_until_it_is_one(checkpointer: Any, config: Any, printed: Any) -> None:
-    """Follows "Validate human input", short."""
+    """Follow "Validate human input", short."""
 
     def human_node(state: Person) -> Any:
         payload = "What is your age?"
@@ -313,7 +313,7 @@ def test_an_age_is_asked_for_until_it_is_one(checkpointer: Any, config: Any, pri
 
 
 def test_each_invalid_answer_leads_to_the_next_prompt(checkpointer: Any, printed: Any) -> None:
-    """Follows "Validate human input", extended."""
+    """Follow "Validate human input", extended."""
 
     def get_valid_age(state: Person) -> Person:
         prompt = "Please enter your age (must be a non-negative integer)."
@@ -358,7 +358,7 @@ def test_each_invalid_answer_leads_to_the_next_prompt(checkpointer: Any, printed
 
 
 def test_a_dict_can_be_the_answer(checkpointer: Any, config: Any) -> None:
-    """Follows "Resume with the Command primitive"."""
+    """Follow "Resume with the Command primitive"."""
 
     def ask(state: Person) -> Any:
         return {"age": int(interrupt("age?")["age"])}
@@ -374,7 +374,7 @@ def test_a_dict_can_be_the_answer(checkpointer: Any, config: Any) -> None:
 def test_the_node_runs_again_from_its_first_line(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
-    """Follows "How does resuming work?".
+    """Follow "How does resuming work?".
 
     The article calls ``interrupt()`` without a value; a question needs one, here as in LangGraph.
     """
@@ -401,7 +401,7 @@ def test_the_node_runs_again_from_its_first_line(
 
 
 def test_an_interrupt_needs_a_value(checkpointer: Any, config: Any) -> None:
-    """Follows "How does resuming work?", as it is written: ``interrupt()`` is a TypeError."""
+    """Follow "How does resuming work?", as it is written: ``interrupt()`` is a TypeError."""
     builder = StateGraph(Person)
     builder.add_node("node", lambda state: interrupt())  # type: ignore[call-arg]
     builder.add_edge(START, "node")
@@ -417,7 +417,7 @@ class Prompts(TypedDict):
 
 @pytest.mark.filterwarnings("ignore:.*interrupt_id")
 def test_one_call_answers_several_interrupts(checkpointer: Any, config: Any) -> None:
-    """Follows "Resume several interrupts with one call"."""
+    """Follow "Resume several interrupts with one call"."""
 
     def first(state: Prompts) -> Any:
         return {"one": interrupt("name")}
@@ -448,7 +448,7 @@ def test_one_call_answers_several_interrupts(checkpointer: Any, config: Any) -> 
 
 
 def test_a_call_before_the_interrupt_is_made_again(checkpointer: Any, config: Any) -> None:
-    """Follows "Side effects": once before the question, once more on resuming."""
+    """Follow "Side effects": once before the question, once more on resuming."""
     calls = []
 
     def human_node(state: Person) -> None:
@@ -471,7 +471,7 @@ class Counted(TypedDict):
 def test_a_resumed_parent_runs_again_and_finished_child_nodes_do_not(
     checkpointer: Any, printed: Any
 ) -> None:
-    """Follows "Parent and child graph execution flow", with the lines that the article prints."""
+    """Follow "Parent and child graph execution flow", with the lines that the article prints."""
     counter_node_in_subgraph = 0
 
     def node_in_subgraph(state: Counted) -> None:
@@ -556,7 +556,7 @@ def changing_graph(checkpointer: Any) -> Any:
 def test_an_answer_that_meets_another_interrupt_is_noticed(
     checkpointer: Any, printed: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Follows "Code that introduces non-determinism": the outcome is the article's.
+    """Follow "Code that introduces non-determinism": the outcome is the article's.
 
     LangGraph gives the name to the question for the age in silence; here it is logged.
     """
@@ -575,7 +575,7 @@ def test_an_answer_that_meets_another_interrupt_is_noticed(
 def test_an_answer_that_meets_another_interrupt_can_be_refused(
     checkpointer: Any, printed: Any
 ) -> None:
-    """Follows "Code that introduces non-determinism", with the engine's stricter setting."""
+    """Follow "Code that introduces non-determinism", with the engine's stricter setting."""
     graph = changing_graph(checkpointer)
     config = {
         "configurable": {"thread_id": uuid.uuid4(), "on_interrupt_change": "error"},
@@ -588,7 +588,7 @@ def test_an_answer_that_meets_another_interrupt_can_be_refused(
 
 @pytest.mark.parametrize("way", ["ainvoke", "astream"])
 def test_the_async_forms_resume_too(checkpointer: Any, config: Any, way: str) -> None:
-    """Follows "Resume with the Command primitive": ainvoke and astream resume as well."""
+    """Follow "Resume with the Command primitive": ainvoke and astream resume as well."""
     graph_builder = StateGraph(Text)
     graph_builder.add_node("human_node", revise)
     graph_builder.add_edge(START, "human_node")

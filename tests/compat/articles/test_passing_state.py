@@ -33,7 +33,7 @@ class PrivateState(TypedDict):
 
 
 def test_nodes_pass_private_state() -> None:
-    """Follows 2.3: the article prints {'graph_output': 'My name is Lance'}."""
+    """Follow 2.3: the article prints {'graph_output': 'My name is Lance'}."""
 
     def node_1(state: InputState) -> OverallState:
         return {"foo": state["user_input"] + " name"}
@@ -58,7 +58,7 @@ def test_nodes_pass_private_state() -> None:
 
 
 def test_private_state_outlives_a_pause(checkpointer: Any, config: Any) -> None:
-    """Follows 2.3, with a question between the private write and its reader."""
+    """Follow 2.3, with a question between the private write and its reader."""
 
     def node_1(state: InputState) -> PrivateState:
         return {"bar": state["user_input"]}
@@ -77,7 +77,7 @@ def test_private_state_outlives_a_pause(checkpointer: Any, config: Any) -> None:
 
 
 def test_a_conditional_edge_reads_a_schema_of_its_own() -> None:
-    """Follows 2.2: the path function gets its own input schema, as its node leaves the state."""
+    """Follow 2.2: the path function gets its own input schema, as its node leaves the state."""
     seen = []
 
     class Route(TypedDict):
@@ -103,7 +103,7 @@ def test_a_conditional_edge_reads_a_schema_of_its_own() -> None:
 
 
 def test_schemas_share_a_channel_that_they_declare_alike() -> None:
-    """Follows 2.3, "shared channels": equal reducers are one channel."""
+    """Follow 2.3, "shared channels": equal reducers are one channel."""
 
     class One(TypedDict):
         log: Annotated[list[str], operator.add]
@@ -126,7 +126,7 @@ def test_schemas_share_a_channel_that_they_declare_alike() -> None:
 
 
 def test_schemas_that_declare_a_channel_differently_are_refused() -> None:
-    """Follows 2.3, "shared channels": the error of _add_schema."""
+    """Follow 2.3, "shared channels": the error of _add_schema."""
 
     class One(TypedDict):
         log: Annotated[list[str], operator.add]
@@ -153,7 +153,7 @@ class Context:
 def test_runtime_and_config_are_handed_to_who_asks(
     checkpointer: Any, config: Any, printed: Any, context: Any
 ) -> None:
-    """Follows 2.4: by the name of the parameter."""
+    """Follow 2.4: by the name of the parameter."""
     builder = StateGraph(State, context_schema=Context)
 
     def plain_node(state: State) -> State:

@@ -60,7 +60,7 @@ def messages_of(run: Run) -> list[Any]:
 
 
 def test_the_chatbot_waits_in_the_queue_for_an_expert(advance: Callable[[], int]) -> None:
-    """Follows the article on the main flows, 1.1, with the expert at the queue."""
+    """Follow the article on the main flows, 1.1, with the expert at the queue."""
     started = start("chatbot", {"messages": [{"role": "user", "content": USER_INPUT}]})
     advance()
     run = Run.objects.get(pk=started.id)
@@ -76,7 +76,7 @@ def test_the_chatbot_waits_in_the_queue_for_an_expert(advance: Callable[[], int]
 
 
 def test_tool_calls_are_decided_one_by_one(advance: Callable[[], int]) -> None:
-    """Follows "Review tool calls": each call is a question of its own, decided in any order."""
+    """Follow "Review tool calls": each call is a question of its own, decided in any order."""
     message = calling(
         ("delete", {"path": "/a"}), ("look", {"path": "/b"}), ("delete", {"path": "/c"})
     )

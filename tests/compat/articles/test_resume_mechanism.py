@@ -16,7 +16,7 @@ class State(TypedDict):
 
 
 def test_what_ran_before_the_interrupt_does_not_run_again(checkpointer: Any, config: Any) -> None:
-    """Follows 5.1: A -> B -> C, where B asks."""
+    """Follow 5.1: A -> B -> C, where B asks."""
     entered = []
 
     def a(state: State) -> None:
@@ -56,7 +56,7 @@ def asking_twice(checkpointer: Any) -> Any:
 
 
 def test_a_node_asks_twice(checkpointer: Any, config: Any, printed: Any) -> None:
-    """Follows 5.2: the n-th call in the node gets the n-th answer."""
+    """Follow 5.2: the n-th call in the node gets the n-th answer."""
     graph = asking_twice(checkpointer)
     before = "[human_node-before] state: {'some_text': 'original'}"
     payload = {"text_to_revise": "original"}
@@ -73,7 +73,7 @@ def test_a_node_asks_twice(checkpointer: Any, config: Any, printed: Any) -> None
 
 
 def test_a_new_graph_object_resumes_the_thread(checkpointer: Any, config: Any) -> None:
-    """Follows 5.3: the thread is the checkpointer's, whichever graph object reads it."""
+    """Follow 5.3: the thread is the checkpointer's, whichever graph object reads it."""
     asking_twice(checkpointer).invoke({"some_text": "original"}, config)
     asked = asking_twice(checkpointer).invoke(Command(resume="one"), config)
     assert values(asked["__interrupt__"]) == [{"text_to_revise": "original"}]
@@ -81,7 +81,7 @@ def test_a_new_graph_object_resumes_the_thread(checkpointer: Any, config: Any) -
 
 
 def test_another_thread_is_another_run(checkpointer: Any, config: Any) -> None:
-    """Follows 5.3: another thread_id knows nothing of the question."""
+    """Follow 5.3: another thread_id knows nothing of the question."""
     graph = asking_twice(checkpointer)
     graph.invoke({"some_text": "original"}, config)
     other = {"configurable": {"thread_id": "another"}}

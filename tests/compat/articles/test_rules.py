@@ -29,7 +29,7 @@ class Approval(TypedDict, total=False):
 
 
 def test_a_node_pauses_and_is_resumed(checkpointer: Any) -> None:
-    """Follows "Pause with interrupt" and "Resume"."""
+    """Follow "Pause with interrupt" and "Resume"."""
 
     def approval_node(state: Approval) -> Any:
         approved = interrupt("Do you approve this action?")
@@ -54,7 +54,7 @@ class Action(TypedDict, total=False):
 def test_an_action_is_approved_or_rejected(
     checkpointer: Any, config: Any, answer: bool, taken: str
 ) -> None:
-    """Follows pattern 1."""
+    """Follow pattern 1."""
 
     def approval_node(state: Action) -> Command[Literal["proceed", "cancel"]]:
         is_approved = interrupt(
@@ -84,7 +84,7 @@ class Generated(TypedDict):
 
 
 def test_a_text_is_reviewed_and_edited(checkpointer: Any, config: Any) -> None:
-    """Follows pattern 2."""
+    """Follow pattern 2."""
 
     def review_node(state: Generated) -> Any:
         edited_content = interrupt(
@@ -121,7 +121,7 @@ class Outcome(TypedDict, total=False):
 def test_a_tool_asks_before_it_acts(
     checkpointer: Any, config: Any, answer: Any, outcome: str
 ) -> None:
-    """Follows pattern 3: the tool is langchain's; a node calls it."""
+    """Follow pattern 3: the tool is langchain's; a node calls it."""
 
     @tool
     def send_email(to: str, subject: str, body: str) -> str:
@@ -161,7 +161,7 @@ class Person(TypedDict, total=False):
 
 
 def test_an_age_is_asked_for_until_it_is_valid(checkpointer: Any, config: Any) -> None:
-    """Follows pattern 4."""
+    """Follow pattern 4."""
 
     def get_age_node(state: Person) -> Any:
         prompt = "What is your age?"
@@ -188,7 +188,7 @@ def test_an_age_is_asked_for_until_it_is_valid(checkpointer: Any, config: Any) -
 def test_except_exception_does_not_catch_the_pause(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
-    """Follows rule 1, wrong.
+    """Follow rule 1, wrong.
 
     In the article the except clause swallows the pause; here the pause is no Exception.
     """
@@ -209,7 +209,7 @@ def test_except_exception_does_not_catch_the_pause(
 def test_a_bare_except_pauses_all_the_same(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Follows rule 1, wrong, with the bare except that its heading names: noticed and logged."""
+    """Follow rule 1, wrong, with the bare except that its heading names: noticed and logged."""
 
     def node_a(state: Person) -> Any:
         try:
@@ -227,7 +227,7 @@ def test_a_bare_except_pauses_all_the_same(
 def test_errors_are_handled_apart_from_the_interrupt(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
-    """Follows rule 1, right: the question stands outside of the try block."""
+    """Follow rule 1, right: the question stands outside of the try block."""
 
     def fetch_data() -> None:
         raise OSError("no route")
@@ -253,7 +253,7 @@ class NetworkException(Exception):
 def test_a_particular_exception_may_be_caught_around_it(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
-    """Follows rule 1, right: ``except NetworkException``."""
+    """Follow rule 1, right: ``except NetworkException``."""
 
     def fetch_data() -> None:
         raise NetworkException("down")
@@ -276,7 +276,7 @@ def test_a_particular_exception_may_be_caught_around_it(
 
 
 def test_interrupts_in_a_steady_order(checkpointer: Any, config: Any) -> None:
-    """Follows rule 2, right."""
+    """Follow rule 2, right."""
 
     def node_a(state: Person) -> Any:
         name = interrupt("What's your name?")
@@ -307,7 +307,7 @@ def skipping_node(state: Person) -> Any:
 def test_a_skipped_interrupt_is_noticed(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Follows rule 2, wrong: the answer for the age arrives at the city.
+    """Follow rule 2, wrong: the answer for the age arrives at the city.
 
     The article's outcome, but no longer a silent one.
     """
@@ -320,7 +320,7 @@ def test_a_skipped_interrupt_is_noticed(
 
 
 def test_a_skipped_interrupt_can_be_refused(checkpointer: Any) -> None:
-    """Follows rule 2, wrong, with the engine's stricter setting: nothing is mixed up."""
+    """Follow rule 2, wrong, with the engine's stricter setting: nothing is mixed up."""
     config = {"configurable": {"thread_id": "some_id", "on_interrupt_change": "error"}}
     graph = single(skipping_node, checkpointer, Person)
     graph.invoke({"needs_age": True}, config)
@@ -338,7 +338,7 @@ class Listed(TypedDict, total=False):
 def test_a_list_that_changes_between_runs_is_noticed(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Follows rule 2, wrong: a loop over what may change."""
+    """Follow rule 2, wrong: a loop over what may change."""
 
     def node_a(state: Listed) -> Any:
         results = []
@@ -373,7 +373,7 @@ def test_a_list_that_changes_between_runs_is_noticed(
 def test_simple_payloads_are_shown_as_they_are(
     checkpointer: Any, config: Any, payload: Any
 ) -> None:
-    """Follows rule 3, right."""
+    """Follow rule 3, right."""
     graph = single(lambda state: {"name": interrupt(payload)}, checkpointer, Person)
     assert values(graph.invoke({}, config)["__interrupt__"]) == [payload]
     assert values(graph.get_state(config).interrupts) == [payload]
@@ -406,7 +406,7 @@ class DataProcessor:
 def test_what_is_not_json_is_refused_with_its_path(
     checkpointer: Any, config: Any, payload: Any, path: str, kind: str
 ) -> None:
-    """Follows rule 3, wrong: a function, an instance. The error says where it is."""
+    """Follow rule 3, wrong: a function, an instance. The error says where it is."""
     graph = single(lambda state: {"name": interrupt(payload)}, checkpointer, Person)
     with pytest.raises(UnserializableError, match=kind) as caught:
         graph.invoke({"city": "x"}, config)
@@ -444,7 +444,7 @@ def ask_and_approve(checkpointer: Any, config: Any, node: Any) -> Any:
 
 
 def test_an_upsert_may_run_twice(checkpointer: Any, config: Any) -> None:
-    """Follows rule 4, right: idempotent."""
+    """Follow rule 4, right: idempotent."""
     db = Database()
 
     def node_a(state: User) -> Any:
@@ -457,7 +457,7 @@ def test_an_upsert_may_run_twice(checkpointer: Any, config: Any) -> None:
 
 
 def test_what_comes_after_the_interrupt_runs_once(checkpointer: Any, config: Any) -> None:
-    """Follows rule 4, right: after the question."""
+    """Follow rule 4, right: after the question."""
     db = Database()
 
     def node_a(state: User) -> Any:
@@ -471,7 +471,7 @@ def test_what_comes_after_the_interrupt_runs_once(checkpointer: Any, config: Any
 
 
 def test_what_has_a_node_of_its_own_runs_once(checkpointer: Any, config: Any) -> None:
-    """Follows rule 4, right: in a node of its own, with a state that has attributes."""
+    """Follow rule 4, right: in a node of its own, with a state that has attributes."""
     sent = []
 
     class State(BaseModel):
@@ -499,7 +499,7 @@ def test_what_has_a_node_of_its_own_runs_once(checkpointer: Any, config: Any) ->
 
 
 def test_what_is_made_before_the_interrupt_is_made_twice(checkpointer: Any, config: Any) -> None:
-    """Follows rule 4, wrong: a new record each time."""
+    """Follow rule 4, wrong: a new record each time."""
     db = Database()
 
     def node_a(state: User) -> Any:
@@ -517,7 +517,7 @@ def test_what_is_made_before_the_interrupt_is_made_twice(checkpointer: Any, conf
 def test_parent_and_child_run_again_from_the_start_of_their_nodes(
     checkpointer: Any, config: Any
 ) -> None:
-    """Follows "Interrupts in subgraphs"."""
+    """Follow "Interrupts in subgraphs"."""
     ran = []
 
     def node_in_subgraph(state: Person) -> Any:
@@ -558,7 +558,7 @@ def three_nodes(checkpointer: Any, **compiled: Any) -> Any:
 
 
 def test_breakpoints_of_a_compiled_graph(checkpointer: Any) -> None:
-    """Follows "Static breakpoints", at compile time: None goes on."""
+    """Follow "Static breakpoints", at compile time: None goes on."""
     graph = three_nodes(
         checkpointer, interrupt_before=["node_a"], interrupt_after=["node_b", "node_c"]
     )
@@ -576,7 +576,7 @@ def test_breakpoints_of_a_compiled_graph(checkpointer: Any) -> None:
 
 
 def test_breakpoints_of_one_call(checkpointer: Any, config: Any) -> None:
-    """Follows "Static breakpoints", at run time: they hold for the call that names them."""
+    """Follow "Static breakpoints", at run time: they hold for the call that names them."""
     graph = three_nodes(checkpointer)
     graph.invoke(
         {"ran": ""}, interrupt_before=["node_a"], interrupt_after=["node_b"], config=config
@@ -588,7 +588,7 @@ def test_breakpoints_of_one_call(checkpointer: Any, config: Any) -> None:
 
 
 def test_an_empty_list_turns_breakpoints_off_for_a_call(checkpointer: Any, config: Any) -> None:
-    """Follows "Static breakpoints", both ways at once.
+    """Follow "Static breakpoints", both ways at once.
 
     In LangGraph an empty list leaves the compiled breakpoints on; here it means none.
     """

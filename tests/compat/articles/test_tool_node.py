@@ -321,7 +321,7 @@ def test_graphs_called_by_tools_keep_apart(checkpointer: Any, config: Any) -> No
 
 
 def leave_first(request: Any, execute: Any) -> Any:
-    """Asks for leave, and then makes the call."""
+    """Ask for leave, and then makes the call."""
     if interrupt({"allow": request.tool_call["args"]["name"]}) == "no":
         return ToolMessage("refused", tool_call_id=request.tool_call["id"])
     return execute(request)

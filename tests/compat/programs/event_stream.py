@@ -10,7 +10,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 @tool
 def weather(city: str) -> str:
-    """Tells the weather."""
+    """Tell the weather."""
     return f"rain in {city}"
 
 

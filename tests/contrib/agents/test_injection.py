@@ -39,27 +39,27 @@ class Who:
 
 
 def of_state(x: int, state: Annotated[dict, InjectedState]) -> str:
-    """Takes the state."""
+    """Take the state."""
     return f"{x} {state['user']}"
 
 
 def of_field(x: int, user: Annotated[str, InjectedState("user")]) -> str:
-    """Takes a field of the state."""
+    """Take a field of the state."""
     return f"{x} {user}"
 
 
 def of_store(x: int, store: Annotated[Any, InjectedStore()]) -> str:
-    """Takes the store."""
+    """Take the store."""
     return f"{x} {store.get(('names',), 'a').value['name']}"
 
 
 def of_call(x: int, call_id: Annotated[str, InjectedToolCallId]) -> str:
-    """Takes the id of the call."""
+    """Take the id of the call."""
     return f"{x} {'ann' if call_id == 'c1' else call_id}"
 
 
 def of_runtime(x: int, runtime: ToolRuntime[Who, State]) -> str:
-    """Takes all that there is."""
+    """Take all that there is."""
     assert runtime.tool_call_id == "c1"
     assert runtime.store.get(("names",), "a").value == {"name": "ann"}
     assert runtime.config["metadata"]["langgraph_node"] == "tools"
@@ -69,22 +69,22 @@ def of_runtime(x: int, runtime: ToolRuntime[Who, State]) -> str:
 
 
 def of_their_state(x: int, state: Annotated[dict, TheirState()]) -> str:
-    """Takes the state, by LangGraph's marker."""
+    """Take the state, by LangGraph's marker."""
     return f"{x} {state['user']}"
 
 
 def of_their_store(x: int, store: Annotated[Any, TheirStore()]) -> str:
-    """Takes the store, by LangGraph's marker."""
+    """Take the store, by LangGraph's marker."""
     return f"{x} {store.get(('names',), 'a').value['name']}"
 
 
 def of_their_runtime(x: int, runtime: TheirRuntime) -> str:
-    """Takes what LangGraph's runtime has, too."""
+    """Take what LangGraph's runtime has, too."""
     return f"{x} {runtime.state['user']}"
 
 
 async def of_async(x: int, state: Annotated[dict, InjectedState]) -> str:
-    """Takes the state on an event loop."""
+    """Take the state on an event loop."""
     return f"{x} {state['user']}"
 
 

@@ -31,7 +31,7 @@ def ann(db: None) -> User:
 def decide(
     by: Any, kind: str = "approve", *, at: datetime = NOON, took: float = 60.0, **fields: Any
 ) -> Decision:
-    """Stores a question that somebody decided after so many seconds."""
+    """Store a question that somebody decided after so many seconds."""
     item = make_interrupt({}, status="decided", version=2, **fields)
     Interrupt.objects.filter(pk=item.pk).update(created_at=at - timedelta(seconds=took))
     label = "Lena" if by is None else by.username

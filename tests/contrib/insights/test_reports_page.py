@@ -39,7 +39,7 @@ FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1
 
 
 def decide(by: Any, kind: str = "approve", *, days: float = 1, **fields: Any) -> Decision:
-    """Stores a question that somebody decided so many days ago, an hour after it was asked."""
+    """Store a question that somebody decided so many days ago, an hour after it was asked."""
     at = timezone.now() - timedelta(days=days)
     item = make_interrupt({}, status="decided", version=2, **fields)
     Interrupt.objects.filter(pk=item.pk).update(created_at=at - timedelta(hours=1))
@@ -62,7 +62,7 @@ def lead(person: Callable[[str], Any], browse: Callable[[str], Client]) -> Calla
 
 
 def links(page: Any) -> list[tuple[str, str]]:
-    """Returns each link of the page's own that is a number or a name: where to, and its text."""
+    """Return each link of the page's own that is a number or a name: where to, and its text."""
     content = text_of(page).partition('id="content-main"')[2]
     found = re.findall(r'<a href="([^"]+)"[^>]*>([^<]+)</a>', content)
     return [(unescape(url), text) for url, text in found if "?" in url and ".csv" not in url]
@@ -267,7 +267,7 @@ class TestPlots:
 
 
 def rows_of(response: Any) -> list[dict[str, str]]:
-    """Reads a download as a program would, and checks that it has the same columns everywhere."""
+    """Read a download as a program would, and checks that it has the same columns everywhere."""
     data = b"".join(response.streaming_content)
     assert data.startswith(b"\xef\xbb\xbf")
     head, *rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)

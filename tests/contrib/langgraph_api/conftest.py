@@ -52,7 +52,7 @@ def build_chat() -> Any:
 
 
 def build_sides() -> Any:
-    """Asks twice at once."""
+    """Ask twice at once."""
     graph = StateGraph(Chat)
     for name in ("left", "right"):
         graph.add_node(name, lambda state, name=name: {"log": [f"{name} {interrupt(name)}"]})

@@ -24,7 +24,7 @@ class Talk(TypedDict, total=False):
 
 
 def build_talk() -> Any:
-    """Returns a graph whose nodes tell of themselves while a model speaks; two run at once."""
+    """Return a graph whose nodes tell of themselves while a model speaks; two run at once."""
 
     def say(name: str) -> Callable[[Talk], Talk]:
         def node(state: Talk) -> Talk:
@@ -44,7 +44,7 @@ def build_talk() -> Any:
 
 
 def register_talk() -> None:
-    """Registers it as `talk`."""
+    """Register it as `talk`."""
     register("talk")(build_talk)
 
 

@@ -146,7 +146,7 @@ NOT_OFFERED: dict[str, Call] = {
 
 
 def start_in(stream: Any) -> Any:
-    """Starts a run in a stream of a whole thread, which asks nothing by itself."""
+    """Start a run in a stream of a whole thread, which asks nothing by itself."""
 
     def start() -> Any:
         with stream:
@@ -169,7 +169,7 @@ def list_methods(client: Any) -> set[str]:
 
 
 def find_type(client: Any, method: str) -> Any:
-    """Returns what a method says that it answers; of a stream, what each of its parts is."""
+    """Return what a method says that it answers; of a stream, what each of its parts is."""
     if method in UNSAID:
         return UNSAID[method]
     area, _, name = method.partition(".")
@@ -180,7 +180,7 @@ def find_type(client: Any, method: str) -> Any:
 
 
 def finish(answer: Any, run: Callable[[Any], Any]) -> list[Any]:
-    """Returns what a call of either client answers: one value, or the parts of a stream."""
+    """Return what a call of either client answers: one value, or the parts of a stream."""
     if inspect.isawaitable(answer):
         answer = run(answer)
     if isinstance(answer, AsyncIterator):
@@ -193,7 +193,7 @@ def finish(answer: Any, run: Callable[[Any], Any]) -> list[Any]:
 
 
 def check_answer(value: Any, said: Any) -> None:
-    """Reads an answer by its type, as strictly as JSON allows."""
+    """Read an answer by its type, as strictly as JSON allows."""
     if isinstance(value, schema.StreamPart):
         if value.event == "end":
             assert value.data is None  # so LangGraph's server ends a stream, whatever the type says

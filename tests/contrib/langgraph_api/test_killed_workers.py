@@ -48,7 +48,7 @@ def talk(client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def follow(client: Any, started: Any) -> list[Any]:
-    """Starts a run and reads its stream; tells which run it is."""
+    """Start a run and read its stream; tells which run it is."""
     parts = []
     for part in client.runs.stream(None, "talk", input={"said": []}, stream_mode=[*STREAM_MODES]):
         if part.event == "metadata":
@@ -58,7 +58,7 @@ def follow(client: Any, started: Any) -> list[Any]:
 
 
 def settle() -> None:
-    """Lets another worker try each run until all have ended: leases run out one by one."""
+    """Let another worker try each run until all have ended: leases run out one by one."""
     deadline = time.monotonic() + recovery.PATIENCE
     while Run.objects.filter(state__in=Run.ACTIVE).exists():
         assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))
@@ -68,7 +68,7 @@ def settle() -> None:
 
 
 def count_commits(client: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Any]:
-    """Returns how many commits a run makes, and its stream, where nobody is killed."""
+    """Return how many commits a run makes, and its stream, where nobody is killed."""
     commits = []
     with monkeypatch.context() as patched, ThreadPoolExecutor(1) as pool:
         act = DjangoSaver.commit_all
@@ -82,7 +82,7 @@ def count_commits(client: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[int, An
 
 
 def read_mode(parts: list[Any], mode: str) -> list[str]:
-    """Returns what a stream tells in a mode, without what is another in each run."""
+    """Return what a stream tells in a mode, without what is another in each run."""
     found = [part.data for part in parts if part.event == mode.removesuffix("-tuple")]
     if mode == "messages-tuple":
         return sorted(read_messages(found))
@@ -94,7 +94,7 @@ def read_mode(parts: list[Any], mode: str) -> list[str]:
 
 
 def read_messages(found: list[Any]) -> Iterator[str]:
-    """Yields what models said, without what was said by a task that another worker repeated."""
+    """Yield what models said, without what was said by a task that another worker repeated."""
     tasks: dict[str, dict[int, str]] = {}
     for message, metadata in found:
         attempts = tasks.setdefault(metadata["langgraph_checkpoint_ns"], {})

@@ -257,7 +257,7 @@ def test_a_run_that_is_queued_at_the_last_moment_keeps_its_place(
 
 
 def told_to_nobody(client: Any, settings: Any, **options: Any) -> tuple[str, list[Any]]:
-    """Starts two runs on a thread, of which no worker hears."""
+    """Start two runs on a thread, of which no worker hears."""
     settings.HITL = {
         "DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody",
         "EVENT_MAX_WAITING_THREADS": 20,

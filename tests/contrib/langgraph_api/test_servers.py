@@ -47,7 +47,7 @@ def work() -> None:
 
 
 def shown(run: Run) -> list[str]:
-    """Returns the numbers of the events that a stream of all modes has.
+    """Return the numbers of the events that a stream of all modes has.
 
     Where the run goes on after a question it has two, of which one has the number of the pause.
     """
@@ -81,7 +81,7 @@ def test_a_stream_loses_and_doubles_nothing_when_its_server_is_killed(
 
 
 def read_on(steps: Iterator[bytes | float], *, until: bytes) -> bytes:
-    """Performs steps until they send this, or are over; returns what they sent."""
+    """Perform steps until they send this, or are over; returns what they sent."""
     sent = b""
     for step in steps:
         if isinstance(step, bytes):

@@ -32,7 +32,7 @@ ran: list[str] = []
 
 
 def build_graph(state_graph: Any, send: Any, interrupt: Any, **compiled: Any) -> Any:
-    """Returns a graph that asks in a node, beside one that ends; x says in which way.
+    """Return a graph that asks in a node, beside one that ends; x says in which way.
 
     0: it ends; 1: it asks twice; 2: a graph below asks; 3: two tasks that were sent ask; 4: it
     fails; 5: it asks, and nothing has run beside it.
@@ -93,7 +93,7 @@ def write_threads(graph: Any, resume: Any) -> None:
 
 
 def write_by(saver: Any) -> None:
-    """Writes the threads by a saver."""
+    """Write the threads by a saver."""
     from langgraph.graph import StateGraph
     from langgraph.types import Command, Send, interrupt
 
@@ -102,7 +102,7 @@ def write_by(saver: Any) -> None:
 
 
 def write_file(path: str) -> None:
-    """Writes a file of SqliteSaver's."""
+    """Write a file of SqliteSaver's."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     connection = sqlite3.connect(path, check_same_thread=False)
@@ -115,7 +115,7 @@ def write_file(path: str) -> None:
 
 
 def write_database(url: str) -> None:
-    """Writes a database of PostgresSaver's."""
+    """Write a database of PostgresSaver's."""
     from langgraph.checkpoint.postgres import PostgresSaver
 
     with PostgresSaver.from_conn_string(url) as saver:

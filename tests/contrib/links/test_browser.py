@@ -27,7 +27,7 @@ DESK = {"width": 1280, "height": 900}
 
 @pytest.fixture
 def visit(chromium: Any, live_server: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page in a window of its own, without scripts; a complaint fails the test."""
+    """Open a page in a window of its own, without scripts; a complaint fails the test."""
     contexts, complaints = [], []
 
     def open_page(url: str, **options: Any) -> Any:

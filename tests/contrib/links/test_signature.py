@@ -17,7 +17,7 @@ from .conftest import link_to, signature_of
 
 @pytest.fixture
 def fill(visitor: Client) -> Callable[..., dict[str, str]]:
-    """Opens a link's page, and fills in its form."""
+    """Open a link's page, and fills in its form."""
 
     def fill_in(url: str, **fields: str) -> dict[str, str]:
         signature = signature_of(visitor.get(url).content.decode())

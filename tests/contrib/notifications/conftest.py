@@ -61,13 +61,13 @@ def mails(db: None, settings: Any) -> Iterator[MailServer]:
 
 @pytest.fixture
 def send(mails: MailServer) -> Callable[[], None]:
-    """Sends what is due by mail, as a worker does."""
+    """Send what is due by mail, as a worker does."""
     return lambda: deliver(str(mail_channel.ENDPOINT))
 
 
 @pytest.fixture
 def person(db: None) -> Callable[..., Any]:
-    """Makes somebody who reviews, in a group or none."""
+    """Make somebody who reviews, in a group or none."""
 
     def make(name: str, group: str = "", *, sees: bool = True, **values: Any) -> Any:
         values = {"email": f"{name}@shop.example", "is_staff": True, **values}

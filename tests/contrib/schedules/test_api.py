@@ -14,7 +14,7 @@ BODY = {"graph": "invoice", "expression": "0 7 * * *", "input": {"amount": 12}}
 
 @pytest.fixture(autouse=True)
 def registered(invoice: Any) -> None:
-    """Registers the graph that is started."""
+    """Register the graph that is started."""
 
 
 def test_one_is_made_in_the_name_of_who_asks(api: Any) -> None:

@@ -193,7 +193,7 @@ def test_a_run_that_was_deleted_is_over() -> None:
 
 
 def breaks_off(made: ScheduleInfo, caplog: pytest.LogCaptureFixture) -> str:
-    """Sweeps when it is due; returns why it starts nothing, beside another that does."""
+    """Sweep when it is due; returns why it starts nothing, beside another that does."""
     other = make()
     come_due(made.id, seconds=9)
     come_due(other.id)

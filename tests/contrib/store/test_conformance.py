@@ -35,7 +35,7 @@ Make = Callable[..., Any]
 
 
 def operations(make: Make) -> Any:
-    """Returns the module of the operations that a store takes."""
+    """Return the module of the operations that a store takes."""
     return OPERATIONS.get(make, LANGGRAPH.store.base)
 
 
@@ -44,12 +44,12 @@ def keys(found: Iterable[Any]) -> list[str]:
 
 
 def scored(found: Iterable[Any]) -> dict[str, Any]:
-    """Returns the score of each item, in the order of the items."""
+    """Return the score of each item, in the order of the items."""
     return {item.key: item.score for item in found}
 
 
 def filled(make: Make) -> Any:
-    """Returns a store with a dozen numbers in a namespace."""
+    """Return a store with a dozen numbers in a namespace."""
     store = make()
     for n in range(12):
         value = {"n": n, "odd": bool(n % 2), "name": f"no {n}", "deep": {"n": n, "list": [n, "x"]}}

@@ -51,7 +51,7 @@ Register = Callable[..., None]
 
 @pytest.fixture
 def register() -> Iterator[Register]:
-    """Registers a graph of one node, which has a store of the database."""
+    """Register a graph of one node, which has a store of the database."""
 
     def make(node: Callable[..., Any]) -> None:
         graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
@@ -356,7 +356,7 @@ def test_a_run_of_the_worker_has_the_store_that_its_graph_was_compiled_with(
 
 def test_a_tool_has_it_too(register: Register) -> None:
     def remember(text: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
-        """Remembers a text."""
+        """Remember a text."""
         store.put(("notes",), "note", {"text": text})
         return "remembered"
 

@@ -113,7 +113,7 @@ class Mended(LANGGRAPH.store.memory.InMemoryStore):  # type: ignore[misc]
 
 
 def made(ops: Any, batch: list[Any]) -> list[Any]:
-    """Returns a batch as operations of these classes."""
+    """Return a batch as operations of these classes."""
     return [_make(ops, name, arguments) for name, arguments in batch]
 
 
@@ -125,7 +125,7 @@ def _make(ops: Any, name: str, arguments: tuple[Any, ...]) -> Any:
 
 
 def answer(op: tuple[str, Any], result: Any, *, by_name: bool = False) -> Any:
-    """Returns a result as something to be compared.
+    """Return a result as something to be compared.
 
     What several namespaces hold comes in an order of the store's own, and of two items that are as
     near to a query either may come first.
@@ -151,7 +151,7 @@ def answer(op: tuple[str, Any], result: Any, *, by_name: bool = False) -> Any:
 
 
 def expect(theirs: Mended, batch: list[Any]) -> Any:
-    """Returns LangGraph's results of a batch; None where it refuses one, and then stores its puts.
+    """Return LangGraph's results of a batch; None where it refuses one, and then store its puts.
 
     A filter that compares what has no order is an error there: that batch does nothing.
     """
@@ -207,7 +207,7 @@ def test_our_store_behind_their_interface_answers_as_theirs(
 
 
 def spans_namespaces(store: Any, op: tuple[str, Any]) -> bool:
-    """Says whether a search takes a page of several namespaces."""
+    """Return whether a search takes a page of several namespaces."""
     name, arguments = op
     if name != "SearchOp" or arguments[2] == 99:
         return False

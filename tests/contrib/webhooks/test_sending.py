@@ -75,7 +75,7 @@ def told(delivery: Delivery, receiver: Receiver) -> dict[str, Any]:
 
 
 def signature(secret: str, received: Received) -> str:
-    """Works out the signature as the specification of Standard Webhooks has it."""
+    """Work out the signature as the specification of Standard Webhooks has it."""
     headers = received.headers
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + received.body

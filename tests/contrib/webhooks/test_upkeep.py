@@ -30,7 +30,7 @@ def hinted(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
 
 
 def waiting(hook: Hook, name: str) -> WebhookEndpoint:
-    """Returns an endpoint that has waited for a while for a message that is due."""
+    """Return an endpoint that has waited for a while for a message that is due."""
     endpoint = hook(f"https://{name}.example/")
     message_to(endpoint)
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(hinted_at=Now() - MINUTE)

@@ -69,7 +69,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 @contextmanager
 def prepared(queue: TaskQueue, **timings: float) -> Iterator[dict[str, str]]:
-    """Makes the database and the broker of one queue; yields what its processes find in their
+    """Make the database and the broker of one queue; yields what its processes find in their
     environment. ``timings`` are settings of HITL that aren't the usual ones.
     """
     with stores.prepared({queue.database}) as known, tempfile.TemporaryDirectory() as folder:
@@ -94,7 +94,7 @@ def prepared(queue: TaskQueue, **timings: float) -> Iterator[dict[str, str]]:
 
 
 def measured(name: str, environment: dict[str, str], count: int) -> Any:
-    """Runs all measurements of one queue in a fresh process; returns what it tells."""
+    """Run all measurements of one queue in a fresh process; returns what it tells."""
     command = [sys.executable, "-m", f"{__package__}.client", name, "--count", str(count)]
     done = subprocess.run(
         [*command, "--workers", *map(str, WORKERS)],
@@ -109,7 +109,7 @@ def measured(name: str, environment: dict[str, str], count: int) -> Any:
 
 
 def line(queue: TaskQueue, found: Any) -> str:
-    """Returns a row of the table."""
+    """Return a row of the table."""
     delays = [1000 * each for each in found["delays"]]
     late = statistics.quantiles(delays, n=20)[-1]
     killed = found["killed"]

@@ -37,7 +37,7 @@ PATIENCE = 180
 
 
 def asked(count: int, **state: Any) -> list[Any]:
-    """Returns that many questions which wait for their answers, and no message in the queue."""
+    """Return that many questions which wait for their answers, and no message in the queue."""
     with inline() as advance:
         runs = [services.start(graphs.GRAPH, {"waits": 0, **state}).id for _ in range(count)]
         advance()
@@ -54,7 +54,7 @@ def running(queue: TaskQueue, workers: int) -> Any:
 
 
 def delays(queue: TaskQueue, samples: int) -> list[float]:
-    """Returns the seconds from a decision to its node, with workers that have nothing to do."""
+    """Return the seconds from a decision to its node, with workers that have nothing to do."""
     waiting = asked(WARM + samples)
     found = []
     with running(queue, USUAL) as workers:
@@ -69,7 +69,7 @@ def delays(queue: TaskQueue, samples: int) -> list[float]:
 
 
 def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
-    """Returns how many decisions a second so many workers take to the end of their run."""
+    """Return how many decisions a second so many workers take to the end of their run."""
     interrupts = asked(count, waits=waits)
     with tempfile.NamedTemporaryFile() as gate, running(queue, workers) as begun:
         signs = begun.signs
@@ -90,7 +90,7 @@ def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
 
 
 def killed(queue: TaskQueue, count: int) -> dict[str, float]:
-    """Kills all workers in the middle of their work, and starts them anew at once.
+    """Kill all workers in the middle of their work, and start them anew at once.
 
     Returns how many seconds later the last run was at its end, how many nodes began twice, and how
     many runs were lost, which came to no end.

@@ -28,7 +28,7 @@ class TaskQueue:
     broker: tuple[str, str] | None = None
 
     def environment(self, workers: int) -> dict[str, str]:
-        """Returns what its processes find in their environment, for so many workers."""
+        """Return what its processes find in their environment, for so many workers."""
         cluster = {"workers": workers}
         return {VARIABLE: str(workers), "TEST_Q_CLUSTER": json.dumps(cluster)}
 

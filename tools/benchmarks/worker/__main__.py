@@ -117,7 +117,7 @@ def is_chosen(name: str, parts: Sequence[str]) -> bool:
 
 @contextmanager
 def prepared(queues: set[str]) -> Iterator[dict[str, dict[str, str]]]:
-    """Makes the databases and brokers; yields what each queue's processes find in their
+    """Make the databases and brokers; yields what each queue's processes find in their
     environment.
     """
     databases = {SQLITE if queue == SQLITE else POSTGRES for queue in queues}
@@ -142,7 +142,7 @@ def prepared(queues: set[str]) -> Iterator[dict[str, dict[str, str]]]:
 
 
 def measured(kind: Kind, options: argparse.Namespace, environment: dict[str, str]) -> Any:
-    """Runs one measurement in a fresh process; returns what it tells."""
+    """Run one measurement in a fresh process; returns what it tells."""
     size = kind.small if options.quick else kind.size
     command = [sys.executable, "-m", f"{__package__}.{kind.module}", kind.what]
     command += ["--count", str(size)]
@@ -162,7 +162,7 @@ def measured(kind: Kind, options: argparse.Namespace, environment: dict[str, str
 
 
 def of_starts(found: dict[str, list[float]]) -> Told:
-    """Returns the middle times in milliseconds, and those that one in twenty goes beyond."""
+    """Return the middle times in milliseconds, and those that one in twenty goes beyond."""
     ours, bare = ([1000 * each for each in found[kind]] for kind in ("ours", "bare"))
     middle = statistics.median(ours), statistics.median(bare)
     late = [statistics.quantiles(times, n=20)[-1] for times in (ours, bare)]
@@ -175,7 +175,7 @@ def of_starts(found: dict[str, list[float]]) -> Told:
 
 
 def of_rates(found: dict[str, list[float]]) -> Told:
-    """Returns the middle rates a second, and the middle ratio of two that follow one another."""
+    """Return the middle rates a second, and the middle ratio of two that follow one another."""
     against, ours = found.values()
     ratios = [one / other for one, other in zip(ours, against, strict=True)]
     return {
@@ -187,7 +187,7 @@ def of_rates(found: dict[str, list[float]]) -> Told:
 
 
 def of_memory(found: list[dict[str, int]]) -> Told:
-    """Returns the megabytes before and after, and how many objects there are more."""
+    """Return the megabytes before and after, and how many objects there are more."""
     before, after = found
     return {
         "ours": after["bytes"] / 1e6,
@@ -209,7 +209,7 @@ HEAD = f"{'row':18} {'ours':>9} {'against':>9} {'ratio':>7} {'target':>7}  met"
 
 
 def line(name: str, kind: Kind, found: Told) -> str:
-    """Returns a row of the table."""
+    """Return a row of the table."""
     is_met = kind.least <= found["ratio"] <= kind.most
     figures = f"{found['ours']:9.1f} {found['against']:9.1f} {found['ratio']:6.2f}x"
     met = "yes" if is_met else "NO"

@@ -43,7 +43,7 @@ HEAD = 0.1
 
 
 def asked(count: int, waits: float = 0.0) -> list[Any]:
-    """Returns that many questions which wait for their answers, and no message in the queue."""
+    """Return that many questions which wait for their answers, and no message in the queue."""
     with inline() as advance:
         runs = [services.start(graphs.GRAPH, {"waits": waits}).id for _ in range(count)]
         advance()
@@ -51,17 +51,17 @@ def asked(count: int, waits: float = 0.0) -> list[Any]:
 
 
 def bare() -> None:
-    """Sends an empty task, as the hints are sent."""
+    """Send an empty task, as the hints are sent."""
     async_task(graphs.EMPTY, BARE, save=False, ack_failure=True)
 
 
 def decisions(count: int, waits: float = 0.0) -> list[Send]:
-    """Returns that many decisions, to be made."""
+    """Return that many decisions, to be made."""
     return [partial(services.decide, pk, "respond", "yes") for pk in asked(count, waits)]
 
 
 def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> list[float]:
-    """Fills the queue while its workers are held back; returns when each was worked off."""
+    """Fill the queue while its workers are held back; returns when each was worked off."""
     with tempfile.NamedTemporaryFile() as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         for _ in range(workers):
@@ -77,7 +77,7 @@ def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> l
 
 
 def starts(samples: int) -> dict[str, list[float]]:
-    """Returns the seconds from commit to the node, and from a message to the bare task."""
+    """Return the seconds from commit to the node, and from a message to the bare task."""
     sent = [0.0]
 
     def note(**kwargs: Any) -> None:
@@ -105,7 +105,7 @@ def starts(samples: int) -> dict[str, list[float]]:
 
 
 def rates(count: int, rounds: int) -> dict[str, list[float]]:
-    """Returns how many a second the cluster works off of a queue full of either."""
+    """Return how many a second the cluster works off of a queue full of either."""
     found: dict[str, list[float]] = {BARE: [], OURS: []}
     with cluster.running() as workers:
         signs = workers.signs
@@ -118,7 +118,7 @@ def rates(count: int, rounds: int) -> dict[str, list[float]]:
 
 
 def scaling(count: int, rounds: int, waits: float) -> dict[str, list[float]]:
-    """Returns how many decisions a second one worker works off, and how many two do."""
+    """Return how many decisions a second one worker works off, and how many two do."""
     found: dict[str, list[float]] = {"1": [], "2": []}
     for _ in range(rounds):
         for workers, kept in found.items():
@@ -130,7 +130,7 @@ def scaling(count: int, rounds: int, waits: float) -> dict[str, list[float]]:
 
 
 def rate(times: Sequence[float]) -> float:
-    """Returns how many a second there were, from where the first workers are under way."""
+    """Return how many a second there were, from where the first workers are under way."""
     first = int(len(times) * HEAD)
     return (len(times) - 1 - first) / (times[-1] - times[first])
 

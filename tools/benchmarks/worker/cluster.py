@@ -47,7 +47,7 @@ class Workers:
         ]
 
     def kill(self) -> None:
-        """Kills all of them at once, with what they have begun: the machine goes."""
+        """Kill all of them at once, with what they have begun: the machine goes."""
         found = [each for one in self._running for each in (one, *one.children(recursive=True))]
         for each in found:
             each.kill()
@@ -66,7 +66,7 @@ class Workers:
 
 @contextmanager
 def running(*programs: Sequence[str], **environment: str) -> Iterator[Workers]:
-    """Runs ``hitl worker``, or those programs, on this process's database until the block ends."""
+    """Run ``hitl worker``, or those programs, on this process's database until the block ends."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
         signs = Signs(folder)
         workers = Workers(programs or [WORKER], environment, signs, log)

@@ -27,7 +27,7 @@ class Asked(TypedDict, total=False):
 
 @register(GRAPH)
 def pending() -> StateGraph:
-    """Asks once."""
+    """Ask once."""
 
     def ask(state: Asked) -> Asked:
         answer = interrupt({"question": "Go on?"})
@@ -47,7 +47,7 @@ def empty(name: str) -> None:
 
 
 def hold(gate: str) -> None:
-    """Keeps its worker until nobody has the file to themselves any more."""
+    """Keep its worker until nobody has the file to themselves any more."""
     with open(gate) as file:
         signs.give("held", gate)
         fcntl.flock(file, fcntl.LOCK_SH)

@@ -33,13 +33,13 @@ class Rounds(TypedDict):
 
 
 def held() -> dict[str, int]:
-    """Returns the memory of this process in bytes, and how many objects the collector follows."""
+    """Return the memory of this process in bytes, and how many objects the collector follows."""
     gc.collect()
     return {"bytes": psutil.Process().memory_info().rss, "objects": len(gc.get_objects())}
 
 
 def steps(count: int) -> list[dict[str, int]]:
-    """Returns what is held within a run after a tenth of its super-steps, and after all."""
+    """Return what is held within a run after a tenth of its super-steps, and after all."""
     found: list[dict[str, int]] = []
 
     def go(state: Rounds) -> Rounds:
@@ -60,7 +60,7 @@ def steps(count: int) -> list[dict[str, int]]:
 
 
 def paused(count: int) -> list[dict[str, int]]:
-    """Returns what is held before so many threads are taken to their questions, and after."""
+    """Return what is held before so many threads are taken to their questions, and after."""
     found = []
     for more in (count // EARLY, count):
         with inline() as advance:

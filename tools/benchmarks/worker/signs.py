@@ -27,7 +27,7 @@ _pipe: int | None = None
 
 
 def give(word: str, name: str) -> None:
-    """Tells who measures; nobody where nobody does."""
+    """Tell who measures; nobody where nobody does."""
     global _pipe
     if VARIABLE not in os.environ:
         return
@@ -49,7 +49,7 @@ class Signs:
         self._rest = b""
 
     def next(self, word: str) -> Sign:
-        """Waits for the next sign that says ``word``; what comes before it is passed over."""
+        """Wait for the next sign that says ``word``; what comes before it is passed over."""
         while True:
             while not self._known:
                 self._read()
@@ -58,7 +58,7 @@ class Signs:
                 return sign
 
     def count(self, word: str) -> int:
-        """Returns how many signs say ``word`` of those that have been given and not looked at."""
+        """Return how many signs say ``word`` of those that have been given and not looked at."""
         while select.select([self._pipe], [], [], 0)[0]:
             self._read()
         known, self._known = self._known, []

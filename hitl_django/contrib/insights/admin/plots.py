@@ -78,7 +78,7 @@ def draw_shares(ident: str, title: Any, shares: Sequence[tuple[str, int]]) -> st
 def _draw(
     ident: str, size: tuple[int, int], parts: Sequence[str], fit: str = "xMidYMid", **words: Any
 ) -> str:
-    """Draws the parts in a picture that these elements of ``words`` name."""
+    """Draw the parts in a picture that these elements of ``words`` name."""
     named = [(tag, f"{ident}-{tag}", text) for tag, text in words.items()]
     return format_html(
         '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-plot" role="img" viewBox="0 0 {} {}"'
@@ -127,7 +127,7 @@ def _draw_names(places: Sequence[Any], place: Callable[[int, float], Point]) -> 
 
 
 def _draw_series(number: int, series: Series, place: Callable[[int, float], Point]) -> str:
-    """Draws a line from value to value; where there is none it is broken, and one alone a dot."""
+    """Draw a line from value to value; where there is none it is broken, and one alone a dot."""
     runs: list[list[Point]] = [[]]
     for index, value in enumerate(series.values):
         if value is None:

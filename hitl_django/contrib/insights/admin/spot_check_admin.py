@@ -146,7 +146,7 @@ class SpotCheckAdmin(ReportPages):
         )
 
     def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Hands out a file that the payload names, as the question's own page does.
+        """Hand out a file that the payload names, as the question's own page does.
 
         The way to that page would lead by who approved.
         """

@@ -25,7 +25,7 @@ class LinkList(Resource):
         "list_links", responses={200: ResponseSpec("All of them.", LinkSerializer, paged=True)}
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """Lists the links to a question, newest first, without their addresses."""
+        """List the links to a question, newest first, without their addresses."""
         return self.render_all(LinkSerializer, services.list_links(interrupt_id, by=request.user))
 
     @operation(
@@ -41,7 +41,7 @@ class LinkList(Resource):
         example={"name": "Dana K.", "decisions": ["approve", "reject"]},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Makes a link with which a named person without an account decides, once."""
+        """Make a link with which a named person without an account decides, once."""
         wanted = self.read_body()
 
         def find(link_id: str) -> services.LinkInfo:
@@ -73,7 +73,7 @@ class LinkDetail(Resource):
         errors=(LinkUnusableError,),
     )
     def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:
-        """Takes a link back that hasn't been used; it stays in the list."""
+        """Take a link back that hasn't been used; it stays in the list."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         if not ReviewLink.objects.filter(interrupt=interrupt, pk=link_id).exists():
             raise LinkNotFound

@@ -84,7 +84,7 @@ class LinkPage(View):
             return self._fail(request, token, error)
 
     def get(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponseBase:
-        """Shows the question, a file that it names, or what became of the link; changes nothing."""
+        """Show the question, a file that it names, or what became of the link; changes nothing."""
         if link.state != LinkState.OPEN:
             return self._spent(request, link, token)
         interrupt = _interrupt(link)
@@ -93,7 +93,7 @@ class LinkPage(View):
         return self._ask(request, link, make_interrupt_forms(interrupt), sign_form(link, interrupt))
 
     def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Decides the question, or undoes that; reads nothing of what is sent to any other link."""
+        """Decide the question, or undoes that; reads nothing of what is sent to any other link."""
         undoes = services.find_undo_by_link(token) is not None
         if link.state != LinkState.OPEN and not undoes:
             return self._spent(request, link, token)
@@ -235,7 +235,7 @@ class LinkPage(View):
 
 
 def _fields(request: HttpRequest) -> list[tuple[str, str]]:
-    """Returns what was sent, as far as it can be read."""
+    """Return what was sent, as far as it can be read."""
     try:
         form = submission.read_form(request)
     except (*submission.TOO_LARGE, *submission.UNREADABLE):
@@ -244,7 +244,7 @@ def _fields(request: HttpRequest) -> list[tuple[str, str]]:
 
 
 def _interrupt(link: LinkInfo) -> Interrupt:
-    """Reads the question as the link shows it: with those decisions only that it is for."""
+    """Read the question as the link shows it: with those decisions only that it is for."""
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     interrupt = rows.get(pk=link.interrupt_id)
     interrupt.allowed_decisions = list(link.decisions)

@@ -16,7 +16,7 @@ from hitl_django.conf import Rate, hitl
 
 
 def is_too_often(request: HttpRequest, link_id: UUID | None) -> bool:
-    """Counts a call of a link, or of what is none, and says whether it is one too many.
+    """Count a call of a link, or of what is none, and says whether it is one too many.
 
     Who has a link is held up by nobody else, whatever proxy they share. Who has none is counted by
     address; what a header claims to be it counts only where DRF's ``NUM_PROXIES`` says how many

@@ -20,7 +20,7 @@ HIDDEN = "hidden"
 
 
 def redact_token(request: HttpRequest, token: str) -> None:
-    """Replaces the token wherever the request holds its own address."""
+    """Replace the token wherever the request holds its own address."""
     request.path = request.path.replace(token, HIDDEN)
     request.path_info = request.path_info.replace(token, HIDDEN)
     if request.resolver_match is not None:

@@ -20,12 +20,12 @@ SALT = "hitl_django.links.form"
 
 
 def sign_form(link: LinkInfo, interrupt: Interrupt) -> str:
-    """Returns what the form has to bring back."""
+    """Return what the form has to bring back."""
     return Signer(salt=SALT).signature(_shown(link, interrupt))
 
 
 def is_signed(signature: str, link: LinkInfo, interrupt: Interrupt) -> bool:
-    """Says whether a form was made for this link and this question, with a key that is valid."""
+    """Return whether a form was made for this link and this question, with a key that is valid."""
     try:
         Signer(salt=SALT).unsign(f"{_shown(link, interrupt)}:{signature}")
     except BadSignature:

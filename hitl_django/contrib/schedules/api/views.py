@@ -38,7 +38,7 @@ class ScheduleResource(Resource):
     input_pointer = "/input"
 
     def find_schedule(self, schedule_id: str) -> services.ScheduleInfo:
-        """Returns a schedule as a service does."""
+        """Return a schedule as a service does."""
         return services.ScheduleInfo.from_row(self.find(select_visible_schedules, pk=schedule_id))
 
 
@@ -50,7 +50,7 @@ class ScheduleList(ScheduleResource):
         responses={200: ResponseSpec("All of them.", ScheduleSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """Lists the schedules that you may see, newest first; all on one page."""
+        """List the schedules that you may see, newest first; all on one page."""
         return self.render_all(ScheduleSerializer, select_visible_schedules(request.user))
 
     @operation(
@@ -69,7 +69,7 @@ class ScheduleList(ScheduleResource):
         example={"graph": "refund", "expression": "0 7 * * 1-5", "input": {"amount": 120}},
     )
     def post(self, request: Request) -> Response:
-        """Makes a schedule, by which runs of a graph are started."""
+        """Make a schedule, by which runs of a graph are started."""
         wanted = self.read_body()
         return self.run_idempotent(
             lambda: services.create_schedule(by=request.user, **wanted),
@@ -95,7 +95,7 @@ class ScheduleDetail(ScheduleResource):
         example={"active": False},
     )
     def patch(self, request: Request, schedule_id: UUID) -> Response:
-        """Changes what the body names, pauses or resumes; what is due from now on counts."""
+        """Change what the body names, pauses or resumes; what is due from now on counts."""
         changed = services.change_schedule(schedule_id, by=request.user, **self.read_body())
         return Response(self.render(ScheduleSerializer, changed))
 
@@ -105,6 +105,6 @@ class ScheduleDetail(ScheduleResource):
         errors=(CodeDefinedScheduleError,),
     )
     def delete(self, request: Request, schedule_id: UUID) -> Response:
-        """Removes a schedule that the code doesn't have; that can be paused."""
+        """Remove a schedule that the code doesn't have; that can be paused."""
         services.delete_schedule(schedule_id, by=request.user)
         return Response(status=204)

@@ -41,11 +41,11 @@ class WebhookResource(Resource):
     """A view that changes webhooks or messages to them."""
 
     def find_webhook(self, webhook_id: str) -> services.WebhookInfo:
-        """Returns a webhook as a service does, without its secret."""
+        """Return a webhook as a service does, without its secret."""
         return services.WebhookInfo.from_row(self.find(querysets.visible_webhooks, pk=webhook_id))
 
     def find_delivery(self, delivery_id: str) -> services.DeliveryInfo:
-        """Returns a message as a service does."""
+        """Return a message as a service does."""
         return services.DeliveryInfo.from_row(
             self.find(querysets.visible_deliveries, pk=delivery_id)
         )
@@ -59,7 +59,7 @@ class WebhookList(WebhookResource):
         responses={200: ResponseSpec("All of them.", WebhookSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """Lists the webhooks that you may see, newest first; all on one page."""
+        """List the webhooks that you may see, newest first; all on one page."""
         return self.render_all(WebhookSerializer, querysets.visible_webhooks(request.user))
 
     @operation(
@@ -75,7 +75,7 @@ class WebhookList(WebhookResource):
         example=EXAMPLE,
     )
     def post(self, request: Request) -> Response:
-        """Makes a webhook; its secret is in the answer and nowhere else again."""
+        """Make a webhook; its secret is in the answer and nowhere else again."""
         wanted = self.read_body()
         return self.run_idempotent(
             lambda: services.create_webhook(by=request.user, **wanted),
@@ -106,7 +106,7 @@ class WebhookDetail(WebhookResource):
         example={"active": False},
     )
     def patch(self, request: Request, webhook_id: UUID) -> Response:
-        """Changes what the body names; one that is turned on again begins afresh."""
+        """Change what the body names; one that is turned on again begins afresh."""
         changed = services.change_webhook(webhook_id, by=request.user, **self.read_body())
         return Response(self.render(WebhookSerializer, changed))
 
@@ -114,7 +114,7 @@ class WebhookDetail(WebhookResource):
         "delete_webhook", responses={204: ResponseSpec("It is gone, and every message to it.")}
     )
     def delete(self, request: Request, webhook_id: UUID) -> Response:
-        """Removes a webhook and all that was or is to be sent to it."""
+        """Remove a webhook and all that was or is to be sent to it."""
         services.delete_webhook(webhook_id, by=request.user)
         return Response(status=204)
 
@@ -130,7 +130,7 @@ class WebhookSecret(WebhookResource):
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Gives a webhook another secret; for a day messages are signed with both."""
+        """Give a webhook another secret; for a day messages are signed with both."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.rotate_secret(webhook_id, by=request.user),
@@ -150,7 +150,7 @@ class WebhookTest(WebhookResource):
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Sends a message that tells of nothing, to see whether it arrives."""
+        """Send a message that tells of nothing, to see whether it arrives."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.send_test_event(webhook_id, by=request.user),
@@ -175,7 +175,7 @@ class DeliveryList(Collection):
         responses={200: ResponseSpec("A page of messages.", DeliverySerializer, paged=True)},
     )
     def get(self, request: Request, webhook_id: UUID) -> Response:
-        """Lists the messages to a webhook, newest first."""
+        """List the messages to a webhook, newest first."""
         return self.render_page()
 
 
@@ -200,7 +200,7 @@ class Redelivery(WebhookResource):
         example={},
     )
     def post(self, request: Request, delivery_id: UUID) -> Response:
-        """Sends a message again that was delivered or given up, under the id it had."""
+        """Send a message again that was delivered or given up, under the id it had."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.redeliver(delivery_id, by=request.user),

@@ -21,7 +21,7 @@ class LayerLink:
 
 
 def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
-    """Turns round each link that leads back to where the way from the top has come from.
+    """Turn round each link that leads back to where the way from the top has come from.
 
     Goes through the graph depth first, in the order of the items, with a stack of its own: a
     chain of a thousand nodes is no deeper than Python calls may nest.
@@ -50,7 +50,7 @@ def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
 
 
 def rank_items(count: int, links: Sequence[LayerLink], top: int) -> list[int]:
-    """Returns the layer of each item, ``top`` in the first; no links may lead round in a circle."""
+    """Return the layer of each item, ``top`` in the first; no links may lead round in a circle."""
     leaving: list[list[LayerLink]] = [[] for _ in range(count)]
     waiting = [0] * count
     for link in links:

@@ -59,7 +59,7 @@ class Plane:
 
 
 def lay_out(sizes: Sequence[Point], wires: Sequence[Wire]) -> Plane:
-    """Finds the place of each box of these sizes, the first one on top, and each wire's way."""
+    """Find the place of each box of these sizes, the first one on top, and each wire's way."""
     layout = _Layout(sizes, wires)
     layout.reserve_loop_space()
     layout.route()
@@ -89,7 +89,7 @@ class _Layout:
             self.widths[wire.source] += 2 * (LOOP + wire.label_width)
 
     def route(self) -> None:
-        """Gives boxes their layers, and long edges the bends at which they pass through others."""
+        """Give boxes their layers, and long edges the bends at which they pass through others."""
         routes, met = [], set()
         for wire in self.wires:
             if wire.source == wire.target:
@@ -140,7 +140,7 @@ class _Layout:
                 self.above[lower].append(upper)
 
     def place(self) -> None:
-        """Sets every box and bend on its place."""
+        """Set every box and bend on its place."""
         self.layers = order_layers(self.layers, self.above, self.below)
         is_bend = [item >= self.count for item in range(len(self.widths))]
         self.x = place_items(self.layers, self.above, self.below, self.widths, is_bend, GAP)
@@ -161,7 +161,7 @@ class _Layout:
         self.rank = {item: rank for rank, layer in enumerate(self.layers) for item in layer}
 
     def draw(self) -> None:
-        """Works out each wire's way."""
+        """Work out each wire's way."""
         leave, enter = self._ports(down=True), self._ports(down=False)
         for number, route in enumerate(self.routes):
             upper, lower = route.passes[0], route.passes[-1]
@@ -179,7 +179,7 @@ class _Layout:
         self._draw_outside()
 
     def _ports(self, *, down: bool) -> list[float]:
-        """Returns how far from the middle of its box each route leaves it, or enters it."""
+        """Return how far from the middle of its box each route leaves it, or enters it."""
         ends: dict[int, list[tuple[float, int]]] = {}
         for number, route in enumerate(self.routes):
             box, towards = route.passes[0 if down else -1], route.passes[1 if down else -2]

@@ -13,7 +13,7 @@ Neighbours = Sequence[Sequence[int]]
 
 
 def order_layers(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
-    """Returns the layers with each item near the middle of its neighbours.
+    """Return the layers with each item near the middle of its neighbours.
 
     ``above`` and ``below`` give each item's neighbours in the next layers. Goes down and up a few
     times and keeps the best it has met, so the same graph is always laid out the same way.
@@ -52,7 +52,7 @@ def _median(places: list[int], otherwise: float) -> float:
 
 
 def count_crossings(layers: Layers, below: Neighbours) -> int:
-    """Counts the pairs of edges that cross."""
+    """Count the pairs of edges that cross."""
     total = 0
     for upper, lower in pairwise(layers):
         places = {item: place for place, item in enumerate(lower)}

@@ -20,7 +20,7 @@ def place_items(
     is_bend: Sequence[bool],
     gap: float,
 ) -> list[float]:
-    """Returns the middle of each item on the axis along the layers."""
+    """Return the middle of each item on the axis along the layers."""
     found = [0.0] * len(widths)
     for layer in layers:
         _settle(layer, [0.0] * len(layer), widths, is_bend, gap, found)
@@ -49,7 +49,7 @@ def _settle(
     gap: float,
     found: list[float],
 ) -> None:
-    """Puts the items of a layer as near to where they are wanted as their widths allow.
+    """Put the items of a layer as near to where they are wanted as their widths allow.
 
     The nearest in the sense of least squares: neighbours that would overlap are pooled and share
     the mean of what they want, until no pool overlaps the one before it.

@@ -14,14 +14,14 @@ Say = Callable[[str], str]
 
 
 def measure_text(text: str) -> float:
-    """Returns how wide a text gets at most."""
+    """Return how wide a text gets at most."""
     if text.isascii():
         return len(text) * LETTER
     return sum(WIDE if unicodedata.east_asian_width(one) in "WF" else LETTER for one in text)
 
 
 def break_lines(text: str) -> tuple[str, ...]:
-    """Returns a name on as many lines as it needs; one that needs too many is cut.
+    """Return a name on as many lines as it needs; one that needs too many is cut.
 
     It breaks behind the last space, underscore, hyphen or dot that leaves a line at least half
     full, and else where the line ends.

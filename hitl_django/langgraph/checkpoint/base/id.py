@@ -8,7 +8,7 @@ from hitl_django.engine.ids import new_id
 
 
 def uuid6(node: int | None = None, clock_seq: int | None = None) -> UUID:
-    """Returns a new id; later ones sort after earlier ones, so neither argument is needed."""
+    """Return a new id; later ones sort after earlier ones, so neither argument is needed."""
     return new_id()
 
 
