@@ -31,11 +31,11 @@ def check_limits(value: Any, what: Any = ANSWER) -> None:
     A PayloadLimitError has a Reason as its message.
     """
     depth, items = _extent(value)
-    _limit(_LEVELS, what, depth, hitl.ANSWER_MAX_DEPTH)
-    _limit(_VALUES, what, items, hitl.ANSWER_MAX_ITEMS)
+    _limit(_LEVELS, what, depth, hitl.RESPONSE_MAX_DEPTH)
+    _limit(_VALUES, what, items, hitl.RESPONSE_MAX_ITEMS)
     check_json(value, ValidationMessage.make(what))
     size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
-    _limit(_BYTES, what, size, hitl.ANSWER_MAX_BYTES)
+    _limit(_BYTES, what, size, hitl.RESPONSE_MAX_BYTES)
 
 
 def _limit(words: Any, what: Any, found: int, limit: int) -> None:
@@ -48,7 +48,7 @@ def _extent(value: Any) -> tuple[int, int]:
     """Measure nesting and number of values, level by level, so that no depth overflows a stack."""
     depth = items = 0
     level = [value]
-    while level and depth <= hitl.ANSWER_MAX_DEPTH and items <= hitl.ANSWER_MAX_ITEMS:
+    while level and depth <= hitl.RESPONSE_MAX_DEPTH and items <= hitl.RESPONSE_MAX_ITEMS:
         items += len(level)
         containers = [part for part in level if isinstance(part, dict | list | tuple)]
         depth += bool(containers)

@@ -47,7 +47,7 @@ urlpatterns = [
         name="thread-history",
     ),
     path(
-        "threads/<hitl_thread:thread_id>/record/",
+        "threads/<hitl_thread:thread_id>/audit/",
         threads.ThreadAuditLog.as_view(),
         name="thread-audit",
     ),

@@ -94,9 +94,9 @@ class Settings:
         positive,
     )
     COMMENT_MAX_LENGTH: int = setting(10_000, "Maximum length of a comment.", count)
-    ANSWER_MAX_BYTES: int = setting(256 * 1024, "Maximum size of a response as JSON.", count)
-    ANSWER_MAX_DEPTH: int = setting(32, "Maximum nesting depth of a response.", count)
-    ANSWER_MAX_ITEMS: int = setting(
+    RESPONSE_MAX_BYTES: int = setting(256 * 1024, "Maximum size of a response as JSON.", count)
+    RESPONSE_MAX_DEPTH: int = setting(32, "Maximum nesting depth of a response.", count)
+    RESPONSE_MAX_ITEMS: int = setting(
         10_000, "Maximum number of values in a response, counted at all levels.", count
     )
     SITE_URL: str = setting(

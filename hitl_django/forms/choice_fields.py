@@ -186,9 +186,9 @@ class LinesField(AnswerField):
 
     def parse(self, raw: str) -> list[JSON]:
         lines = normalize_newlines(raw).split("\n")
-        if sum(map(bool, map(str.strip, lines))) > hitl.ANSWER_MAX_ITEMS:
+        if sum(map(bool, map(str.strip, lines))) > hitl.RESPONSE_MAX_ITEMS:
             message = gettext("Enter at most %(limit)s lines.")
-            raise ValidationError(message % {"limit": hitl.ANSWER_MAX_ITEMS})
+            raise ValidationError(message % {"limit": hitl.RESPONSE_MAX_ITEMS})
         read = self.reader()
         answer, faults = [], []
         for number, line in enumerate(lines, start=1):

@@ -34,7 +34,7 @@ def _list_kinds() -> dict[str, _Listed]:
     interrupts = {
         "id": F("pk"), "title": F("title"), "status": F("status"), "graph": F("graph"),
         "node": F("node"), "asked_at": F("created_at"), "due_at": F("due_at"),
-        "claimed_by": F("claimed_label"), "decisions": F("allowed_decisions"),
+        "claimed_by": F("claimed_by_label"), "decisions": F("allowed_decisions"),
         "run_id": F("run_id"), "thread_id": F("thread__thread_id"),
     }  # fmt: skip
     runs = {

@@ -61,7 +61,7 @@ def _describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
         "asked_at": interrupt.created_at,
         "due_at": interrupt.due_at,
         "expires_at": interrupt.expires_at,
-        "claimed_by": interrupt.claimed_label,
+        "claimed_by": interrupt.claimed_by_label,
         "claimed_until": interrupt.claimed_until,
         "decisions_offered": interrupt.allowed_decisions,
         "payload": interrupt.payload,

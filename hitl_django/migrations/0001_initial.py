@@ -195,7 +195,7 @@ class Migration(migrations.Migration):
                 ("lease_owner", models.CharField(blank=True, max_length=255)),
                 ("lease_until", models.DateTimeField(blank=True, null=True)),
                 ("attempts", models.PositiveIntegerField(default=0)),
-                ("asked", models.BooleanField(default=False)),
+                ("has_interrupts", models.BooleanField(default=False)),
                 ("ended_at", models.DateTimeField(db_default=None, editable=False, null=True)),
                 ("has_waiting", models.BooleanField(db_default=False, editable=False)),
                 ("restored_at", models.DateTimeField(db_default=None, editable=False, null=True)),
@@ -599,7 +599,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "claimed_label",
+                    "claimed_by_label",
                     models.CharField(
                         blank=True, db_default="", max_length=255, verbose_name="claimed by"
                     ),
@@ -611,11 +611,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "taken_key",
+                    "claim_key",
                     models.CharField(db_default=None, editable=False, max_length=32, null=True),
                 ),
                 (
-                    "taken_for",
+                    "claim_filters",
                     models.CharField(blank=True, db_default="", editable=False, max_length=32),
                 ),
                 (
@@ -746,8 +746,8 @@ class Migration(migrations.Migration):
                         fields=("thread", "interrupt_id"), name="hitl_interrupt_id"
                     ),
                     models.UniqueConstraint(
-                        condition=models.Q(("taken_key__isnull", False)),
-                        fields=("taken_key",),
+                        condition=models.Q(("claim_key__isnull", False)),
+                        fields=("claim_key",),
                         name="hitl_interrupt_taken",
                     ),
                     models.CheckConstraint(

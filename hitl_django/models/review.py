@@ -38,7 +38,7 @@ def queue_order() -> tuple[Any, ...]:
 
 def get_cleared_claim() -> dict[str, Any]:
     """Return what is set where a claim ends: by its holder, or because the question is closed."""
-    return {"claimed_by": None, "claimed_label": "", "claimed_until": None}
+    return {"claimed_by": None, "claimed_by_label": "", "claimed_until": None}
 
 
 def get_closed_columns() -> dict[str, Any]:
@@ -168,12 +168,12 @@ class Interrupt(models.Model):
         db_default=None,
         db_index=False,
     )
-    claimed_label = models.CharField(_("claimed by"), max_length=255, blank=True, db_default="")
+    claimed_by_label = models.CharField(_("claimed by"), max_length=255, blank=True, db_default="")
     claimed_until = models.DateTimeField(_("claimed until"), null=True, blank=True, db_default=None)
     #: Digests of the idempotency key, with its user, under which it was taken as the next one, and
     #: of what had been asked for then (services.claims).
-    taken_key = models.CharField(max_length=32, db_default=None, null=True, editable=False)
-    taken_for = models.CharField(max_length=32, db_default="", blank=True, editable=False)
+    claim_key = models.CharField(max_length=32, db_default=None, null=True, editable=False)
+    claim_filters = models.CharField(max_length=32, db_default="", blank=True, editable=False)
     snoozed_until = models.DateTimeField(_("snoozed until"), null=True, blank=True, db_default=None)
     #: The greater, the sooner its turn comes.
     priority = models.SmallIntegerField(_("priority"), default=0)
@@ -188,8 +188,8 @@ class Interrupt(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["thread", "interrupt_id"], name="hitl_interrupt_id"),
             models.UniqueConstraint(
-                fields=["taken_key"],
-                condition=models.Q(taken_key__isnull=False),
+                fields=["claim_key"],
+                condition=models.Q(claim_key__isnull=False),
                 name="hitl_interrupt_taken",
             ),
             models.CheckConstraint(
@@ -390,10 +390,10 @@ INTERRUPT_COLUMNS = {
     "group_label": InterruptColumn(api="list", in_queue=True, in_etag=True),
     "claimed_by": InterruptColumn(api="list", in_queue=True),
     # The API shows these while the claim is valid.
-    "claimed_label": InterruptColumn(in_queue=True, in_etag=True),
+    "claimed_by_label": InterruptColumn(in_queue=True, in_etag=True),
     "claimed_until": InterruptColumn(api="list", in_queue=True, in_etag=True),
-    "taken_key": InterruptColumn(),
-    "taken_for": InterruptColumn(),
+    "claim_key": InterruptColumn(),
+    "claim_filters": InterruptColumn(),
     "snoozed_until": InterruptColumn(api="list", in_queue=True, in_etag=True),
     "priority": InterruptColumn(api="list", in_queue=True, in_etag=True),
     "due_at": InterruptColumn(api="list", in_queue=True, in_etag=True),

@@ -44,8 +44,8 @@ class Thread(models.Model):
     lease_owner = models.CharField(max_length=255, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
-    #: Whether a run of it ever asked a person; a thread that hasn't has no question to look for.
-    asked = models.BooleanField(default=False)
+    #: Whether the thread has ever had an interrupt; without one there is none to look up.
+    has_interrupts = models.BooleanField(default=False)
     #: When its last run ended; NULL while one is under way. The retention goes by it.
     ended_at = models.DateTimeField(db_default=None, null=True, editable=False)
     #: Whether runs wait until it is free (Run.State.WAITING).

@@ -60,7 +60,7 @@ def claim(run_id: UUID) -> RunLease | None:
         thread=thread,
         attempt=claimed.attempts,
         log=log,
-        has_interrupts=bool(claimed.asked),
+        has_interrupts=bool(claimed.has_interrupts),
         graph_version=begun.graph_version,
         fingerprint=begun.fingerprint,
         stored=stored,

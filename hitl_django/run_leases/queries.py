@@ -44,7 +44,7 @@ class ClaimedThread(NamedTuple):
     thread_id: str
     epoch: int
     attempts: int
-    asked: bool
+    has_interrupts: bool
     subject_id: str
 
 
@@ -108,7 +108,7 @@ REST = PreparedUpdate(
 ASK = PreparedUpdate(
     Thread,
     IN_EPOCH,
-    lambda: {**RELEASED, "attempts": 0, "asked": True},
+    lambda: {**RELEASED, "attempts": 0, "has_interrupts": True},
 )
 
 

@@ -27,7 +27,7 @@ def find_forged_rows() -> Iterator[tuple[str, str]]:
 
     A thread that can't be decrypted is left out: the check of its record names it.
     """
-    threads = Thread.objects.using(write_alias()).filter(asked=True).order_by("pk")
+    threads = Thread.objects.using(write_alias()).filter(has_interrupts=True).order_by("pk")
     last = 0
     while batch := list(threads.filter(pk__gt=last)[:BATCH]):
         last = batch[-1].pk

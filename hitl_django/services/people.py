@@ -41,7 +41,7 @@ from hitl_django.models.thread_tables import list_thread_tables
 #: Columns with the names of users as they were then, each with the foreign key beside it.
 LABELS: Mapping[type[Model], Mapping[str, str]] = {
     Run: {"started_by_label": "started_by"},
-    Interrupt: {"assignee_label": "assignee", "claimed_label": "claimed_by"},
+    Interrupt: {"assignee_label": "assignee", "claimed_by_label": "claimed_by"},
     Decision: {"by_label": "by"},
     Comment: {"by_label": "by"},
     AuditEntry: {"actor_label": "actor"},
@@ -64,7 +64,7 @@ _SHOWN: Mapping[type[Model], tuple[str, ...]] = {
         "title",
         "status",
         "assignee_label",
-        "claimed_label",
+        "claimed_by_label",
         "claimed_until",
         "created_at",
         "closed_at",

@@ -45,7 +45,7 @@ def test_many_are_claimed_at_once_and_what_others_hold_is_named(
     reviewer: Client, three: list[Interrupt], person: Callable[[str], Any]
 ) -> None:
     sam = User.objects.create_user("sam")
-    held = {"claimed_by": sam, "claimed_label": "sam", "claimed_until": Now() + HOUR}
+    held = {"claimed_by": sam, "claimed_by_label": "sam", "claimed_until": Now() + HOUR}
     Interrupt.objects.filter(pk=three[1].pk).update(**held)
     response = reviewer.post(MANY, select(three, verb="claim"))
     assert response.status_code == 302

@@ -96,7 +96,7 @@ def test_what_fills_a_whole_form_is_read_or_refused_at_once(kind: str, text: str
 
 
 def test_a_list_has_no_more_lines_than_an_answer_may_have_values() -> None:
-    most = hitl.ANSWER_MAX_ITEMS
+    most = hitl.RESPONSE_MAX_ITEMS
     assert form_of(SCHEMAS["lines"], "1\n" * most).is_valid()
     form = form_of(SCHEMAS["lines"], "1\n" * (most + 1))
     assert f"Enter at most {most} lines." in str(form.errors)

@@ -188,7 +188,7 @@ def test_no_text_becomes_anything_else_in_a_dialect_a_comment_or_a_change(
     later = timezone.now() + timedelta(hours=1)
     Interrupt.objects.update(
         claimed_by=person("operator"),
-        claimed_label=text,
+        claimed_by_label=text,
         claimed_until=later,
         assignee_label=text,
         group_label=escape_invisible(text)[:150],

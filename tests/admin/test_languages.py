@@ -69,13 +69,14 @@ def test_an_interrupt_is_decided_in_german(
 @pytest.mark.parametrize(
     ("limit", "reply", "is_json", "words"),
     [
-        ("ANSWER_MAX_BYTES", "x" * 300, False, "Die Antwort ist 302 Bytes groß; 10 sind erlaubt."),
-        ("ANSWER_MAX_DEPTH", "[" * 20 + "]" * 20, True,
+        ("RESPONSE_MAX_BYTES", "x" * 300, False,
+         "Die Antwort ist 302 Bytes groß; 10 sind erlaubt."),
+        ("RESPONSE_MAX_DEPTH", "[" * 20 + "]" * 20, True,
          "Die Antwort ist 11 Ebenen tief; 10 sind erlaubt."),
-        ("ANSWER_MAX_ITEMS", "[1,1,1,1,1,1,1,1,1,1,1]", True,
+        ("RESPONSE_MAX_ITEMS", "[1,1,1,1,1,1,1,1,1,1,1]", True,
          "Die Antwort besteht aus 12 Werten; 10 sind erlaubt."),
-        ("ANSWER_MAX_BYTES", "[" * 100_000, True, "Dies ist zu tief verschachtelt."),
-        ("ANSWER_MAX_BYTES", "1e999", True, "Eine Zahl darin ist zu groß."),
+        ("RESPONSE_MAX_BYTES", "[" * 100_000, True, "Dies ist zu tief verschachtelt."),
+        ("RESPONSE_MAX_BYTES", "1e999", True, "Eine Zahl darin ist zu groß."),
     ],
 )  # fmt: skip
 def test_an_answer_that_is_too_large_is_refused_in_german(

@@ -70,12 +70,12 @@ class TestARow:
         make_interrupt({}, title="Late?", due_at=now - 3 * HOUR)
         make_interrupt({}, title="Soon?", due_at=now + 3.5 * HOUR, expires_at=now + 50 * HOUR)
         make_interrupt(
-            {}, title="Hers?", claimed_by=me, claimed_label="x", claimed_until=now + HOUR
+            {}, title="Hers?", claimed_by=me, claimed_by_label="x", claimed_until=now + HOUR
         )
         make_interrupt(
-            {}, title="His?", claimed_by=sam, claimed_label="sam", claimed_until=now + HOUR
+            {}, title="His?", claimed_by=sam, claimed_by_label="sam", claimed_until=now + HOUR
         )
-        make_interrupt({}, title="Past?", claimed_label="gone", claimed_until=now - HOUR)
+        make_interrupt({}, title="Past?", claimed_by_label="gone", claimed_until=now - HOUR)
         make_interrupt({}, title="Given?", assignee=sam, assignee_label="sam", group_label="Crew")
         make_interrupt({}, title="Kept?", escalated_at=now, priority=2)
         make_interrupt({}, title="Two?", quorum=2)
@@ -216,7 +216,7 @@ class TestWhatItCosts:
     ) -> None:
         until = timezone.now() + HOUR
         make_interrupt({"secret": 1}, graph="typed", overdue=True, due_at=until - 2 * HOUR)
-        make_interrupt({"secret": 1}, claimed_by=me, claimed_label="x", claimed_until=until)
+        make_interrupt({"secret": 1}, claimed_by=me, claimed_by_label="x", claimed_until=until)
         with CaptureQueriesContext(connection) as queries:
             page = reviewer.get(f"{list_of()}?{query}")
         assert page.context["cl"].result_list
@@ -249,7 +249,7 @@ class TestCountsAndFilters:
     @pytest.fixture
     def rows(self, me: User, sam: User) -> dict[str, Interrupt]:
         now = timezone.now()
-        held = {"claimed_label": "x", "claimed_until": now + HOUR}
+        held = {"claimed_by_label": "x", "claimed_until": now + HOUR}
         return {
             "open": make_interrupt({}, title="The open one", graph="typed"),
             "mine": make_interrupt({}, title="The mine one", claimed_by=me, **held),
@@ -308,7 +308,7 @@ class TestCountsAndFilters:
         crew, until = Group.objects.create(name="Crew"), timezone.now() + HOUR
         for title in ("The one", "The other"):
             make_interrupt({}, graph="typed", title=title)
-        held = {"claimed_by": me, "claimed_label": "x", "claimed_until": until}
+        held = {"claimed_by": me, "claimed_by_label": "x", "claimed_until": until}
         make_interrupt({}, graph="typed", title="The third", **held)
         make_interrupt({}, graph="approval", title="Another", group=crew, group_label="Crew")
         with django_assert_max_num_queries(13):

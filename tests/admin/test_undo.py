@@ -58,7 +58,7 @@ def test_after_a_decision_a_button_undoes_it(reviewer: Client, asked: Asked) -> 
     assert back.redirect_chain == [(page_of(item), 302)]
     assert "is open again" in words(back)
     assert now(item).status == "pending"
-    assert now(item).claimed_label == "reviewer"
+    assert now(item).claimed_by_label == "reviewer"
 
 
 def test_the_page_of_what_was_decided_has_the_button(

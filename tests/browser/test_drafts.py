@@ -248,7 +248,7 @@ def test_without_a_script_it_stays_through_claim_release_and_comment(
         assert page.get_by_label("Amount:").input_value() == "99.5", verb
         assert comment.input_value() == ("" if verb == "Add comment" else "I call her first.")
         item.refresh_from_db()
-        assert item.claimed_label == ("rita" if verb == "Claim" else "")
+        assert item.claimed_by_label == ("rita" if verb == "Claim" else "")
     assert Comment.objects.get().text == "I call her first."
     with leads_on(page):
         button(page, "Approve").click()

@@ -68,7 +68,7 @@ def test_several_are_claimed_assigned_and_put_off(
     press(page, "Claim")
     assert "Requests claimed: 2" in page.inner_text(".messagelist")
     look()
-    held = Interrupt.objects.filter(claimed_label="rita").values_list("title", flat=True)
+    held = Interrupt.objects.filter(claimed_by_label="rita").values_list("title", flat=True)
     assert sorted(held) == ["Refund Dana?", "Refund Sam?"]
 
     select(page, "Sam", "Kim")

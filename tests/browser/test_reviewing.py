@@ -241,7 +241,7 @@ def test_no_column_of_the_queue_stands_beyond_its_edge(
     now, crew = timezone.now(), Group.objects.create(name="Night shift")
     Interrupt.objects.update(
         due_at=now - timedelta(hours=3), expires_at=now + timedelta(days=2), group=crew,
-        group_label="Night shift", assignee_label="ravi", claimed_label="ravi",
+        group_label="Night shift", assignee_label="ravi", claimed_by_label="ravi",
         claimed_until=now + timedelta(minutes=10), snoozed_until=None,
     )  # fmt: skip
     page = log_in(viewport={"width": width, "height": 844})

@@ -265,7 +265,7 @@ def give_turn(item: Interrupt, person: Any, turn: str) -> None:
     until = timezone.now() + timedelta(hours=1)
     changes = {
         "assigned": {"assignee": person, "assignee_label": str(person), "claimed_until": None},
-        "holding": {"claimed_by": person, "claimed_label": str(person), "claimed_until": until},
+        "holding": {"claimed_by": person, "claimed_by_label": str(person), "claimed_until": until},
     }
     Interrupt.objects.filter(pk=item.pk).update(**changes[turn])
 

@@ -302,7 +302,7 @@ def test_one_of_fifty_holds_an_interrupt_and_the_others_learn_who(rounds: int) -
         assert set(found) == {"held", "late"}, found
         assert len([word for word in words if word.startswith("held")]) == 1
         assert found["held"] == found["late"]
-        assert {Interrupt.objects.get(pk=interrupt).claimed_label} == found["held"]
+        assert {Interrupt.objects.get(pk=interrupt).claimed_by_label} == found["held"]
 
 
 @pytest.mark.promise("P2")
@@ -344,7 +344,7 @@ def test_each_take_over_is_recorded_with_whom_it_was_taken_from(rounds: int) -> 
         entries = AuditEntry.objects.filter(thread=row.thread, verb="take_over").order_by("seq")
         # One after the other: who took it over is who the next one took it from.
         lost = [entry.detail["from"] for entry in entries]
-        assert [*lost[1:], row.claimed_label] == [entry.actor_label for entry in entries]
+        assert [*lost[1:], row.claimed_by_label] == [entry.actor_label for entry in entries]
         assert audit.find_first_fault(row.thread) is None
 
 

@@ -97,7 +97,7 @@ def lena(advance: Callable[[], int], settings: Any) -> User:
     WebhookEndpoint.objects.create(
         url="https://hooks.example", secret="geheim", created_by=lena, created_by_label="lena"
     )
-    NotificationPreferences.objects.create(user=lena, asked="daily")
+    NotificationPreferences.objects.create(user=lena, requested="daily")
     SavedFilter.objects.create(owner=lena, name="Mine")
     services.run_idempotent(lambda: 7, str, key="key-1", request={"a": 1}, by=lena)
     services.start("approval", {"text": "hers"}, by=lena, subject=lena)

@@ -185,7 +185,7 @@ def test_closing_an_interrupt_ends_its_claim(
         services.start("approval", {"text": "y"}, thread_id=thread_id, on_pending="discard")
     row = again(interrupt)
     assert row.status != "pending"
-    assert (row.claimed_by, row.claimed_label, row.claimed_until) == (None, "", None)
+    assert (row.claimed_by, row.claimed_by_label, row.claimed_until) == (None, "", None)
 
 
 def test_a_claim_is_given_back_by_who_has_it(
@@ -283,7 +283,7 @@ class TestTakeNext:
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         crew = Group.objects.create(name="Crew")
-        ask(claimed_by=sam, claimed_label="sam", claimed_until=Now() + MINUTE)
+        ask(claimed_by=sam, claimed_by_label="sam", claimed_until=Now() + MINUTE)
         ask(snoozed_until=Now() + MINUTE)
         ask(assignee=sam)
         ask(group=crew)
@@ -295,7 +295,7 @@ class TestTakeNext:
     def test_what_was_held_or_put_off_is_free_again_when_the_time_is_over(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
-        held = ask(claimed_by=sam, claimed_label="sam", claimed_until=Now() - MINUTE)
+        held = ask(claimed_by=sam, claimed_by_label="sam", claimed_until=Now() - MINUTE)
         snoozed = ask(snoozed_until=Now() - MINUTE)
         assert {services.claim_next(by=reviewer) for _ in range(2)} == {held.pk, snoozed.pk}
 

@@ -36,7 +36,7 @@ ATTEMPTS: dict[str, Attempt] = {
     ),
     "claim": lambda interrupt, who: services.claim(interrupt.pk, by=who, via="api"),
     "release": lambda interrupt, who: (
-        Interrupt.objects.update(claimed_label="dan", claimed_until=Now() + denied_log.WITHIN),
+        Interrupt.objects.update(claimed_by_label="dan", claimed_until=Now() + denied_log.WITHIN),
         services.release(interrupt.pk, by=who, via="api"),
     ),
 }

@@ -673,7 +673,7 @@ def test_a_claim_of_somebody_else_at_the_same_moment_stays_theirs(
     monkeypatch.setattr(Person, "find_columns", claim_first)
     services.pseudonymize_user(lena)
     interrupt.refresh_from_db()
-    assert (interrupt.claimed_by, interrupt.claimed_label) == (rita, "rita")
+    assert (interrupt.claimed_by, interrupt.claimed_by_label) == (rita, "rita")
 
 
 class TestGuests:

@@ -30,7 +30,7 @@ DAY = timedelta(days=1)
 
 def hold(interrupt: Interrupt, by: User) -> None:
     Interrupt.objects.filter(pk=interrupt.pk).update(
-        claimed_by=by, claimed_label=str(by), claimed_until=Now() + DAY
+        claimed_by=by, claimed_by_label=str(by), claimed_until=Now() + DAY
     )
 
 

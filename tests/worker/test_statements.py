@@ -170,7 +170,7 @@ def test_an_interrupt_is_asked_without_a_look_by_a_thread_that_never_asked(count
     # But for what the claim reads of those that wait.
     reads = [text for text in asking.texts if text.startswith('SELECT "hitl_django_interrupt"')]
     assert reads == []
-    assert Thread.objects.get(thread_id=info.thread_id).asked
+    assert Thread.objects.get(thread_id=info.thread_id).has_interrupts
 
 
 @pytest.mark.promise("P10")

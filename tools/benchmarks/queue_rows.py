@@ -102,7 +102,7 @@ def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str,
         "group_id": f"CASE WHEN k % 4 < 2 THEN {group.pk} END",
         "group_label": f"CASE WHEN k % 4 < 2 THEN '{group.name}' ELSE '' END",
         "claimed_by_id": rare(1, str(reviewer.pk), rare(2, str(other.pk), "NULL")),
-        "claimed_label": f"CASE WHEN {held} THEN 'somebody' ELSE '' END",
+        "claimed_by_label": f"CASE WHEN {held} THEN 'somebody' ELSE '' END",
         "claimed_until": f"CASE WHEN {held} THEN now() + interval '1 day' END",
         "snoozed_until": rare(3, "now() + interval '1 day'", "NULL"),
     }

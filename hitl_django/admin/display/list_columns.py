@@ -96,7 +96,7 @@ def format_claimed_by(item: Any) -> str:
     lines: list[str] = []
     if item.claimed_until is not None and item.claimed_until > now:
         mine = item.claimed_by_id == item.viewer.pk
-        who = _("you") if mine else escape_hidden(item.claimed_label)
+        who = _("you") if mine else escape_hidden(item.claimed_by_label)
         words = _("for %(time)s") % {"time": _until(item.claimed_until)}
         lines.append(format_html("<bdi><strong>{}</strong></bdi>, {}", who, words))
     if item.assignee_label or item.group_label:

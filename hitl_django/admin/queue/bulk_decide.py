@@ -317,7 +317,7 @@ def describe_claim(row: Interrupt, user: Any) -> Any:
     """Says who else looks at a question at this moment."""
     if not _is_claimed(row) or row.claimed_by_id == user.pk:
         return ""
-    return CLAIMED_BY % {"who": escape_hidden(row.claimed_label)}
+    return CLAIMED_BY % {"who": escape_hidden(row.claimed_by_label)}
 
 
 def _is_claimed(row: Interrupt) -> bool:

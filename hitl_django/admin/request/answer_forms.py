@@ -419,4 +419,4 @@ def describe_refusal(error: HitlError) -> str:
 
 def is_too_large(value: JSON) -> bool:
     """Return whether a value is more than an answer may be."""
-    return len(to_json(value).encode()) > hitl.ANSWER_MAX_BYTES
+    return len(to_json(value).encode()) > hitl.RESPONSE_MAX_BYTES

@@ -25,7 +25,7 @@ BEFORE, BESIDE = 4, 24
 #: screen and not for a person.
 SPLIT_COOKIE = "hitl_split"
 
-COLUMNS = ("pk", "title", "graph", "created_at", "claimed_label", "claimed_until")
+COLUMNS = ("pk", "title", "graph", "created_at", "claimed_by_label", "claimed_until")
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def read_status(item: Interrupt, user: Any) -> InterruptStatus:
     held = until is not None and until > now
     asleep = item.snoozed_until is not None and item.snoozed_until > now
     return InterruptStatus(
-        claimed_by=item.claimed_label if held else "",
+        claimed_by=item.claimed_by_label if held else "",
         is_mine=held and item.claimed_by_id == user.pk,
         claimed_for=timeuntil(until, now, depth=1) if held and until is not None else "",
         claimed_until=until if held else None,

@@ -56,7 +56,7 @@ class InterruptSerializer(InterruptColumnsSerializer):
     overdue = serializers.BooleanField(source="is_overdue")
 
     def get_claimed_by(self, interrupt: Any) -> str:
-        return str(interrupt.claimed_label) if interrupt.is_claimed else ""
+        return str(interrupt.claimed_by_label) if interrupt.is_claimed else ""
 
     def get_claimed_until(self, interrupt: Any) -> str | None:
         # A claim whose time is past counts as none, and nothing clears it.

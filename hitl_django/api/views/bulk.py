@@ -66,9 +66,9 @@ class BulkDecisions(SeveralResource):
     @property
     def limits(self) -> BodyLimits:  # type: ignore[override]
         return BodyLimits(
-            size=6 * hitl.ANSWER_MAX_BYTES,
-            depth=hitl.ANSWER_MAX_DEPTH + 3,
-            items=hitl.ANSWER_MAX_ITEMS + 10 * MAX_BULK_DECISIONS,
+            size=6 * hitl.RESPONSE_MAX_BYTES,
+            depth=hitl.RESPONSE_MAX_DEPTH + 3,
+            items=hitl.RESPONSE_MAX_ITEMS + 10 * MAX_BULK_DECISIONS,
         )
 
     @operation(

@@ -148,9 +148,9 @@ class DecisionResource(Resource):
         # The service measures the answer itself. A body may be larger: a character written as
         # \uXXXX takes six bytes, and the answer is one level deep in it.
         return BodyLimits(
-            size=6 * hitl.ANSWER_MAX_BYTES,
-            depth=hitl.ANSWER_MAX_DEPTH + 1,
-            items=hitl.ANSWER_MAX_ITEMS + 10,
+            size=6 * hitl.RESPONSE_MAX_BYTES,
+            depth=hitl.RESPONSE_MAX_DEPTH + 1,
+            items=hitl.RESPONSE_MAX_ITEMS + 10,
         )
 
 

@@ -23,7 +23,7 @@ graph node checkpoint_ns checkpoint_id task_id task_path index key title why pay
 payload_digest response_schema dialect allowed_decisions editable quorum approvals proposal
 no_self_approval claim_required status version created_at closed_at expires_at expiry warn_at
 retry_at escalated_at refused_version changed_at assignee_id assignee_label group_id group_label
-claimed_by_id claimed_label claimed_until taken_key taken_for snoozed_until priority due_at
+claimed_by_id claimed_by_label claimed_until claim_key claim_filters snoozed_until priority due_at
 overdue decision id interrupt_id version effective type value refusal reason by_id by_label via
 key request_digest payload_digest patch approvals quorum created_at comment id interrupt_id
 by_id by_label via text created_at reviewlink id interrupt_id secret_digest name email decisions

@@ -201,7 +201,7 @@ def _find_interrupts(
 ) -> dict[int, list[Interrupt]]:
     """Return the pending interrupts that the user may see, by thread; large payloads are None."""
     rows = querysets.visible_interrupts(user).filter(
-        thread__in=[thread.pk for thread in threads if thread.asked],
+        thread__in=[thread.pk for thread in threads if thread.has_interrupts],
         status=Interrupt.Status.PENDING,
         kind=Interrupt.Kind.INTERRUPT,
     )

@@ -37,8 +37,8 @@ class NotificationPreferences(models.Model):
         related_name="hitl_notifications",
         verbose_name=_("user"),
     )
-    asked = models.CharField(
-        NotificationTopic.ASKED.label, max_length=10, choices=When.choices, blank=True
+    requested = models.CharField(
+        NotificationTopic.REQUESTED.label, max_length=10, choices=When.choices, blank=True
     )
     assigned = models.CharField(
         NotificationTopic.ASSIGNED.label, max_length=10, choices=When.choices, blank=True

@@ -33,10 +33,10 @@ def find_topic(delivery: Delivery, item: Interrupt) -> NotificationTopic | None:
         return topic
     if item.status != Interrupt.Status.PENDING:
         return None
-    if topic == NotificationTopic.ASKED and _was_assigned_since(delivery, item):
+    if topic == NotificationTopic.REQUESTED and _was_assigned_since(delivery, item):
         return None  # a message of its own tells of that
     if topic == NotificationTopic.ASSIGNED and not delivery.data.get("to"):
-        return NotificationTopic.ASKED  # of a group
+        return NotificationTopic.REQUESTED  # of a group
     return topic
 
 

@@ -13,7 +13,7 @@ from hitl_django.models import Interrupt
 class NotificationTopic(models.TextChoices):
     """What somebody can be told of."""
 
-    ASKED = "asked", _("A request is addressed to me or one of my groups")
+    REQUESTED = "requested", _("A request is addressed to me or one of my groups")
     ASSIGNED = "assigned", _("A request is assigned to me")
     MENTIONED = "mentioned", _("I am mentioned in a comment")
     DUE = "due", _("One of my requests is due soon")
@@ -26,7 +26,7 @@ LABELS = {DUE_SOON: _("request due soon"), DIGEST: _("daily digest")}
 
 #: The topic of each event that people are told of, where the event itself says it.
 TOPICS: dict[str, NotificationTopic] = {
-    EventName.INTERRUPT_CREATED: NotificationTopic.ASKED,
+    EventName.INTERRUPT_CREATED: NotificationTopic.REQUESTED,
     EventName.INTERRUPT_ASSIGNED: NotificationTopic.ASSIGNED,
     EventName.INTERRUPT_MENTIONED: NotificationTopic.MENTIONED,
     DUE_SOON: NotificationTopic.DUE,

@@ -50,7 +50,7 @@ class ClaimInfo:
         return cls(
             interrupt_id=interrupt.pk,
             claimed_by_id=interrupt.claimed_by_id,
-            claimed_by_label=interrupt.claimed_label,
+            claimed_by_label=interrupt.claimed_by_label,
             until=cast(datetime, interrupt.claimed_until),
         )
 
@@ -161,8 +161,8 @@ def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None
 class _Taking:
     """Under which key a question is taken, and as what; as a row of it is marked."""
 
-    taken_key: str | None
-    taken_for: str
+    claim_key: str | None
+    claim_filters: str
 
     @classmethod
     def build(cls, by: Any, key: str, graph: str | None, group: Any) -> _Taking:
@@ -172,11 +172,11 @@ class _Taking:
         return cls(digest_json([str(by.pk), key]), digest_json(chosen))
 
     def found(self) -> UUID | None:
-        if self.taken_key is None:
+        if self.claim_key is None:
             return None
-        rows = _rows().filter(taken_key=self.taken_key)
-        taken = rows.values_list("pk", "taken_for", named=True).first()
-        if taken is not None and taken.taken_for != self.taken_for:
+        rows = _rows().filter(claim_key=self.claim_key)
+        taken = rows.values_list("pk", "claim_filters", named=True).first()
+        if taken is not None and taken.claim_filters != self.claim_filters:
             raise IdempotencyKeyReusedError(
                 "The idempotency key was already used with different filters."
             )
@@ -260,7 +260,7 @@ def write_claim(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **mor
     """
     until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
     return rows.filter(queue_filters.PENDING).update(
-        claimed_by=by.pk, claimed_label=audit.label_user(by), claimed_until=Now() + until, **more
+        claimed_by=by.pk, claimed_by_label=audit.label_user(by), claimed_until=Now() + until, **more
     )
 
 
@@ -273,7 +273,7 @@ def _take_over(interrupt: Interrupt, by: Any, via: str, seconds: float | None) -
 
 
 def _record(thread: Thread, verb: str, interrupt: Interrupt, by: Any, via: str) -> None:
-    detail = {"from": interrupt.claimed_label, "version": interrupt.version}
+    detail = {"from": interrupt.claimed_by_label, "version": interrupt.version}
     audit.append_alone(thread, verb, by=by, via=via, subject=str(interrupt.pk), detail=detail)
 
 

@@ -83,8 +83,9 @@ def claimed_error(interrupt: Interrupt) -> ClaimedError:
         message = "The interrupt was claimed by someone else a moment ago. Try again."
         return ClaimedError(message, claimed_by_label="", until=timezone.now())
     return ClaimedError(
-        f"The interrupt is claimed by {interrupt.claimed_label} until {until:%Y-%m-%d %H:%M:%S}.",
-        claimed_by_label=interrupt.claimed_label,
+        f"The interrupt is claimed by {interrupt.claimed_by_label} "
+        f"until {until:%Y-%m-%d %H:%M:%S}.",
+        claimed_by_label=interrupt.claimed_by_label,
         until=until,
     )
 

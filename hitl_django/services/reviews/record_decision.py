@@ -334,7 +334,7 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
 
 def _holder(interrupt: Interrupt, thread: Thread, request: Request) -> str:
     held = lookup.is_claimed_by_other(interrupt, thread, request.by)
-    return interrupt.claimed_label if held else ""
+    return interrupt.claimed_by_label if held else ""
 
 
 def _append_entry(

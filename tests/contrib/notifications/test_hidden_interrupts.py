@@ -61,7 +61,9 @@ def leave_night(user: Any) -> None:
 
 
 @pytest.mark.usefixtures("hidden")
-@pytest.mark.parametrize("topic", ["asked", "assigned", "mentioned", "due", "overdue", "escalated"])
+@pytest.mark.parametrize(
+    "topic", ["requested", "assigned", "mentioned", "due", "overdue", "escalated"]
+)
 def test_mail_of_interrupt_reaches_only_people_that_see_it(
     mails: MailServer, person: Person, ask: Ask, send: Send, topic: str
 ) -> None:
@@ -71,8 +73,8 @@ def test_mail_of_interrupt_reaches_only_people_that_see_it(
     late = Group.objects.get(name="Late")
     rita.groups.add(late)
     vik.groups.add(late)
-    if topic in ("asked", "due", "overdue"):
-        terms = {"due": timedelta(hours=3)} if topic != "asked" else {}
+    if topic in ("requested", "due", "overdue"):
+        terms = {"due": timedelta(hours=3)} if topic != "requested" else {}
         item = ask(group="Late", **terms)
     else:
         item = ask(group="Night" if topic == "escalated" else None)
@@ -108,7 +110,7 @@ def test_digest_lists_only_interrupts_that_its_reader_sees(
     monkeypatch.setattr(scheduled_notifications, "_find_hour", lambda now: now)
     rita, vik, olga = person("rita", "Night"), person("vik", "Night"), person("olga", "Late")
     for one in (rita, vik, olga):
-        save_preferences(one, dict.fromkeys(["asked", "assigned", "mentioned"], "daily"))
+        save_preferences(one, dict.fromkeys(["requested", "assigned", "mentioned"], "daily"))
         one.groups.add(Group.objects.get(name="Late"))
     item = ask(group="Late")
     services.comment(item.pk, "@rita @vik @olga", by=None)

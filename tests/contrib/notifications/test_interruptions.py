@@ -63,7 +63,7 @@ def test_digests_killed_at_any_commit_reach_each_person(
 ) -> None:
     settings.HITL = {**settings.HITL, "DIGEST_HOUR": 0}
     for name in ("rita", "ravi"):
-        save_preferences(person(name, "Night"), {"asked": "daily"})
+        save_preferences(person(name, "Night"), {"requested": "daily"})
     ask(group="Night")
     send()
     until = timezone.now() - timedelta(days=3)
@@ -81,6 +81,6 @@ def test_first_mail_of_site_with_daily_digests_killed_at_any_commit_keeps_reader
 ) -> None:
     settings.HITL = {**settings.HITL, "NOTIFICATION_DEFAULT": "daily"}
     person("rita", "Night")
-    save_preferences(person("ravi", "Night"), {"asked": "now"})
+    save_preferences(person("ravi", "Night"), {"requested": "now"})
     ask(group="Night")
     commits.assert_same_after_kills(send, wait=end_claims, effects=list_sent)

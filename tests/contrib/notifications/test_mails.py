@@ -191,7 +191,7 @@ def test_a_mail_program_is_told_how_to_unsubscribe(
     sent = client.post(path, "List-Unsubscribe=One-Click", "application/x-www-form-urlencoded")
     assert sent.status_code == 200
     wanted = NotificationPreferences.objects.get(user=rita)
-    assert (wanted.asked, wanted.assigned) == ("off", "")
+    assert (wanted.requested, wanted.assigned) == ("off", "")
     ask(group="Night")
     send()
     assert mails.all() == []

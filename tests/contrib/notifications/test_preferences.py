@@ -52,7 +52,7 @@ def test_one_says_oneself_what_one_wants_to_be_told_of(person: Person) -> None:
     page = client.get(PAGE).content.decode()
     assert "Emails are sent to rita@shop.example." in page
     assert page.count('<option value="now" selected>') == len(TOPICS)
-    chosen = {**dict.fromkeys(TOPICS, "off"), "asked": "daily", "language": "de"}
+    chosen = {**dict.fromkeys(TOPICS, "off"), "requested": "daily", "language": "de"}
     assert client.post(PAGE, chosen).status_code == 302
     assert choices_of(rita) == ["daily", "off", "off", "off", "off"]
     assert read_preferences(rita).language == "de"
@@ -62,7 +62,7 @@ def test_one_says_oneself_what_one_wants_to_be_told_of(person: Person) -> None:
 
 def test_a_choice_that_is_none_is_said_and_saves_nothing(person: Person) -> None:
     client = log_in(person("rita"))
-    page = client.post(PAGE, {**dict.fromkeys(TOPICS, "now"), "asked": "hourly"})
+    page = client.post(PAGE, {**dict.fromkeys(TOPICS, "now"), "requested": "hourly"})
     assert b"errornote" in page.content
     assert not NotificationPreferences.objects.exists()
 
@@ -76,7 +76,7 @@ def test_who_may_see_no_interrupt_has_no_such_page(person: Person) -> None:
 
 def test_nobody_gets_to_the_row_of_somebody_else(person: Person) -> None:
     rita = person("rita")
-    save_preferences(rita, {"asked": "off"})
+    save_preferences(rita, {"requested": "off"})
     client = log_in(person("ravi"))
     for page in (f"{rita.pk}/change/", f"{rita.pk}/delete/", "add/", f"{rita.pk}/history/"):
         assert client.get(PAGE + page).status_code in (302, 403, 404), page
@@ -117,7 +117,7 @@ def test_a_link_acts_for_who_it_names_and_not_for_who_is_logged_in(person: Perso
 @pytest.mark.parametrize(
     ("what", "chosen", "left"),
     [
-        ("asked", "", ["off", "now", "now", "now", "now"]),
+        ("requested", "", ["off", "now", "now", "now", "now"]),
         (ALL, "", ["off"] * 5),
         ("due", "all", ["off"] * 5),
         (DIGEST, "this", ["now", "now", "off", "now", "now"]),

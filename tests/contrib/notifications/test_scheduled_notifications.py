@@ -124,8 +124,8 @@ def test_who_wants_to_hear_once_a_day_gets_one_mail_with_what_waits(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")
-    save_preferences(rita, {"asked": "daily", "mentioned": "daily"})
-    save_preferences(ravi, {"asked": "off"})
+    save_preferences(rita, {"requested": "daily", "mentioned": "daily"})
+    save_preferences(ravi, {"requested": "off"})
     titles = [f"Refund {number} EUR?" for number in range(23)]
     asked = [ask(title, group="Night") for title in titles]
     ask("Not for her")
@@ -173,7 +173,7 @@ def test_where_nothing_waits_no_digest_is_sent(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita = person("rita", "Night")
-    save_preferences(rita, {"asked": "daily"})
+    save_preferences(rita, {"requested": "daily"})
     services.decide(ask(group="Night").pk, "approve", by=rita)
     at_the_hour()
     sweep()

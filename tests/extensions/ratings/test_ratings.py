@@ -155,7 +155,7 @@ class TestPanel:
         response = self.rate(interrupt, verb="claim", **{"ratings-remark": "Half a sent"})
         assert response.status_code == 200
         assert "Half a sent" in response.content.decode()
-        assert Interrupt.objects.get().claimed_label == "rita"
+        assert Interrupt.objects.get().claimed_by_label == "rita"
 
     def test_unknown_action_leads_to_the_page(self, interrupt: Interrupt) -> None:
         for verb in ("ratings.sell", "sales.rate", "ratings"):

@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "asked",
+                    "requested",
                     models.CharField(
                         blank=True,
                         choices=[("now", "immediately"), ("daily", "daily"), ("off", "never")],
