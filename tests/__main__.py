@@ -84,7 +84,6 @@ def run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that use two cores, unless the caller wants to see one process."""
     cores = min(2, os.cpu_count() or 1)
     if cores < 2 or any(argument.startswith(ONE_PROCESS) for argument in arguments):
         return []
@@ -92,14 +91,12 @@ def spread(arguments: Sequence[str]) -> list[str]:
 
 
 def total(codes: Sequence[int]) -> int:
-    """Return the worst exit code; that a pass found no tests counts only where all did."""
     ran = [code for code in codes if code != NO_TESTS]
     return max(ran, default=NO_TESTS)
 
 
 @contextmanager
 def database(url: str) -> Iterator[str]:
-    """Give the URL of a PostgreSQL server: the one named, or a new one that ends with the block."""
     if url:
         yield url
         return

@@ -82,7 +82,6 @@ def leaping() -> Iterator[None]:
 
 
 def set_off(path: Path, seconds: float) -> None:
-    """Set the clocks that follow this file so far ahead, or back."""
     with path.open("r+b" if path.exists() else "w+b") as file:
         file.write(OFF.pack(seconds))
 

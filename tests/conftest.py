@@ -29,7 +29,6 @@ WITHOUT_DJANGO = "TESTS_WITHOUT_DJANGO"
 
 
 def needs_django() -> bool:
-    """Say whether anything is asked for beside what needs no Django."""
     paths = [Path(argument.partition("::")[0]) for argument in sys.argv[1:]]
     asked = [path.resolve() for path in paths if path.name and path.exists()]
     plain = [path for path in asked if any(path.is_relative_to(folder) for folder in PLAIN)]
@@ -133,13 +132,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out what the quick part has nothing of: to import it takes as long as to test."""
     is_left_out = collection_path.parent == TESTS and collection_path.name in NOT_QUICK
     return True if is_left_out and config.getoption("--part") == "quick" else None
 
 
 def pytest_collection_finish() -> None:
-    """Has what was imported never be looked at again for garbage, of which it has none."""
     gc.collect()
     gc.freeze()
 
@@ -149,7 +146,6 @@ def pytest_report_header() -> str:
 
 
 def vendor() -> str:
-    """Name the kind of database behind Django, if there is one."""
     return "none" if connection is None else connection.vendor
 
 
@@ -251,7 +247,6 @@ def in_rest(item: pytest.Item) -> bool:
 
 
 def is_crash(item: pytest.Item) -> bool:
-    """Return whether a test outside the sample kills processes, races or starts a cluster."""
     return in_rest(item) and any(map(item.get_closest_marker, CRASHES))
 
 
@@ -270,12 +265,10 @@ def spread_comparisons(items: Iterable[pytest.Item]) -> set[pytest.Item]:
 
 
 def is_about_rows(item: pytest.Item) -> bool:
-    """Return whether later cases of a test show something of a second database."""
     return vendor() == "sqlite" or bool(STORED.intersection(folders(item)))
 
 
 def is_quick(item: pytest.Item) -> bool:
-    """Say whether a test is a first case of a room, that starts nothing and waits for nothing."""
     if NOT_QUICK.intersection(folders(item)):
         return False
     if distance(item) or any(item.get_closest_marker(name) for name in (*LONG, *NOT_ONE)):
@@ -285,18 +278,15 @@ def is_quick(item: pytest.Item) -> bool:
 
 @cache
 def first_tests(path: Path) -> frozenset[str]:
-    """Return the names of the first tests of a module."""
     found = re.findall(r"(?m)^ *(?:async )?def (test_\w+)", path.read_text())
     return frozenset(found[:FIRST])
 
 
 def folders(item: pytest.Item) -> tuple[str, ...]:
-    """Return the folders that a test is in, from ``tests`` on."""
     return item.path.relative_to(TESTS).parts
 
 
 def distance(item: pytest.Item) -> int:
-    """Return how far a case is from the first of its test, along all parameters."""
     call = getattr(item, "callspec", None)
     return 0 if call is None else sum(call.indices.values())
 
@@ -325,32 +315,27 @@ def uses_database(item: pytest.Item) -> bool:
 
 @pytest.fixture
 def leaping() -> Iterator[None]:
-    """Has waits on event loops take no time, and nothing come late on a slow machine."""
     with clock.leaping():
         yield
 
 
 @pytest.fixture
 def amount(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
-    """Says how many: the first number as a rule, the second with ``--soak``."""
     soak = bool(request.config.getoption("--soak"))
     return lambda usual, long: long if soak else usual
 
 
 @pytest.fixture
 def figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Take a line that the run ends with: how much there was of what, and what came of it."""
     return lambda line: request.node.user_properties.append((FIGURES, line))
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """The number all chance begins with; ``--randomly-seed=N`` sets it."""
     return int(request.config.getoption("randomly_seed", 0))
 
 
 @pytest.fixture
 def chance(seed: int) -> Random:
-    """Everything that is left to chance in a test, the same again with the same seed."""
     print(f"--randomly-seed={seed}")
     return Random(seed)

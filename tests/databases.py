@@ -46,7 +46,6 @@ def from_url(url: str) -> dict[str, Any]:
 
 
 def sqlite(path: Path) -> dict[str, Any]:
-    """Return the DATABASES entry of a SQLite file."""
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(path),
@@ -75,7 +74,6 @@ def to_url(connection: BaseDatabaseWrapper, **other: Any) -> str:
 
 
 def is_waited_for(cursor: Any) -> bool:
-    """Tell whether another connection waits for a lock that this one has, on PostgreSQL."""
     cursor.execute(
         "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
     )

@@ -37,13 +37,11 @@ def preparing() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_webhooks_of_another_test() -> None:
-    """Has each test look for webhooks itself: what a process has seen, it goes by for a while."""
     outbox.clear_listeners()
 
 
 @pytest.fixture(autouse=True)
 def _no_shapes_of_another_test() -> None:
-    """Has each test store the shapes of its graphs itself: their rows go with the test."""
     compatibility.clear_shapes()
 
 
@@ -56,12 +54,10 @@ def _no_spot_checks_of_another_test() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_language_of_another_test() -> Iterator[None]:
-    """Has each test begin in the settings' language: a request leaves its own behind."""
     yield
     translation.deactivate()
 
 
 @pytest.fixture
 def database_url(transactional_db: None) -> Iterator[str]:
-    """The test database's URL: DATABASE_URL for a child process that is to work on it."""
     return databases.to_url(connection)

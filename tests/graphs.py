@@ -26,7 +26,6 @@ class Approval(TypedDict, total=False):
 
 @register("approval", title="Approval")
 def approval() -> StateGraph:
-    """Ask once, whatever it is given, and keep the answer."""
 
     def ask(state: Approval) -> Approval:
         return {"answer": interrupt({"title": f"Publish {state['text']}?", "text": state["text"]})}
@@ -41,7 +40,6 @@ class Plain(TypedDict, total=False):
 
 @register("plain")
 def plain() -> StateGraph:
-    """Ask what it is given, as it is, and keep the answer."""
 
     def ask(state: Plain) -> Plain:
         return {"answer": interrupt(state["payload"])}
@@ -56,7 +54,6 @@ class Reviewed(TypedDict, total=False):
 
 
 def ask_in_terms(state: Reviewed) -> Reviewed:
-    """Ask for a review on the terms that it is given; ``typed`` asks for a Booking."""
     terms = dict(state.get("terms", {}))
     if terms.pop("typed", False):
         return {"answer": ask_for_review(state["payload"], response_schema=Booking, **terms).seats}
@@ -65,7 +62,6 @@ def ask_in_terms(state: Reviewed) -> Reviewed:
 
 @register("reviewed")
 def reviewed() -> StateGraph:
-    """Ask what it is given, on terms that it is given."""
     graph = StateGraph(Reviewed).add_node("ask", ask_in_terms)
     return graph.add_edge(START, "ask").add_edge("ask", END)
 
@@ -169,7 +165,6 @@ class Order(BaseModel):
 
 @register("order")
 def order() -> StateGraph:
-    """Ask for an answer of many shapes, and keep it."""
 
     def ask(state: Plain) -> Plain:
         return {"answer": interrupt(state["payload"], response_schema=Order).model_dump()}
@@ -279,7 +274,6 @@ FAILING: set[str] = set()
 
 @register("unstorable")
 def unstorable() -> StateGraph:
-    """Return what can't be stored."""
 
     def work(state: Approval) -> Approval:
         return {"answer": object()}
@@ -348,7 +342,6 @@ class Essay(TypedDict):
 @register("essay", title="Essay")
 @entrypoint()
 def essay(given: Essay, *, previous: Any = None) -> dict[str, Any]:
-    """Write, asks two readers side by side, and write again."""
     text = write(given["topic"]).result()
     said = [called.result() for called in [review(text, "Ann"), review(text, "Bob")]]
     return {"text": write(f"{given['topic']}, again").result(), "said": said, "before": previous}

@@ -33,7 +33,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def isolated(url: str, level: str) -> str:
-    """Return the URL of a PostgreSQL database with which all transactions are of that level."""
     # As on libpq's command line, where a space within a value has a backslash before it.
     option = "-c default_transaction_isolation=" + level.replace(" ", "\\ ")
     return f"{url}{'&' if '?' in url else '?'}options={quote(option)}"

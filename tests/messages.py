@@ -8,7 +8,6 @@ from hitl_django.task_queue import dispatcher
 
 
 def enqueue_run(run_id: object) -> None:
-    """Enqueue a message that a run is due, if the current transaction commits."""
     batch = WriteBatch(write_alias())
     dispatcher.enqueue(run_id, batch)
     batch.run()

@@ -12,12 +12,10 @@ from hitl_django.models import Thread
 
 
 def values_of(thread: Thread) -> Any:
-    """Return the values of a thread's state."""
     graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
     return graph.get_state({"configurable": {"thread_id": thread.thread_id}}).values
 
 
 def name_app(model: str) -> str:
-    """Return the label of the app, ours or an optional one, that has a model."""
     found = (each._meta for each in apps.get_models() if each._meta.model_name == model)
     return next(of.app_label for of in found if of.app_label.startswith("hitl_"))

@@ -7,12 +7,10 @@ from pathlib import Path
 
 
 def hold(gate: str, mark: str) -> None:
-    """Make the mark, and keep this worker until nobody has the gate to themselves any more."""
     Path(mark).touch()
     with open(gate) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
 
 
 def note(mark: str) -> None:
-    """Make the mark."""
     Path(mark).touch()

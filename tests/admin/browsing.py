@@ -82,7 +82,6 @@ def post_of(html: str) -> dict[str, list[str]]:
 
 
 def sheet_of(client: Client, item: Interrupt) -> dict[str, list[str]]:
-    """Open a question and return what its form would post, untouched."""
     response = client.get(page_of(item))
     assert response.status_code == 200
     form = re.search(r'<form method="post"[^>]*data-hitl-sheet.*?</form>', text_of(response), re.S)
@@ -93,7 +92,6 @@ def sheet_of(client: Client, item: Interrupt) -> dict[str, list[str]]:
 def press(
     client: Client, item: Interrupt, button: str, sheet: Any = None, **typed: Any
 ) -> HttpResponse:
-    """Types into the form (names without the leading ``answer/``) and presses a button."""
     posted = {**(sheet or sheet_of(client, item)), "decision": [button]}
     for name, value in typed.items():
         own = name in ("reason", "reply", "reply_is_json", "digest", "version", "key")

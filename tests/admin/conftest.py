@@ -45,7 +45,6 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(autouse=True)
 def advance(db: None) -> Iterator[Callable[[], int]]:
-    """Stands in for the worker: advances what is queued, when it is told to."""
     with testing.inline() as advance_all:
         yield advance_all
 
@@ -136,7 +135,6 @@ def make_interrupt(payload: Any, schema: Any = None, **fields: Any) -> Interrupt
 
 
 def page_of(item: Any, model: str = "reviewitem") -> str:
-    """Return the address of a row's page."""
     return reverse(f"admin:{name_app(model)}_{model}_change", args=[getattr(item, "pk", item)])
 
 

@@ -40,7 +40,6 @@ def select(rows: list[Interrupt], decision: str = "approve", **more: Any) -> dic
 
 
 def confirmed(page: Any, **more: str) -> dict[str, Any]:
-    """Return what the page's form posts, as a browser would."""
     form = text_of(page).split('class="hitl-bulk"')[1].split("</form>")[0]
     return {**post_of(form), **more}
 

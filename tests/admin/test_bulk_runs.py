@@ -51,7 +51,6 @@ def select(rows: list[Run], verb: str = "retry", **more: Any) -> dict[str, Any]:
 
 
 def confirmed(page: Any, **more: str) -> dict[str, Any]:
-    """Return what the page's form posts, as a browser would."""
     form = text_of(page).split('class="hitl-bulk"')[1].split("</form>")[0]
     return {**post_of(form), **more}
 

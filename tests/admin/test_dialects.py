@@ -256,7 +256,6 @@ class TestARequestForSeveralActions:
     def send(
         self, client: Client, item: Interrupt, *choices: str, button: str = "each", **typed: str
     ) -> HttpResponse:
-        """Choose for each action, types (names like ``action/0/message``), presses a button."""
         posted = {**sheet_of(client, item), "decision": [button]}
         for number, choice in enumerate(choices):
             posted[f"action/{number}-decision"] = [choice]

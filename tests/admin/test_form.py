@@ -103,7 +103,6 @@ def answered(
 
 
 def exactly(value: Any) -> str:
-    """Return a text that is equal only for the same JSON: 1 is neither 1.0 nor true."""
     return json.dumps(value, sort_keys=True)
 
 

@@ -24,7 +24,6 @@ Asked = Callable[..., Interrupt]
 
 @pytest.fixture
 def strict(person: Callable[[str], Any]) -> Client:
-    """A client that is checked as a browser is."""
     client = Client(enforce_csrf_checks=True)
     client.force_login(person("reviewer"))
     return client

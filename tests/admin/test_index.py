@@ -74,7 +74,6 @@ def test_takes_five_queries_more_at_the_most(
 
 
 def log_in(user: Any, next: str = INDEX) -> str:  # noqa: A002
-    """Log in by the form; returns where that leads."""
     user.set_password("secret")
     user.save()
     data = {"username": user.username, "password": "secret", "next": next}

@@ -32,7 +32,6 @@ GERMAN = {"HTTP_ACCEPT_LANGUAGE": "de-AT,de;q=0.9,en;q=0.5"}
 
 @pytest.fixture
 def multilingual(settings: Any) -> None:
-    """Has pages come in the language that the browser asks for."""
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
 
 

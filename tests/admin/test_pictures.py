@@ -38,7 +38,6 @@ def nodes_of(root: ElementTree.Element) -> dict[str, ElementTree.Element]:
 
 
 def _lines(path: str) -> str:
-    """Return a mark's lines by length and direction, wherever it stands."""
     strokes = [
         [tuple(map(float, point.split())) for point in stroke.split("L")]
         for stroke in path.split("M")[1:]

@@ -51,7 +51,6 @@ def sam(db: None) -> User:
 
 
 def words(response: Any) -> str:
-    """Return what a reader of the page reads, on one line."""
     return " ".join(re.sub(r"<[^>]*>", " ", text_of(response)).split())
 
 
@@ -171,7 +170,6 @@ class TestTheSubject:
 class TestWhatItCosts:
     @pytest.fixture
     def money(self) -> Iterator[str]:
-        """A graph whose questions are for the members of a group."""
         graph = StateGraph(dict).add_node("ask", lambda state: state).add_edge(START, "ask")
         registry.register("money", review=ReviewPolicy(groups=["finance"]))(lambda: graph)
         yield "money"

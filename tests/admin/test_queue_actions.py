@@ -286,7 +286,6 @@ class TestWhatWasTypedInTheAnswer:
     """Without JavaScript nothing else brings it back, whichever button is pressed."""
 
     def sent(self, client: Client, item: Interrupt, verb: str, **more: Any) -> HttpResponse:
-        """Types into the whole form, and presses one of the buttons beside the decision's."""
         form = {**sheet_of(client, item), "answer/amount": "9.5", "reason": "Half a <thought>"}
         return handle(client, item, verb, **{**form, **more})
 

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.django_db
 
 
 def way(page: str, rel: str) -> str:
-    """Return where a page's link to the one before or after it leads."""
     found = re.search(rf'<a rel="{rel}" href="([^"?]*)', page)
     return found[1] if found else ""
 

@@ -28,7 +28,6 @@ TEXT = "A letter that is long enough to be shown with each of the words that som
 
 @pytest.fixture
 def other(browse: Browse, person: Person) -> Client:
-    """A second reviewer."""
     person("operator").user_permissions.add(Permission.objects.get(codename="decide_interrupt"))
     return browse("operator")
 
@@ -162,7 +161,6 @@ class TestAInterruptThatHasToBeClaimed:
 
     @pytest.fixture
     def too_late(self, reviewer: Client, person: Person, asked: Asked) -> tuple[Interrupt, Any]:
-        """A question, and its form as the reviewer got it before their claim ran out."""
         item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
         services.claim(item.pk, by=person("reviewer"))
         sheet = sheet_of(reviewer, item)

@@ -80,14 +80,12 @@ def root(admin_user: Any) -> Client:
 
 
 def links(html: str) -> set[str]:
-    """Return where the links and forms of a page lead, without the site's own menus."""
     main = html[html.index('id="content-main"') :]
     return {url for url in re.findall(r'(?:href|action)="(/[^"]*)"', main) if url != "/"}
 
 
 @pytest.fixture
 def about(advance: Callable[[], int]) -> Group:
-    """A group with a run about it that has asked something."""
     group = Group.objects.create(name="a")
     services.start("approval", {"text": "the news"}, subject=group)
     advance()

@@ -33,7 +33,6 @@ def form_of(graph: str) -> str:
 
 @pytest.fixture
 def starter(browse: Browse, person: Callable[[str], Any]) -> Client:
-    """An operator who may start runs."""
     person("operator").user_permissions.add(Permission.objects.get(codename="start_run"))
     return browse("operator")
 
@@ -108,7 +107,6 @@ def graphs_of_ours() -> Iterator[None]:
 
 
 def opened(client: Client, graph: str) -> dict[str, Any]:
-    """Open the form, and return what it would post, untouched."""
     return posted_of(client.get(form_of(graph)))
 
 

@@ -51,14 +51,12 @@ def root(admin_user: Any) -> Client:
 
 
 def supported(theme: str) -> Any:
-    """Mark a theme that has no release for this Django."""
     is_old = theme.startswith("unfold") and django.VERSION >= (6, 1)
     reason = "django-unfold is made for Django up to 6.0"
     return pytest.param(theme, marks=pytest.mark.skipif(is_old, reason=reason))
 
 
 def landmarks(html: str) -> list[str]:
-    """Return what a page of ours has to have and doesn't."""
     needed = ('id="content-main"', '<h1 class="hitl-heading"', "hitl_django/theme.css")
     missing = [words for words in needed if html.count(words) != 1]
     return missing + [f"no {tag}" for tag in ("<html", "<title", "</body>") if tag not in html]

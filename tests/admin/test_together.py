@@ -25,7 +25,6 @@ Browse = Callable[[str], Client]
 
 @pytest.fixture
 def five(advance: Callable[[], int]) -> list[Interrupt]:
-    """The questions of one run, and beside them one of another."""
     services.start("approval", {"text": "the news"})
     run = services.start("jury", {})
     advance()

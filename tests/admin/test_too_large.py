@@ -101,13 +101,11 @@ class Receiver(MemoryFileUploadHandler):
 
 
 def parts(size: int, disposition: str = "") -> bytes:
-    """A form with a part of this size, which is a file unless something else is said."""
     said = disposition or 'Content-Disposition: form-data; name="reply"; filename="a.txt"'
     return f"--part\r\n{said}\r\n\r\n".encode() + b"x" * size + b"\r\n--part--\r\n"
 
 
 def upload(client: Client, url: str, body: bytes, kind: str) -> tuple[int, int]:
-    """Return the status of the answer, and how much was read for it."""
     stream = Upload(body)
     told = {"CONTENT_LENGTH": str(len(body)), "wsgi.input": stream}
     response = client.generic("POST", url, b"-", content_type=kind, **told)  # type: ignore[arg-type]

@@ -34,13 +34,11 @@ def undo_of(item: Interrupt) -> str:
 
 
 def decide(client: Client, item: Interrupt) -> Any:
-    """Approve a question on its page, and return the page that follows."""
     form = text_of(client.get(page_of(item))).split("<article")[1].split("</article>")[0]
     return client.post(page_of(item), {**post_of(form), "decision": "approve"}, follow=True)
 
 
 def undo_form(page: Any) -> dict[str, Any]:
-    """Return what the button to undo posts; fails where there is none."""
     return post_of(text_of(page).split("data-hitl-undo>")[1].split("</form>")[0])
 
 

@@ -41,14 +41,12 @@ def displayed(**display: str) -> Iterator[str]:
 
 
 def shown(client: Client, payload: Any, **display: str) -> str:
-    """Return what the page shows of a payload, below its heading."""
     with displayed(**display) as graph:
         page = text_of(client.get(page_of(make_interrupt(payload, graph=graph))))
     return page[page.index("hitl-facts") : page.index('class="module hitl-option"')]
 
 
 def values(page: str) -> list[str]:
-    """Return the values of a page as text."""
     found = re.findall(r"<dd[^>]*>(.*?)</dd>", page, re.S)
     return [re.sub(r"\s+", " ", re.sub("<[^>]*>", "", one)).strip() for one in found]
 
@@ -233,7 +231,6 @@ def file_of(client: Client, item: Interrupt, pointer: str) -> Any:
 
 
 def look_at(item: Interrupt) -> SpotCheck:
-    """Return a spot check of an approval."""
     made = Decision.objects.create(
         interrupt=item, version=1, type="approve", value=True, via="admin",
         request_digest="1", payload_digest="1",

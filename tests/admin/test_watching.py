@@ -110,7 +110,6 @@ def test_takes_few_queries(reviewer: Client, django_assert_max_num_queries: Any)
 
 
 def open_list(client: Client, **query: str) -> str:
-    """Open the list, and return the address that the page asks for its news."""
     found = re.search(r'data-hitl-watch="([^"]+)"', text_of(client.get(list_of(), query)))
     assert found is not None
     return unescape(found[1])

@@ -35,7 +35,6 @@ OF_A_INTERRUPT = (
 
 @pytest.fixture
 def bodies(arguments: dict[str, tuple[Any, ...]]) -> dict[str, dict[str, Any]]:
-    """What is posted to each address."""
     (thread_id,) = arguments["thread-fork"]
     place = Checkpoint.objects.filter(thread__thread_id=thread_id).order_by("pk").first()
     assert place is not None

@@ -66,7 +66,6 @@ def ask(state: Invoice) -> Invoice:
 
 @pytest.fixture(autouse=True)
 def _nobody_is_throttled() -> None:
-    """Forget what earlier tests did: the ids of their users are given again."""
     cache.clear()
 
 
@@ -182,7 +181,6 @@ def as_role(make_user: Callable[..., Any]) -> Callable[..., API]:
 
 @pytest.fixture
 def api(as_role: Callable[..., API]) -> API:
-    """The client of somebody who may do everything."""
     return as_role("superuser")
 
 

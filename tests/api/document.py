@@ -16,13 +16,11 @@ Document = dict[str, Any]
 
 @cache
 def document() -> Document:
-    """Return the document that the API serves."""
     made: Document = Generator().get_schema()
     return made
 
 
 def declared(name: str, method: str) -> Document | None:
-    """Return what the document says of a method at the address of that name."""
     (pattern,) = (each for each in urlpatterns if each.name == name)
     path: Document = document()["paths"][format_path(pattern)]
     return path.get("get" if method == "HEAD" else method.lower())

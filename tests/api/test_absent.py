@@ -44,7 +44,6 @@ def addresses_of_things() -> Iterator[Any]:
 
 @pytest.fixture
 def absent(arguments: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """What leads to nothing, for each address."""
     return {
         name: tuple(NOBODYS if len(str(place)) == len(NOBODYS) else "no-such" for place in places)
         for name, places in arguments.items()

@@ -43,7 +43,6 @@ def interrupt(server: Server) -> Interrupt:
 
 
 def chunked(body: bytes, size: int = 7) -> bytes:
-    """Write a body as chunks of so many bytes, without the one that ends it."""
     parts = [body[start : start + size] for start in range(0, len(body), size)]
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
 
@@ -150,7 +149,6 @@ BROKEN = [
 
 
 def smuggled(path: str) -> bytes:
-    """Write a decision as a request of its own, which stands where another's body ends."""
     return (
         f"POST /hitl/api/v1/{path} HTTP/1.1\r\nHost: localhost\r\n"
         f"Authorization: Basic {TOKEN}\r\nContent-Type: application/json\r\n"

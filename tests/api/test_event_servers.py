@@ -36,7 +36,6 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
 
 def begin() -> Any:
-    """Start a run and take it to its question."""
     run = services.start("chaos line", EMPTY).id
     runner.advance(str(run))
     return run

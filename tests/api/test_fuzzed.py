@@ -46,7 +46,6 @@ def requests() -> Iterator[Any]:
 
 
 def may_be_wrong(told: dict[str, Any], place: str) -> bool:
-    """Return whether a request can have a fault besides its address, or in it."""
     free = ({"type": "string"}, {"type": "string", "minLength": 1, "maxLength": 255})
     parameters = [each for each in told["parameters"] if each["schema"] not in free]
     parameters = [each for each in parameters if each["in"] != "path"]
@@ -78,7 +77,6 @@ def taken(ctx: Any, response: Any, case: Any) -> None:
 
 
 def refused(ctx: Any, response: Any, case: Any) -> None:
-    """Fail where what doesn't fit the document is taken; 413 refuses what doesn't for its size."""
     if response.status_code != 413:
         checks.negative_data_rejection(ctx, response, case)
 
@@ -124,7 +122,6 @@ def _one_connection(db: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has every name lead somewhere, at once: nobody is asked who has the hosts of webhooks."""
 
     def resolve(host: Any, port: Any, *args: Any, **options: Any) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", port))]

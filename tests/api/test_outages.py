@@ -41,7 +41,6 @@ class Failing:
 
 
 def everything() -> list[Any]:
-    """Return all that a request could have written."""
     kinds = (Thread, Run, RunEvent, Interrupt, Decision, AuditEntry, Comment)
     return [list(kind.objects.order_by("pk").values()) for kind in kinds]
 

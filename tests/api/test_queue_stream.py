@@ -50,7 +50,6 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., N
 
 
 def watch(api: API, query: str = "", **options: Any) -> list[tuple[str, Any]]:
-    """Return the events of a stream until its end, by name."""
     response = api.get("interrupt-stream", query=query, **THREADS, **options)
     return [(each["event"], json.loads(each["data"])) for each in read(response)]
 

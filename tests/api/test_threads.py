@@ -20,7 +20,6 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def finished(asked: Any) -> Thread:
-    """A thread with a question that was answered, and the run's end."""
     interrupt = asked()
     services.decide(interrupt.pk, "approve", {"amount": 7})
     runner.advance(str(interrupt.run_id))

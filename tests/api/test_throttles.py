@@ -36,7 +36,6 @@ class HostThrottle(UserRateThrottle):
 
 @pytest.fixture(autouse=True)
 def at_noon(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The throttles' clock: a minute's first second, until a test moves it on."""
     now = [60_000_000.0]
     monkeypatch.setattr(throttles.time, "time", lambda: now[0])
     cache.clear()

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def undoable(asked: Callable[..., Interrupt], api: Any, settings: Any) -> tuple[Interrupt, Any]:
-    """A question that the client has just decided, and the decision."""
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
     interrupt = asked()
     return interrupt, api.post("decisions", interrupt.pk, body={"type": "approve"}).json()

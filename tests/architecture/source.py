@@ -13,7 +13,6 @@ PACKAGE = ROOT / "hitl_django"
 
 @cache
 def modules(folder: Path = PACKAGE) -> dict[str, ast.Module]:
-    """Return the syntax tree of every module below a folder, by its path in the repository."""
     return {
         str(path.relative_to(ROOT)): ast.parse(path.read_text())
         for path in sorted(folder.rglob("*.py"))
@@ -21,7 +20,6 @@ def modules(folder: Path = PACKAGE) -> dict[str, ast.Module]:
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
-    """Give the dotted name of everything that a module imports, wherever it does so."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -30,7 +28,6 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def strings(tree: ast.Module) -> Iterator[str]:
-    """Give the text of every string constant, without docstrings and other bare strings."""
     bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
@@ -38,7 +35,6 @@ def strings(tree: ast.Module) -> Iterator[str]:
 
 
 def names(tree: ast.Module) -> Iterator[str]:
-    """Give every name that a module imports, reads or calls."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             yield node.id
@@ -47,7 +43,6 @@ def names(tree: ast.Module) -> Iterator[str]:
 
 
 def methods(tree: ast.Module) -> Iterator[str]:
-    """Give the name of every method that a module calls."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield node.func.attr

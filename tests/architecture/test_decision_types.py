@@ -18,7 +18,6 @@ DIALECT_MODULES = "hitl_django/dialects/"
 
 
 def word_of(node: ast.expr | None) -> str:
-    """Return the decision type that an expression names, by a constant or a name."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -52,7 +52,6 @@ def reach(start: str, imports: dict[str, set[str]]) -> set[str]:
 
 
 def module_of(path: str) -> str:
-    """Return the dotted name of the module in a file."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
@@ -73,7 +72,6 @@ def imported_modules(
 
 
 def base_of(name: str, node: ast.ImportFrom, is_package: bool) -> str:
-    """Return the absolute name of what a from-import imports from."""
     if not node.level:
         return node.module or ""
     parts = name.split(".")

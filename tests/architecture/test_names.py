@@ -24,7 +24,6 @@ def test_root_without_a_name_raises_attribute_error() -> None:
 
 
 def list_imported_names() -> Iterator[str]:
-    """Yield the names of the root in the Python code of the guides, without its modules."""
     for page in GUIDES:
         for snippet in page.snippets:
             if snippet.language == "python":

@@ -61,7 +61,6 @@ def test_what_reaches_into_another_room_is_found() -> None:
 
 
 def rooms_of_private_names(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
-    """Return in which rooms of the package each private name is defined."""
     homes: dict[str, set[str]] = {}
     for path, tree in trees.items():
         for name in defined(tree):
@@ -134,7 +133,6 @@ def uses(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def is_patch(function: ast.expr) -> bool:
-    """Say whether a function takes an object and the name of its attribute."""
     return ast.unparse(function).rpartition(".")[2] in {"getattr", "setattr", "delattr", "object"}
 
 
@@ -143,5 +141,4 @@ def is_private(name: str) -> bool:
 
 
 def room(path: list[str]) -> str:
-    """Return the room of what is at a path that begins with the package."""
     return path[1] if len(path) > 1 else path[0]

@@ -27,7 +27,6 @@ def marked() -> dict[str, list[str]]:
 
 
 def made() -> set[str]:
-    """Return the promises that the documentation makes."""
     page = ROOT / "docs" / "explanation" / "promises.md"
     return set(re.findall(r"\*\*(P\d+)\b", page.read_text()))
 

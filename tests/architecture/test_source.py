@@ -102,7 +102,6 @@ def test_named_module_is_found_in_imports_and_strings() -> None:
 
 
 def find_named(tree: ast.Module, *modules: str) -> Iterator[str]:
-    """Give the dotted paths into one of some modules, from imports and string constants."""
     starts = tuple(f"{module}." for module in modules)
     for path in (*imported(tree), *strings(tree)):
         if f"{path}.".startswith(starts):
@@ -117,7 +116,6 @@ def test_frames_of_the_interpreter_are_read_in_one_module() -> None:
 
 
 def importers_of(*packages: str) -> list[str]:
-    """Return the modules that import one of these packages."""
     return [
         path
         for path, tree in modules().items()

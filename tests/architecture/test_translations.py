@@ -46,7 +46,6 @@ def source_of(path: Path) -> str:
 
 
 def find_app(path: Path) -> Path:
-    """Return the folder of the app that a file belongs to, an optional one or the core."""
     parts = path.relative_to(PACKAGE).parts
     optional = PACKAGE.joinpath(*parts[:2])
     return optional if parts[0] == "contrib" and (optional / "apps.py").exists() else PACKAGE

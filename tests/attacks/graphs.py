@@ -20,7 +20,6 @@ class State(TypedDict, total=False):
 
 
 def reserved() -> StateGraph:
-    """Ask the members of a group."""
 
     def ask(state: State) -> State:
         return {"answer": interrupt({"title": state["title"]})}
@@ -29,7 +28,6 @@ def reserved() -> StateGraph:
 
 
 def seats() -> StateGraph:
-    """Ask for a whole number."""
 
     def ask(state: State) -> State:
         return {"answer": interrupt(state["title"], response_schema=Seats).seats}
@@ -38,7 +36,6 @@ def seats() -> StateGraph:
 
 
 def register_graphs() -> None:
-    """Register them while they are attacked: a reserved graph changes what lists show."""
     keepers = ReviewPolicy(groups=["attacked keepers"])
     register("attacked reserved", review=keepers)(reserved)
     register("attacked seats")(seats)

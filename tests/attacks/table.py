@@ -124,7 +124,6 @@ def _polls(target: Target) -> Answer:
 
 
 def timed(target: Target, most: float) -> Answer:
-    """Ask as somebody else does, who has to be answered before long."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(target.ask, "GET", "interrupts/").result(timeout=most)
 
@@ -404,7 +403,6 @@ def _hidden_status(target: Target) -> Answer:
 
 
 def quietly(answer: Answer) -> Answer:
-    """Make sure that a page of a link is kept by nobody and run nothing."""
     assert "no-store" in answer.headers.get("cache-control", ""), "may be kept"
     assert "default-src 'none'" in answer.headers.get("content-security-policy", ""), "no policy"
     return answer

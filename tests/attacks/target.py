@@ -42,7 +42,6 @@ class Answer:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection was ended without a word."""
         return self.status == 0
 
 
@@ -61,7 +60,6 @@ class Target:
         return {"Authorization": f"Basic {pair}"}
 
     def session(self, name: str = USER) -> dict[str, str]:
-        """Return the cookies of somebody who is logged in, with the token of their forms."""
         browser = Browser()
         browser.force_login(get_user_model().objects.get(username=name))
         session = browser.cookies["sessionid"].value
@@ -88,7 +86,6 @@ class Target:
         return self.send(method, path if path.startswith("/") else API + path, told, data)
 
     def form(self, path: str, by: str | None = USER, **fields: Any) -> Answer:
-        """Send a form of the admin."""
         told = {"Content-Type": "application/x-www-form-urlencoded"}
         told |= self.session(by) if by else {}
         data = urlencode({"csrfmiddlewaretoken": TOKEN, **fields}).encode()
@@ -106,7 +103,6 @@ class Target:
         return self.raw(self.head(method, path, told), [data] if data else [], **more)
 
     def chunked(self, path: str, parts: Iterable[bytes], by: str = USER) -> Answer:
-        """Send a body whose length nobody is told beforehand."""
         told = {**self.basic(by), "Content-Type": "application/json"}
         told["Transfer-Encoding"] = "chunked"
         return self.raw(self.head("POST", API + path, told), _chunks(parts))
@@ -140,13 +136,11 @@ class Target:
     # What it costs
 
     def seconds(self) -> float:
-        """Return the processor time that the server's processes have taken."""
         root = psutil.Process(self.server.process.pid)
         times = [one.cpu_times() for one in (root, *root.children(recursive=True))]
         return sum(one.user + one.system for one in times)
 
     def restart(self) -> None:
-        """Begin anew after an attack that the server still works on."""
         for child in psutil.Process(self.server.process.pid).children(recursive=True):
             child.kill()
         self.server.process.kill()
@@ -159,14 +153,12 @@ class Target:
     # What there is
 
     def interrupt(self, graph: str = "plain", **state: Any) -> Interrupt:
-        """Start a run and takes it to its question."""
         with testing.inline() as advance:
             run = services.start(graph, state or {"payload": {"title": "Pay?"}}, events="updates")
             advance()
         return Interrupt.objects.select_related("run", "thread").get(run_id=run.id)
 
     def asking_for(self, schema: dict[str, Any]) -> Interrupt:
-        """Ask for an answer of this schema."""
         item = self.interrupt()
         Interrupt.objects.filter(pk=item.pk).update(
             response_schema=schema, allowed_decisions=["respond"]
@@ -189,7 +181,6 @@ class Target:
 
 
 def user(name: str, *permissions: str, **more: Any) -> Any:
-    """Make somebody who can sign in, with these permissions."""
     found = get_user_model().objects.create_user(name, password=PASSWORD, **more)
     found.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return found

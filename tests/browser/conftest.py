@@ -107,7 +107,6 @@ def live_server() -> Iterator[LiveServer]:
 
 @pytest.fixture
 def site(live_server: LiveServer) -> str:
-    """The address of a running site with the strict policy."""
     return live_server.url
 
 

@@ -59,14 +59,12 @@ SHIPMENT = {
 
 
 def ask(graph: str, **state: Any) -> Interrupt:
-    """Start a run, brings it to its question, and return that."""
     run = services.start(graph, state)
     runner.advance(str(run.id))
     return Interrupt.objects.filter(run_id=run.id).order_by("created_at", "index")[0]
 
 
 def scenes(reviewer: Any, other: Any) -> Iterator[tuple[str, str]]:
-    """Set up one scene after the other; yields its name and the page to look at."""
     for name, make in SCENES.items():
         item = make(reviewer, other)
         yield name, f"/admin/hitl_django/reviewitem/{item.pk}/change/"
@@ -166,7 +164,6 @@ SCENES: dict[str, Callable[[Any, Any], Interrupt]] = {
 
 
 def people(password: str) -> tuple[Any, Any]:
-    """Make the two who review in the scenes."""
     users = get_user_model().objects
     made = [users.create_superuser(name, password=password) for name in ("rita", "ravi")]
     return made[0], made[1]

@@ -17,7 +17,6 @@ DIRECTORY = "HITL_PICTURES"
 
 
 def main(directory: str) -> int:
-    """Make the pictures; returns what pytest does."""
     Path(directory).mkdir(parents=True, exist_ok=True)
     os.environ[DIRECTORY] = str(Path(directory).resolve())
     made_by = [Path(__file__).with_name(name) for name in ("test_looks.py", "test_every_page.py")]

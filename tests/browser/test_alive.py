@@ -119,7 +119,6 @@ def test_the_list_asks_seldom_slower_unseen_and_not_after_the_log_out(
     page.add_init_script(KEEP_ANSWERS)
 
     def pass_seconds(seconds: int) -> int:
-        """Let so many seconds pass, and return how often the page asked within."""
         before = page.evaluate("answers.length")
         for _part in range(0, seconds, 15):
             page.clock.run_for(15_000)

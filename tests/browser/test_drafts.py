@@ -48,14 +48,12 @@ def sign_in(page: Any, name: str) -> None:
 
 
 def assert_it_comes_back(page: Any, text: str = "Half a thought") -> None:
-    """It is in its field, and a line says so beside the buttons."""
     assert page.get_by_label("Reason:").input_value() == text
     assert LINE in page.locator(".hitl-bar").inner_text()
 
 
 @pytest.fixture
 def page(log_in: Callable[..., Any], start: Start) -> Any:
-    """A window in which somebody has a question open."""
     start("typed", customer="Dana", amount=120.0)
     opened = log_in()
     open_interrupt(opened)

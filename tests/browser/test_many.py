@@ -45,7 +45,6 @@ def press(page: Any, name: str) -> None:
 
 @pytest.fixture
 def rita(log_in: Callable[..., Any], start: Callable[..., Run]) -> Callable[..., Any]:
-    """The window of Rita, who may do everything; three questions wait."""
     people(PASSWORD)
     for name in ("Dana", "Sam", "Kim"):
         start("typed", customer=name, amount=120.0)

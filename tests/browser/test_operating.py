@@ -33,7 +33,6 @@ def operator(transactional_db: None) -> str:
 
 
 def fits(page: Any) -> bool:
-    """Tell whether nothing of the page stands beyond its right edge."""
     return bool(
         page.evaluate(
             "document.documentElement.scrollWidth <= document.documentElement.clientWidth"

@@ -31,7 +31,6 @@ WAYS = [
 def lead(
     request: pytest.FixtureRequest, start: Callable[..., Any], log_in: Callable[..., Any]
 ) -> Any:
-    """The window of Rita, who leads; Ravi has decided, and something waits."""
     _, ravi = people(PASSWORD)
     for text, kind in (("the news", "approve"), ("the weather", "approve"), ("lies", "reject")):
         services.decide(ask("approval", text=text).pk, kind, by=ravi, reason="Read twice.")

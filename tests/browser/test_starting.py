@@ -51,7 +51,6 @@ def failed(start: Callable[..., Run]) -> Iterator[list[Run]]:
 
 
 def looks(page: Any, options: dict[str, Any]) -> list[str]:
-    """Return what is wrong with the page as it stands; nothing without JavaScript."""
     if not options.get("java_script_enabled", True):
         return []
     assert fits(page)

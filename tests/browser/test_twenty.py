@@ -47,20 +47,17 @@ def fill_queue(start: Callable[..., Run]) -> Callable[[], None]:
 
 @pytest.fixture
 def queue(log_in: Callable[..., Any]) -> Any:
-    """A window that counts what is done in it."""
     page = log_in(**DESKTOP)
     page.add_init_script(COUNT_DEEDS)
     return page
 
 
 def open_queue(page: Any) -> None:
-    """Open the list, and begins to count anew."""
     page.goto("/admin/hitl_django/reviewitem/")
     page.evaluate("Object.keys(sessionStorage).forEach(key => sessionStorage.removeItem(key))")
 
 
 def deeds(page: Any) -> dict[str, int]:
-    """Return how often which thing was done in the window."""
     found = page.evaluate("Object.entries(sessionStorage)")
     return {
         key.removeprefix("deeds "): int(count) for key, count in found if key.startswith("deeds ")

@@ -24,7 +24,6 @@ Start = Callable[..., Run]
 
 @pytest.fixture
 def interrupt(start: Start, settings: Any) -> Interrupt:
-    """One of two questions, where a decision can be undone for a long time."""
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
     run = start("typed", customer="Dana", amount=120.0)
     start("typed", customer="Sam", amount=60.0)

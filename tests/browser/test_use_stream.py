@@ -116,7 +116,6 @@ def chat(request: Any, settings: Any, speech: Speech, db: None) -> Iterator[None
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page's script, with React and the hook in it."""
     folder = copytree(SOURCE, tmp_path_factory.mktemp("page") / "use_stream")
     install_packages(folder)
     subprocess.run(BUNDLE, cwd=folder, check=True, capture_output=True, timeout=PATIENCE)
@@ -159,7 +158,6 @@ def open_chat(
 
 
 def press(page: Any, name: str, work: Callable[[], None]) -> None:
-    """Press a button that sets the run going, and has a worker advance it."""
     with page.expect_response(lambda response: response.url.endswith("/runs/stream")):
         button(page, name).click()
     work()

@@ -89,7 +89,6 @@ def faults(thread: int) -> Iterator[str]:
 
 
 def settle(detail: dict[str, Any], unsaid: dict[tuple[int, str], Any]) -> None:
-    """Take away what this entry says of earlier ones."""
     places = [(seq, place) for seq, places in detail["entries"] for place in places]
     for seq, place in places:
         if detail["pseudonym"] == unsaid.get((seq, place)):
@@ -113,6 +112,5 @@ def digested(detail: dict[str, Any]) -> dict[str, Any]:
 
 
 def moment(at: Any) -> str:
-    """Return a moment as it is hashed; SQLite has it as text, in UTC."""
     read = datetime.fromisoformat(at) if isinstance(at, str) else at
     return (read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)).isoformat()

@@ -212,7 +212,6 @@ def _write(value: UUID | datetime) -> str:
 
 
 def forget_process() -> None:
-    """Clear what a process remembers, as the next one has to find it out."""
     outbox.clear_listeners()
     compatibility.clear_shapes()
 

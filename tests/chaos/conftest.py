@@ -14,7 +14,6 @@ from .graphs import Effects, Recording
 
 @pytest.fixture
 def effects(tmp_path: Path) -> Iterator[Effects]:
-    """What functions of our graphs have done; this process leaves its marks there, too."""
     Recording.effects = Effects(tmp_path / "effects")
     yield Recording.effects
     Recording.effects = None
@@ -22,5 +21,4 @@ def effects(tmp_path: Path) -> Iterator[Effects]:
 
 @pytest.fixture
 def impatient(settings: Any) -> None:
-    """Lease and sweeps that a test can wait for; processes that it starts have them too."""
     settings.HITL = recovery.IMPATIENT

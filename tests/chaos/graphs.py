@@ -41,15 +41,12 @@ class Effects:
         os.close(opened)
 
     def begun(self) -> list[str]:
-        """Return the task of each function that began, as often as it did."""
         return self._marked("begun")
 
     def done(self) -> list[str]:
-        """Return the task of each function that came to its end, as often as it did."""
         return self._marked("done")
 
     def wait_for_more(self) -> None:
-        """Wait until one more function has come to its end, however slow the machine."""
         done, deadline = len(self.done()), time.monotonic() + PATIENCE
         while len(self.done()) <= done:
             assert time.monotonic() < deadline, "the workers get nowhere"
@@ -94,7 +91,6 @@ def in_mode(name: str, mode: str) -> str:
 
 
 def work(name: str, *pending_interrupts: str) -> Callable[[Any], Any]:
-    """Return a function that asks these questions and counts itself."""
 
     def run(state: Any) -> Any:
         return counted(get_runtime(), name, *pending_interrupts)
@@ -118,7 +114,6 @@ def counted(runtime: Runtime[Any], name: str, *pending_interrupts: str) -> State
 
 @in_all_modes("chaos line")
 def line() -> StateGraph:
-    """One after the other, with a pause in the middle."""
     graph = StateGraph(State)
     graph.add_node("a", work("a")).add_node("b", work("b", "b?")).add_node("c", work("c"))
     return graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").add_edge("c", END)
@@ -164,7 +159,6 @@ def sends() -> StateGraph:
 
 @in_all_modes("chaos panel")
 def panel() -> StateGraph:
-    """Two side by side, of which one asks twice: its second question waits beside the other's."""
     graph = StateGraph(State)
     graph.add_node("left", work("left", "left?", "and left?")).add_edge(START, "left")
     graph.add_node("right", work("right", "right?")).add_edge(START, "right")
@@ -185,11 +179,9 @@ SIMULATED = {**SHAPES, "chaos panel": (3, ["left?", "and left?", "right?"])}
 
 
 def end_of(shape: str) -> tuple[int, list[tuple[str, str]]]:
-    """Return how many tasks a thread of this shape ends with, and the answers in it."""
     count, asked = SIMULATED[" ".join(shape.split()[:2])]
     return count, [(payload, reply(payload)) for payload in asked]
 
 
 def reply(payload: str) -> str:
-    """Return what a reviewer of ours answers."""
     return f"re {payload}"

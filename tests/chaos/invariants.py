@@ -100,7 +100,6 @@ def records(pks: Iterable[int] | None = None) -> Iterator[Record]:
 
 
 def faults(pks: Iterable[int] | None = None, effects: Effects | None = None) -> list[str]:
-    """Return what doesn't hold of these threads at this moment; nothing, where all is well."""
     return [
         f"{record.thread.thread_id}: {fault}"
         for record in records(pks)
@@ -287,18 +286,15 @@ def conservation(record: Record) -> Iterator[str]:
 
 
 def history(record: Record) -> Iterator[str]:
-    """I8, by code that shares nothing with the package's."""
     yield from audit_chain.faults(record.thread.pk)
 
 
 def attempts(record: Record) -> Iterator[str]:
-    """I9."""
     if record.thread.attempts > hitl.MAX_ATTEMPTS:
         yield f"{record.thread.attempts} attempts"
 
 
 def marks(record: Record, effects: Effects) -> Iterator[str]:
-    """I10."""
     done = Counter(effects.done())
     for task in tasks_of(record):
         if not done[task]:
@@ -371,7 +367,6 @@ def turns(record: Record) -> Iterator[str]:
 
 
 def plain(row: Any) -> tuple[bytes, str]:
-    """Return the bytes of a blob or a write, and their digest, decrypted where they have to be."""
     return decrypt_row(bytes(row.data), row.digest, 0, row._meta.model_name)
 
 
@@ -387,13 +382,11 @@ def values_of(record: Record, checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def ended_with(checkpoint: Checkpoint) -> list[str]:
-    """Return the tasks whose writes are stored with the checkpoint that they led to."""
     ended = decrypt_column(bytes(checkpoint.writes))
     return [task for task, _, _ in codec.decode(ended)] if ended else []
 
 
 def finished_in(threads: Q) -> list[str]:
-    """Return the tasks whose writes are stored in these threads, by now."""
     alone = PendingWrite.objects.filter(slot=0, thread__in=Thread.objects.filter(threads))
     found = list(alone.values_list("task_id", flat=True))
     for row in Checkpoint.objects.filter(thread__in=Thread.objects.filter(threads)).only("writes"):
@@ -402,13 +395,11 @@ def finished_in(threads: Q) -> list[str]:
 
 
 def head_of(record: Record) -> Checkpoint:
-    """Return the newest checkpoint of the root graph."""
     root: list[Checkpoint] = by(record.checkpoints, "ns")[""]
     return max(root, key=lambda row: row.checkpoint_id)
 
 
 def tasks_of(record: Record) -> list[str]:
-    """Return the tasks that count at the end of a thread of a graph of ours."""
     tasks: list[str] = values_of(record, head_of(record)).get("tasks", [])
     return tasks
 

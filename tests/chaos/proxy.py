@@ -47,14 +47,12 @@ class Proxy:
         self._thread.join()
 
     def settings(self) -> dict[str, Any]:
-        """Return what of a database's settings leads through this wire."""
         options = {**connection.settings_dict["OPTIONS"], "sslmode": "disable"}
         options.pop("host", None)
         return {"HOST": "127.0.0.1", "PORT": str(self.port), "OPTIONS": options}
 
     @contextmanager
     def down(self) -> Iterator[None]:
-        """Cut every wire and lets nobody in while the block lasts."""
         self._do(self._shut())
         try:
             yield
@@ -63,7 +61,6 @@ class Proxy:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """Let nothing through while the block lasts, and says so to nobody."""
         self._loop.call_soon_threadsafe(self._flowing.clear)
         try:
             yield

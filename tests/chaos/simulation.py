@@ -85,7 +85,6 @@ class Worker:
         self.control = RunControl()
 
     def step(self) -> None:
-        """Does one thing more, if it has any work; what it sent may arrive before."""
         self.receive()
         if self.work is not None and next(self.work, self) is self:
             self.work = None
@@ -99,7 +98,6 @@ class Worker:
         self.work = None
 
     def receive(self) -> None:
-        """Let the commit that is under way arrive, or not yet."""
         if self.under_way is not None and self.chance.random() < 0.3:
             self.under_way.arrive()
             self.under_way = None

@@ -83,7 +83,6 @@ GRAPHS = {beside: 28, sent: 50, below: 7, again: 4}
 
 @pytest.fixture(params=GRAPHS, ids=lambda made: made.__name__)
 def asking(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
-    """A graph by its name, and how many answers it takes."""
     registry.register("asking")(request.param)
     yield "asking", GRAPHS[request.param]
     registry.unregister("asking")

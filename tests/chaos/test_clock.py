@@ -38,7 +38,6 @@ def long_leases(settings: Any) -> None:
 
 
 def set_clocks(by: int) -> None:
-    """Set every clock that Python code of this process may look at."""
     ticks, runs, now = time.time, time.monotonic, timezone.now
     time.time = lambda: ticks() + by
     time.monotonic = lambda: runs() + by

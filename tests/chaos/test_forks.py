@@ -22,7 +22,6 @@ SHAPE = "chaos fan"
 
 
 def waiting() -> tuple[str, str]:
-    """Bring a run to its questions; returns its thread and where they are asked."""
     info = services.start(SHAPE, EMPTY)
     recovery.settle(answering=False)
     at = Checkpoint.objects.get(thread__thread_id=info.thread_id, ns="", step=1)
@@ -30,7 +29,6 @@ def waiting() -> tuple[str, str]:
 
 
 def faults_but_for_branches(effects: Effects) -> list[str]:
-    """Return what doesn't hold, of threads that may have two lines."""
     return [one for one in invariants.faults(effects=effects) if " chains: " not in f" {one}"]
 
 

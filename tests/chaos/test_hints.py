@@ -98,7 +98,6 @@ def test_nothing_runs_of_starts_that_are_rolled_back_while_a_worker_looks(
 
 
 def vanish(interrupt: str) -> None:
-    """Decide, and is gone before its broker, which is elsewhere, can be told."""
     Conf.ORM = "elsewhere"
     dispatcher.async_task = lambda *args, **kwargs: os._exit(victim.CRASHED)
     services.decide(interrupt, "respond", "b")

@@ -41,7 +41,6 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def finished(effects: Effects) -> Run:
-    """A run with two questions, at its end."""
     info = services.start("chaos fan", EMPTY)
     recovery.settle()
     return Run.objects.get(pk=info.id)
@@ -49,7 +48,6 @@ def finished(effects: Effects) -> Run:
 
 @pytest.fixture
 def waiting(effects: Effects) -> Run:
-    """A run of which one question of two is answered."""
     info = services.start("chaos fan", EMPTY)
     runner.advance(str(info.id))
     services.decide(Interrupt.objects.order_by("task_path")[0].pk, "respond", "re left?")
@@ -110,7 +108,6 @@ def fall_behind() -> None:
 
 
 def change_an_entry(**columns: Any) -> Callable[[], Any]:
-    """Return what changes the second entry of the only thread, and nothing else."""
     return lambda: AuditEntry.objects.filter(seq=2).update(**columns)
 
 
@@ -141,7 +138,6 @@ def exchange_two_entries() -> None:
 
 
 def rewrite_an_entry() -> None:
-    """Change an entry and works its hash out anew, as who knows the code would."""
     entry = AuditEntry.objects.get(seq=2)
     entry.verb = "cancel"
     entry.hash = audit.hash_entry(entry, entry.thread.thread_id)

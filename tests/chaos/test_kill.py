@@ -62,7 +62,6 @@ class Workers:
 
 
 def note_what_is_stored(seen: dict[str, int], effects: Effects) -> None:
-    """Note how often each function had begun whose writes are stored by now."""
     tasks = invariants.finished_in(Q(runs__state__in=Run.ACTIVE))
     begun = Counter(effects.begun())
     for task in tasks:

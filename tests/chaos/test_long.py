@@ -69,7 +69,6 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def traced() -> Iterator[None]:
-    """Has memory measured, without what pytest keeps of each line that is logged."""
     logging.disable(logging.CRITICAL)
     tracemalloc.start()
     yield
@@ -78,7 +77,6 @@ def traced() -> Iterator[None]:
 
 
 def held_by(act: Callable[[], Any]) -> int:
-    """Return how many bytes were held at most while it was done."""
     gc.collect()
     tracemalloc.reset_peak()
     act()

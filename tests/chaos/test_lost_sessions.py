@@ -57,7 +57,6 @@ class Trial:
             end_session()
 
     def write(self, name: str = "row") -> str:
-        """Leave a row whose name says how many there were."""
         self.begun.append(name)
         Group.objects.create(name=f"{name} {Group.objects.count()}")
         return name
@@ -263,7 +262,6 @@ def reducing(trial: Trial, node: Node) -> StateGraph:
 
 def using_tools(trial: Trial, node: Node) -> StateGraph:
     def pay() -> str:
-        """Pay."""
         node(None)
         return "paid"
 
@@ -394,7 +392,6 @@ def test_a_run_that_loses_its_session_each_time_is_parked_and_says_why(
 
 @pytest.fixture
 def elsewhere() -> Iterator[str]:
-    """Another database, as far as anybody can tell, and a node's own."""
     connections.databases["elsewhere"] = {**connection.settings_dict}
     yield "elsewhere"
     connections["elsewhere"].close()

@@ -47,7 +47,6 @@ STEPS = 30
 
 
 def reachable(state: str) -> set[str]:
-    """Return the states that a run can come to from this one while one worker advances it."""
     found = {state}
     for _ in Run.State:
         for one in list(found):
@@ -80,14 +79,12 @@ class Runs(RuleBasedStateMachine):
         return str(Run.objects.values_list("state", flat=True).get(pk=run))
 
     def expect(self, run: Any, *states: str) -> None:
-        """Note a run's state, which has to be one of these."""
         state = self.state_of(run)
         assert state in states, f"{self.states.get(run)} -> {state}, not one of {states}"
         self.states[run] = state
 
     @initialize(graph=st.sampled_from(sorted(INPUTS)))
     def begin_at_an_interrupt(self, graph: str) -> None:
-        """Save the examples the way there: most begin with something to decide."""
         self.start(graph=graph)
         self.advance(which=0)
 
@@ -194,7 +191,6 @@ class Runs(RuleBasedStateMachine):
             self.advance_one(testing.run_ids.pop(0))
 
     def advance_one(self, run: str) -> None:
-        """Advance a run, or where it isn't due, the next that waits for its thread."""
         runner.advance(run)
         for pk in list(self.states):
             beside = Run.objects.filter(thread__runs=run, pk=pk)

@@ -36,7 +36,6 @@ class Euros(TypedDict, total=False):
 
 
 def deploy(version: str, migrate: Any = None) -> None:
-    """Registers the graph as a version of the code has it."""
     state: Any = Cents if version == "1" else Euros
     graph = StateGraph(state).add_node("ask", lambda state: {"said": interrupt("Well?")})
     graph.add_edge(START, "ask")

@@ -26,7 +26,6 @@ pytestmark = [
 
 
 def let_time_pass() -> None:
-    """Let leases run out and messages be overdue."""
     leased = Thread.objects.filter(lease_until__isnull=False)
     leased.update(lease_until=Now() - timedelta(seconds=1))
     Run.objects.update(hinted_at=Now() - timedelta(hours=1))

@@ -21,7 +21,6 @@ THREADS = (1, 2, 8)
 
 
 def result(graph: Pregel, saver: Any, order: str, threads: int) -> tuple[str, bytes, str]:
-    """Return how a run ended, and the bytes and the digest of its state."""
     status, values = played(graph, saver, order, {**LIMITED, "max_concurrency": threads})
     return status, *pack(values)
 

@@ -35,7 +35,6 @@ PAID = "paid by "
 
 
 def pay(task: str) -> str:
-    """Leave a row; its name says for which task, and by which of the calls."""
     number = Group.objects.filter(name__startswith=PAID + task).count()
     Group.objects.create(name=f"{PAID}{task} {number}")
     return task
@@ -49,13 +48,11 @@ def paying(state: Any) -> Any:
 
 
 def alone() -> StateGraph:
-    """One that pays, after one that doesn't."""
     graph = StateGraph(State).add_node("a", work("a")).add_node("p", paying)
     return graph.add_edge(START, "a").add_edge("a", "p").add_edge("p", END)
 
 
 def beside() -> StateGraph:
-    """Three that pay side by side, twice."""
     graph = StateGraph(State)
     for name in ("p", "q", "r"):
         graph.add_node(name, paying).add_edge(START, name)
@@ -70,7 +67,6 @@ def patient(settings: Any) -> None:
 
 @pytest.fixture
 def paid() -> Iterator[None]:
-    """Register both graphs, here; a child does so by itself."""
     register()
     yield
     for mode in DURABILITIES:

@@ -24,7 +24,6 @@ WAYS: dict[str, tuple[list[dict[str, Any]], int]] = {
 
 
 def waiting() -> Interrupt:
-    """Return a question that two have to agree on."""
     with testing.inline() as advance:
         run = services.start("approval", {"text": "x"})
         advance()

@@ -22,7 +22,6 @@ RUNS = 2
 
 
 def line_up(thread_id: str) -> str:
-    """Start two runs of one step on a thread; returns the one that is under way."""
     first, _ = (
         services.start("fragile", {"count": 10 * number}, thread_id=thread_id, on_pending="wait")
         for number in range(RUNS)

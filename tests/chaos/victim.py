@@ -203,7 +203,6 @@ def look(marks: Path, told: Any) -> None:
 
 
 def die_in(run: str, node: str, marks: Path) -> None:
-    """Advance a run whose function of this name kills its process."""
     Recording.effects = Effects(marks)
     Recording.at_begin = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == node else None
     runner.advance(run)
@@ -228,20 +227,17 @@ def starve(run: str, node: str, other: str) -> None:
 
 
 def fork(thread: str, checkpoint: str, nth: int, after: bool) -> None:
-    """Goes on from a checkpoint, or comes to the n-th statement of that."""
     with connection.execute_wrapper(Bomb(nth, after)):
         services.fork(thread, checkpoint)
 
 
 def vote(interrupt: str, given: dict[str, Any], number: int, nth: int, after: bool) -> None:
-    """Give a vote with a key, until it comes to its n-th statement."""
     person = get_user_model().objects.get(username=f"voter-{number}")
     with connection.execute_wrapper(Bomb(nth, after)):
         services.decide(interrupt, **given, by=person, key="once")
 
 
 def advance(run: str, nth: int, after: bool) -> None:
-    """Carry out all messages, that for this run first, until it comes to its n-th statement."""
     with armed(Bomb(nth, after)):
         runner.advance(run)
         while recovery.deliver():
@@ -249,6 +245,5 @@ def advance(run: str, nth: int, after: bool) -> None:
 
 
 def call(act: Callable[[], object], nth: int, after: bool) -> None:
-    """Call a function, until it comes to its n-th statement."""
     with connection.execute_wrapper(Bomb(nth, after)):
         act()

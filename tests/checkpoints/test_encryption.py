@@ -81,7 +81,6 @@ def run() -> dict[str, Any]:
 
 
 def read() -> dict[str, Any]:
-    """Read the newest state by a saver that remembers nothing, and all that led to it."""
     graph = BUILDER.compile(checkpointer=DjangoSaver())
     assert [one.values.get("n", 0) for one in graph.get_state_history(CONFIG)][-3:] == [1, 0, 0]
     values: dict[str, Any] = graph.get_state(CONFIG).values

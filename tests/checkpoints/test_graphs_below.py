@@ -60,7 +60,6 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 def place_of(graph: Any, *names: str) -> Any:
-    """Return the config of the graph further down that stands at a path of nodes."""
     state = graph.get_state(CONFIG, subgraphs=True)
     for name in names:
         state = next(task.state for task in state.tasks if task.name == name)

@@ -62,7 +62,6 @@ class Growing(TypedDict):
 
 
 def graph_of(steps: list[Callable[[Any], Any]], saver: Any, **options: Any) -> Any:
-    """Return a graph that takes one step after the other."""
     graph = StateGraph(Growing)
     graph.add_node("step", lambda state: {**steps[state["n"]](state), "n": state["n"] + 1})
     graph.add_edge(START, "step")

@@ -33,7 +33,6 @@ BRANCH = 2  # where another line begins
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few words are long enough to be stored by parts, and a few parts to be sealed."""
     monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 3)
 
@@ -62,7 +61,6 @@ def build(where: Where) -> None:
 
 
 def answers_to(where: Where, number: int, task: str) -> dict[str, Any]:
-    """Return the answers that a task was given: to what it asks in order, and under keys."""
     said = "/".join((*where, str(number), task))
     return {RESUME: [said], KEYED: {"key": f"{said} by key"}}
 
@@ -234,7 +232,6 @@ def put(number: int, on: int | None, tasks: list[TaskWrites], ns: str = "") -> A
 
 
 def ended(name: str, *, much: bool = False, sent: bool = False) -> TaskWrites:
-    """Return what a task of a node wrote: so much that it has a row of its own, or not."""
     value = "x" * MAX_BYTES if much else "x"
     return TaskWrites(f"task of {name}", f"~{PUSH if sent else PULL}, {name}", [("note", value)])
 

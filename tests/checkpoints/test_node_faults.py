@@ -139,7 +139,6 @@ def real(transactional_db: None) -> Iterator[None]:
 
 
 def seen_afresh(trial: Trial) -> Any:
-    """Read the thread over another connection, which sees only what was committed."""
     connection.close()
     return trial.graph.get_state(CONFIG)
 

@@ -28,7 +28,6 @@ class State(TypedDict, total=False):
 
 
 def side_by_side(*names: str) -> StateGraph[Any]:
-    """Return a graph of which the nodes log their names, in one step, and then ``end`` does."""
     graph = StateGraph(State).add_node("end", lambda state: {"log": ["end"]})
     for name in names:
         graph.add_node(name, lambda state, name=name: {"log": [name]})
@@ -47,7 +46,6 @@ def list_log(found: CheckpointTuple | None) -> list[str]:
 
 
 def logged(mode: str, data: Any) -> list[str]:
-    """Return what a chunk says was logged."""
     if mode == "updates":
         return [entry for update in data.values() for entry in (update or {}).get("log", [])]
     if mode in ("values", "checkpoints"):

@@ -29,7 +29,6 @@ real = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few words are long enough to be stored by parts, and a few parts to be sealed."""
     monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 4)
 
@@ -52,14 +51,12 @@ def logging(steps: int) -> Any:
 
 
 def put_log(saver: Any, config: Any, log: list[Any], **metadata: Any) -> Any:
-    """Put a checkpoint whose one channel is the log, under a version of its own."""
     version = saver.get_next_version(len(log) << 32, None)
     stored = checkpoint({"log": log}, {"log": version})
     return saver.put(config, stored, {"source": "loop", "step": 0, **metadata}, {"log": version})
 
 
 def grown(saver: Any, steps: int, config: Any = None, log: Any = (), **metadata: Any) -> list[Any]:
-    """Let a log grow by an item in each checkpoint; returns their configs."""
     configs, log = [config or place()], [*log]
     for number in range(steps):
         log.append(f"item {number} of many")

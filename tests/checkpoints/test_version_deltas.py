@@ -46,7 +46,6 @@ def wide() -> dict[str, Any]:
 
 
 def put_wide(saver: Any, config: Any, changed: dict[str, int], **metadata: Any) -> Any:
-    """Put a checkpoint of many channels whose versions are 1 but for those that changed."""
     names = {**dict.fromkeys(KEYS, 1), **changed}
     stored = checkpoint(dict(names), names)
     stored["versions_seen"] = {"node": dict(changed)}
@@ -278,7 +277,6 @@ def cut(row: ChannelBlob) -> None:
 
 
 def exchange(row: ChannelBlob) -> None:
-    """Put another base, sound in itself, in a base's place."""
     data = codec.encode([dict.fromkeys(KEYS, 9), {}])
     ChannelBlob.objects.filter(pk=row.pk).update(data=data, digest=digest(data))
 

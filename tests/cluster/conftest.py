@@ -99,7 +99,6 @@ class Cluster:
         return self.log.read_text().count("was taken over")
 
     def stop(self) -> int:
-        """Ask it to stop, as a service manager does; return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(PATIENCE)
@@ -139,7 +138,6 @@ def cluster(database_url: str, tmp_path: Path) -> Iterator[Callable[..., Cluster
 
 @pytest.fixture
 def book(tmp_path: Path) -> Path:
-    """The file in which the graph "laps" notes what it begins."""
     path = tmp_path / "book.txt"
     path.touch()
     return path
@@ -157,7 +155,6 @@ def start_laps(book: Path, count: int, laps: int = 5, seconds: float = 0.1) -> l
 
 
 def begun(book: Path) -> Counter[str]:
-    """Return how often each lap of each run was begun."""
     return Counter(book.read_text().splitlines())
 
 

@@ -42,10 +42,8 @@ class RedisServer:
             self.process = None
 
     def length(self, name: str) -> int:
-        """Return how many messages wait in django-q2's queue of that name."""
         return self.length_of(f"django_q:{name}:q")
 
     def length_of(self, key: str) -> int:
-        """Return how many messages wait in a list."""
         with redis.from_url(self.url) as client:
             return int(client.llen(key))

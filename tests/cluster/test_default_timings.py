@@ -65,7 +65,6 @@ class Watch:
 
 
 def has_message(run: Run) -> bool:
-    """Return whether a message is on its way: of a run whose worker died, since its lease ended."""
     until = run.thread.lease_until
     return run.state == Run.State.QUEUED or (until is not None and run.hinted_at > until)
 
@@ -79,7 +78,6 @@ def family(cluster: Cluster) -> list[psutil.Process]:
 
 
 def holders(cluster: Cluster) -> list[psutil.Process]:
-    """Return the processes that hold a thread; one that was killed may have its lease still."""
     owners = Thread.objects.filter(lease_until__gt=Now()).values_list("lease_owner", flat=True)
     holding = {holder(owner) for owner in owners}
     return [process for process in family(cluster) if process.pid in holding]

@@ -21,12 +21,10 @@ Start = Callable[..., Cluster]
 
 
 def under_way(book: Path, runs: int = 2) -> Callable[[], bool]:
-    """Tell whether so many runs have come some way."""
     return lambda: len({line.split()[0] for line in book.read_text().splitlines()}) >= runs
 
 
 def rest(cluster: Cluster) -> None:
-    """Wait until no run is under way."""
     cluster.wait_for(lambda: not Run.objects.filter(state="running").exists())
 
 

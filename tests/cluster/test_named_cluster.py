@@ -53,7 +53,6 @@ def worker(request: pytest.FixtureRequest, cluster: Start, settings: Any) -> Cal
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Path]:
-    """A file that keeps the task "hold" until the test ends."""
     path = tmp_path / "gate"
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -62,7 +61,6 @@ def gate(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def product(cluster: Start) -> Callable[[], Cluster]:
-    """Give a function that starts the product's own cluster, with one worker."""
     return lambda: cluster("qcluster", q={"workers": 1}).ready(workers=1)
 
 

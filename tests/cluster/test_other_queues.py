@@ -68,7 +68,6 @@ class Queue(ABC):
         """Return the process id of one that works."""
 
     def overtaken(self, workers: Cluster) -> int:
-        """Return how many workers lived to find that another had their run."""
         return workers.overtaken()
 
     @abstractmethod
@@ -133,7 +132,6 @@ class CeleryOverRedis(Queue):
         self.server.start()
 
     def command(self) -> list[str]:
-        """Return what starts the queue's own workers, behind the interpreter."""
         command = ["-m", "celery", "-A", "tests.celery_app", "worker", "--concurrency", "2"]
         return [*command, "--loglevel", "INFO", "--without-gossip"]
 
@@ -246,7 +244,6 @@ def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
     ]
 )
 def queue(request: pytest.FixtureRequest) -> Queue:
-    """A queue to which this process sends, and whose workers a test may start."""
     found: Queue = request.getfixturevalue(request.param)
     return found
 
@@ -258,7 +255,6 @@ def queue(request: pytest.FixtureRequest) -> Queue:
     ]
 )
 def supervised(request: pytest.FixtureRequest) -> Queue:
-    """A queue whose workers are those of ``hitl worker``."""
     found: Queue = request.getfixturevalue(request.param)
     return found
 

@@ -32,7 +32,6 @@ Start = Callable[..., Cluster]
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
-    """A Redis server, and this process sending its hints there."""
     server = RedisServer(tmp_path).start()
     monkeypatch.setattr(Conf, "ORM", None)
     monkeypatch.setattr(Conf, "REDIS", server.url)

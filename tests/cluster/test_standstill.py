@@ -66,7 +66,6 @@ def test_a_cluster_of_which_all_were_told_to_stop_is_started_anew(
 
 
 def family(main: int) -> list[psutil.Process]:
-    """Return qcluster's processes: the main one, its sentinel and all that this has started."""
     return [psutil.Process(main), *psutil.Process(main).children(recursive=True)]
 
 

@@ -78,7 +78,6 @@ def test_an_async_node_uses_the_async_methods() -> None:
 @on_threads
 def test_a_tool_of_langgraph_has_our_store() -> None:
     def note(text: str, store: Annotated[Any, InjectedStore()]) -> str:
-        """Note a text."""
         store.put(USER, text, {"text": text})
         return f"noted {text}"
 
@@ -158,7 +157,6 @@ def test_a_node_on_another_thread_than_an_open_transaction_is_refused() -> None:
 
 
 def run_elsewhere(call: Callable[..., Any], *args: Any) -> Any:
-    """Make a call as LangGraph does those of a node: with the context, on a thread of its own."""
     with ThreadPoolExecutor() as threads:
         return threads.submit(copy_context().run, call, *args).result()
 

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def looked() -> int:
-    """Return how often the clock is looked at when it is asked for."""
     with counting() as counts:
         clock.read_clock("default")
     return counts.statements

@@ -45,7 +45,6 @@ def cut_before(number: int) -> Iterator[None]:
 
 
 def rows() -> dict[str, list[str]]:
-    """Return all that is stored."""
     found = {
         name: sorted(map(str, getattr(models, name).objects.values_list()))
         for name in models.__all__

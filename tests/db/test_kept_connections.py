@@ -27,7 +27,6 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def database() -> Iterator[dict[str, Any]]:
-    """Give the database's settings with Django's defaults for the age of connections."""
     settings = connection.settings_dict
     before = dict(settings)
     settings |= {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": False}

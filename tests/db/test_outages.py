@@ -94,7 +94,6 @@ def among_others() -> None:
 
 
 def says(code: str) -> Act:
-    """Has the server say what it says with this code."""
     return lambda: query(f"DO $$BEGIN RAISE SQLSTATE '{code}'; END$$")
 
 
@@ -166,7 +165,6 @@ def test_what_no_database_has_said_is_none() -> None:
 
 @contextmanager
 def files(wrapper: BaseDatabaseWrapper, code: int) -> Iterator[None]:
-    """Has the file of a SQLite database fail."""
     failure = sqlite3.OperationalError("the disk")
     failure.sqlite_errorcode = code
     with wrapper.wrap_database_errors:

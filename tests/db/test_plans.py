@@ -230,7 +230,6 @@ def find_fault(node: dict[str, Any]) -> str:
 
 
 def indexes_of_what_waits() -> set[str]:
-    """Return the indexes that have nothing of a thread that ended."""
     found = [*Interrupt._meta.indexes, *Run._meta.constraints, *Run._meta.indexes]
     partial = {each.name for each in found if getattr(each, "condition", None)}
     return partial - {"hitl_run_told", "hitl_run_starter", "hitl_interrupt_assignee"}

@@ -39,7 +39,6 @@ class Missing(Exception):
 
 
 def batch(*names: str) -> WriteBatch:
-    """Return what gives these threads another graph, all or none."""
     made = WriteBatch("default")
     for name in names:
         made.guard(RENAME, {"name": name, "graph": "new"}, Missing)

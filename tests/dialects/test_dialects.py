@@ -29,7 +29,6 @@ STRICT = ConfigDict(strict=True, extra="forbid")
 
 
 def shape(name: str, /, **fields: Any) -> Any:
-    """Return the type of a dict with these fields and no others."""
     made: Any = TypedDict(name, fields)  # type: ignore[operator]
     made.__pydantic_config__ = STRICT
     return made

@@ -50,7 +50,6 @@ class Page:
 
     @property
     def programs(self) -> list[Snippet]:
-        """The Python that runs as it stands: what is ``python file=…`` is a file of a project."""
         return [snippet for snippet in self.snippets if snippet.info == "python"]
 
     def __str__(self) -> str:

@@ -114,7 +114,6 @@ def test_every_queue_that_is_brought_is_documented() -> None:
 
 
 def find_queues() -> list[ModuleInfo]:
-    """Return the packages of contrib that have a dispatcher."""
     return [
         each
         for each in iter_modules(contrib.__path__, "hitl_django.contrib.")

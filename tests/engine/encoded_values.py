@@ -50,7 +50,6 @@ class Parcel(pydantic.BaseModel):
 
 
 def register_classes() -> None:
-    """Register the classes of the values: this module's, and LangChain's messages."""
     find_langchain()
     for cls in (Price, Corner, Kind, Parcel):
         register_model(cls, f"encoded.{cls.__name__}")

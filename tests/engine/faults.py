@@ -49,14 +49,12 @@ class Trial:
         return self.graph.advance(CONFIG)
 
     def failure(self) -> Exception:
-        """Run the thread into its fault, which has to be the node's recorded failure."""
         outcome = self.advance()
         assert outcome.status == "failed"
         assert isinstance(outcome.error, Exception)
         return outcome.error
 
     async def afailure(self) -> Exception:
-        """Does the same on an event loop; asyncio.run() itself fails to raise the unprintable."""
         try:
             await self.graph.ainvoke(None, CONFIG)
         except Exception as error:
@@ -67,14 +65,12 @@ class Trial:
         self.fault = says("fine")
 
     def assert_waits_at_the_fault(self) -> None:
-        """The thread can be read: it stands at the faulty node, and what others wrote is kept."""
         seen = self.graph.get_state(CONFIG)
         assert seen.next == ("bad",)
         assert seen.values == {"x": 1, "log": ["able"]}
         assert [task.error for task in seen.tasks if task.name == "bad"] != [None]
 
     def assert_goes_on(self) -> None:
-        """Once mended it comes to its end, and only the faulty node runs again."""
         self.mend()
         assert self.advance().status == "finished"
         assert sorted(log_of(self.graph)) == ["able", "after", "fine"]
@@ -82,7 +78,6 @@ class Trial:
 
 
 def said_of(error: BaseException) -> str:
-    """Return what a traceback's last lines say of an error: its message and its notes."""
     try:
         words = str(error)
     except Exception:

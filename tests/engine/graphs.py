@@ -22,12 +22,10 @@ class State(TypedDict, total=False):
 
 
 def says(name: str, **also: Any) -> Callable[[Any], dict[str, Any]]:
-    """Return a node that logs its name."""
     return lambda state: {"log": [name], **also}
 
 
 def asks(*payloads: Any) -> Callable[[Any], dict[str, Any]]:
-    """Return a node that logs the answers to these questions."""
     return lambda state: {"log": [interrupt(payload) for payload in payloads]}
 
 
@@ -42,7 +40,6 @@ def line(**nodes: Any) -> StateGraph:
 
 
 def side_by_side(**nodes: Any) -> StateGraph:
-    """Return a graph of nodes that run in one super-step."""
     graph = StateGraph(State)
     for name, node in nodes.items():
         graph.add_node(name, node).add_edge(START, name)
@@ -50,27 +47,22 @@ def side_by_side(**nodes: Any) -> StateGraph:
 
 
 def saved(graph: StateGraph, saver: Any = None, **options: Any) -> Pregel:
-    """Return the graph with a saver."""
     return graph.compile(InMemorySaver() if saver is None else saver, **options)
 
 
 def paused(graph: StateGraph, **options: Any) -> Pregel:
-    """Return the graph, saved and stopped at its first question."""
     compiled = saved(graph, **options)
     compiled.invoke({"x": 1}, CONFIG)
     return compiled
 
 
 def log_of(graph: Pregel) -> list[Any]:
-    """Return what was logged so far."""
     return list(graph.get_state(CONFIG).values.get("log", []))
 
 
 def open_interrupts(graph: Pregel) -> dict[Any, str]:
-    """Return the ids of the open questions by payload."""
     return {asked.value: asked.id for asked in graph.get_state(CONFIG).interrupts}
 
 
 def answer(graph: Pregel, value: Any) -> Any:
-    """Answers the one open question."""
     return graph.invoke(Command(resume=value), CONFIG)

@@ -14,7 +14,6 @@ Engine = Any  # a namespace of public names: ours, or in the oracle's tests also
 
 
 def keep(old: list, new: list) -> list:
-    """Add to the log; one that a child hands back whole isn't added twice. It stays short."""
     return (new if new[: len(old)] == old else old + new)[-40:]
 
 
@@ -74,7 +73,6 @@ def build(engine: Engine, spec: GraphSpec) -> Any:
 
 
 def targets(node: NodeSpec) -> dict[str, Any]:
-    """Return the declaration of a node's jumps."""
     return {"destinations": node.jumps} if node.jumps else {}
 
 
@@ -99,7 +97,6 @@ def action(engine: Engine, node: NodeSpec) -> Any:
 
 
 def worker(engine: Engine, asks: bool) -> Any:
-    """Return the node that is sent to."""
 
     def run(arg: Any) -> dict[str, Any]:
         return {"log": [engine.interrupt(f"worker {arg}") if asks else f"worker {arg}"]}
@@ -108,12 +105,10 @@ def worker(engine: Engine, asks: bool) -> Any:
 
 
 def chooser(choices: Sequence[tuple[str, ...]]) -> Callable[[Any], list[str]]:
-    """Return a branch that chooses by how much was logged."""
     return lambda state: list(choices[len(state["log"]) % len(choices)])
 
 
 def sender(engine: Engine, source: str, count: int) -> Callable[[Any], list[Any]]:
-    """Return a branch that sends to the worker."""
 
     def send(state: Any) -> list[Any]:
         return [engine.Send("worker", f"{source}{i} {len(state['log'])}") for i in range(count)]
@@ -122,7 +117,6 @@ def sender(engine: Engine, source: str, count: int) -> Callable[[Any], list[Any]
 
 
 def again(engine: Engine, first: str, times: int) -> Callable[[Any], str]:
-    """Return a branch that goes back to the first node a few times."""
 
     def loop(state: Any) -> str:
         return first if state["total"] < 6 * times else engine.END

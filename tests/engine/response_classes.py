@@ -31,7 +31,6 @@ class State(TypedDict, total=False):
 
 
 def ask(state: State) -> State:
-    """Put into the state what it was answered."""
     verdict = interrupt("Good?", response_schema=Verdict)
     note = interrupt("Why?", response_schema=Note)
     return {"found": [verdict, note]}

@@ -27,7 +27,6 @@ from .graphs import CONFIG, State, answer, line, log_of, saved, says, side_by_si
 
 
 def folding(reducer: Any) -> type:
-    """Return a state whose key ``x`` is folded with a reducer."""
     return TypedDict("Folded", {"x": Annotated[Any, reducer], "log": Annotated[list, operator.add]})
 
 

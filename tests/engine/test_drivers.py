@@ -23,12 +23,10 @@ from .graphs import CONFIG, State, answer, asks, line, log_of, paused, saved, sa
 
 
 def invoked(graph: Pregel, value: Any, config: Any = None) -> Any:
-    """Run a graph on threads."""
     return graph.invoke(value, CONFIG if config is None else config)
 
 
 def ainvoked(graph: Pregel, value: Any, config: Any = None) -> Any:
-    """Run a graph on an event loop."""
     return asyncio.run(graph.ainvoke(value, CONFIG if config is None else config))
 
 

@@ -29,7 +29,6 @@ LOST = "1f000000-0000-6000-8000-000000000000"
 
 
 def refused(kind: type[Exception], call: Callable[[], Any]) -> dict[str, Any]:
-    """Return the attributes of the error that a call raises."""
     with pytest.raises(kind) as raised:
         call()
     return {key: value for key, value in vars(raised.value).items() if key != "__notes__"}

@@ -26,7 +26,6 @@ def keep(old: list[str], new: list[str]) -> list[str]:
 
 
 def add(old: list[str], new: list[str]) -> list[str]:
-    """Goes by the name of operator.add and is another function."""
     return [*old, *new]
 
 

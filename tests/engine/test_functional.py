@@ -27,7 +27,6 @@ from .graphs import CONFIG, State, line, saved
 
 
 def asked(graph: Pregel) -> list[Any]:
-    """Return the payloads of the open questions."""
     return [payload.value for payload in graph.get_state(CONFIG).interrupts]
 
 
@@ -215,7 +214,6 @@ def test_a_workflow_that_is_tried_again_keeps_its_tasks() -> None:
 
 
 def tried_again(function: Callable[..., Any], **policies: Any) -> Pregel:
-    """Return a graph of a node that is tried again, and may ask."""
     retry = RetryPolicy(0.0001, jitter=False)
     graph = StateGraph(State).add_node("a", function, retry_policy=retry, **policies)
     return saved(graph.add_edge(START, "a"))

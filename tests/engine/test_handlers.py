@@ -23,12 +23,10 @@ from .graphs import CONFIG, State, log_of, open_interrupts, saved, says
 
 
 def invoked(graph: Pregel, value: Any, **options: Any) -> Any:
-    """Run a graph on threads."""
     return graph.invoke(value, CONFIG, **options)
 
 
 def ainvoked(graph: Pregel, value: Any, **options: Any) -> Any:
-    """Run a graph on an event loop."""
     return asyncio.run(graph.ainvoke(value, CONFIG, **options))
 
 

@@ -191,11 +191,9 @@ async def _awaited(future: Any) -> Any:
 @WAYS
 def test_pause_of_tool_in_task_group_lets_other_calls_finish(run: Run) -> None:
     def look_up(word: str) -> str:
-        """Look up."""
         return word
 
     async def buy(item: str) -> str:
-        """Buy."""
         async with anyio.create_task_group():
             return str(interrupt({"title": item}))
 
@@ -215,7 +213,6 @@ def test_pause_of_tool_in_task_group_lets_other_calls_finish(run: Run) -> None:
 @WAYS
 def test_failure_beside_pause_in_tool_is_handled_as_tool_error(run: Run) -> None:
     async def buy(item: str) -> str:
-        """Buy."""
         async with asyncio.TaskGroup() as group:
             group.create_task(ask("a"))
             group.create_task(raise_error(LookupError("sold out")))

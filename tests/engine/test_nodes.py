@@ -22,7 +22,6 @@ from .graphs import CONFIG, State, asks, line, saved, says, side_by_side
 
 
 def ran(node: Any, **options: Any) -> Any:
-    """Return what a graph of one node ends with."""
     return line(a=node).compile().invoke({"x": 1}, **options)
 
 

@@ -21,7 +21,6 @@ from .graphs import CONFIG, State, line
 
 
 def begun(function: Callable[[], Any]) -> threading.Thread:
-    """Begin a thread that is a part of the running node."""
     thread = threading.Thread(target=contextvars.copy_context().run, args=[function])
     thread.start()
     return thread

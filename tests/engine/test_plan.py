@@ -49,7 +49,6 @@ class Stepper:
         self.tasks: list[Any] = []
 
     def begin(self, value: Any) -> list[str]:
-        """Apply input and the hidden start; returns the names of what is planned."""
         apply_writes(self.spec, self.state, [InputWrites("__input__", [(START, value)])],
               count_version)  # fmt: skip
         assert self.plan() == [START]
@@ -78,7 +77,6 @@ def stepper(graph: StateGraph) -> Stepper:
 
 
 def diamond(**options: Any) -> StateGraph:
-    """Return START -> a, b -> join."""
     graph = StateGraph(Values)
     for name in "ab":
         graph.add_node(name, nothing).add_edge(START, name)

@@ -27,7 +27,6 @@ def sends(*targets: str) -> StateGraph:
 
 
 def joins(end: str) -> StateGraph:
-    """Return a graph of two nodes side by side, and one that asks when both have run."""
     graph = StateGraph(State)
     for name in "ab":
         graph.add_node(name, says(name)).add_edge("__start__", name)

@@ -125,7 +125,6 @@ class Loose(pydantic.BaseModel, extra="allow"):
 
 @pytest.fixture(autouse=True)
 def without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make this process one that has built no graph."""
     monkeypatch.setattr(graph_classes, "PACKAGES", set())
     monkeypatch.setattr(graph_classes, "MODULES", set())
     for table in ("by_class", "by_tag"):  # what a test adds goes with it
@@ -134,7 +133,6 @@ def without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register this module's classes for one test."""
     monkeypatch.setattr(REGISTERED, "by_class", {})
     monkeypatch.setattr(REGISTERED, "by_tag", {})
     for cls in (Color, Level, Mode, Pair, Point, Money, Frozen, Order, Loose):

@@ -152,7 +152,6 @@ def test_measuring_the_bytes_agrees_with_the_value(value: Any) -> None:
 
 
 def decodes_or_refuses(stored: bytes) -> None:
-    """Decode; anything but a value or one of the codec's own errors is a failure."""
     try:
         codec.decode(stored)
     except (CorruptPayloadError, UnknownTagError, PayloadLimitError):

@@ -127,7 +127,6 @@ def test_recording_an_answer_changes_no_list() -> None:
 
 
 def status(answers: list[Any], *asked: int) -> TaskStatus:
-    """Return the status of a task named a:1 with answers and open questions at positions."""
     made = TaskStatus()
     made.answers = answers
     made.interrupts = tuple(Interrupt("q", ids.make_interrupt_id("a:1", index)) for index in asked)
@@ -135,7 +134,6 @@ def status(answers: list[Any], *asked: int) -> TaskStatus:
 
 
 def given(**at: Any) -> dict[str, Any]:
-    """Return answers by the ids of the questions at positions p0, p1, ..."""
     return {ids.make_interrupt_id("a:1", int(place[1:])): value for place, value in at.items()}
 
 

@@ -28,7 +28,6 @@ def here(state: State) -> dict[str, Any]:
 
 
 def held_up_until(event: threading.Event) -> Any:
-    """Make a node that waits for ``event`` and says whether it came."""
 
     def node(state: State) -> dict[str, Any]:
         return {"log": [event.wait(60)]}

@@ -27,7 +27,6 @@ from .graphs import CONFIG, line, saved
 
 
 def filled() -> InMemoryStore:
-    """Return a store with a dozen numbers in three namespaces."""
     store = InMemoryStore()
     for n in range(12):
         value = {"n": n, "odd": bool(n % 2), "deep": {"n": n}}

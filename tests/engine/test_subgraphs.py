@@ -27,7 +27,6 @@ from .graphs import (
 
 
 def calling(child: Any) -> Any:
-    """Return a node that calls a graph."""
     return lambda state: {"log": child.invoke({"log": []})["log"]}
 
 

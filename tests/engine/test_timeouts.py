@@ -26,12 +26,10 @@ AGAIN = RetryPolicy(initial_interval=0.001, jitter=False)
 
 
 def invoked(graph: Pregel, value: Any) -> Any:
-    """Run a graph on threads."""
     return graph.invoke(value, CONFIG)
 
 
 def ainvoked(graph: Pregel, value: Any) -> Any:
-    """Run a graph on an event loop."""
     return asyncio.run(graph.ainvoke(value, CONFIG))
 
 

@@ -85,7 +85,6 @@ def gated() -> Any:
 
 
 def register() -> None:
-    """Register the graphs; the names are in what is saved."""
     registry.register("history-everything")(everything)
     registry.register("history-gated")(gated)
 
@@ -96,5 +95,4 @@ def unregister() -> None:
 
 
 def reply(title: str) -> Any:
-    """Return the answer to a question, the same for all versions."""
     return {"amount": 7, "note": "ok"} if title == "How much?" else f"to {title}"

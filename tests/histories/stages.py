@@ -61,6 +61,5 @@ def finish() -> None:
 
 
 def ended() -> set[str]:
-    """Return the threads whose run succeeded."""
     runs = Run.objects.filter(state=Run.State.SUCCEEDED)
     return set(runs.values_list("thread__thread_id", flat=True))

@@ -38,7 +38,6 @@ def registered(db: None) -> Iterator[None]:
 
 
 def content_of(message: Any) -> str:
-    """Return a message's text: what was stored as a dict becomes a LangChain message later."""
     return str(message["content"] if isinstance(message, dict) else message.content)
 
 

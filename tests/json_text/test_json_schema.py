@@ -72,7 +72,6 @@ def schema_of(annotation: Any) -> dict[str, Any]:
 
 
 def untagged(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema whose unions don't say what tells their branches apart."""
     text = json.dumps(schema).replace('"oneOf"', '"anyOf"').replace('"discriminator"', '"title"')
     return dict(json.loads(text))
 

@@ -53,7 +53,6 @@ class State(TypedDict, total=False):
 
 @pytest.fixture(params=["memory", "django", "django, two of them"])
 def savers(request: pytest.FixtureRequest) -> MakeSaver:
-    """Return what makes the savers of the callers that share a thread."""
     shared: Saver = InMemorySaver() if request.param == "memory" else DjangoSaver()
     return DjangoSaver if "two" in request.param else lambda: shared
 
@@ -305,7 +304,6 @@ def test_a_node_that_calls_its_own_thread_is_refused(savers: MakeSaver) -> None:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return a function after which runs take leases as another process would."""
     return lambda: monkeypatch.setattr(direct_call_lease, "_LEASES", {})
 
 

@@ -28,7 +28,6 @@ def check(*arguments: str) -> tuple[str, str]:
 
 @pytest.fixture(autouse=True)
 def threads() -> None:
-    """A thread that waits and one that has ended, each with a state of some size."""
     with GraphEnvironment() as hitl:
         for name in ("waits", "ended"):
             hitl.start("approval", {"text": "long " * 5000}, thread_id=name)

@@ -74,7 +74,6 @@ def test_a_program_reads_the_same() -> None:
 
 @pytest.fixture
 def worker() -> WorkerHeartbeat:
-    """A worker that reported just now."""
     return WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
 
 

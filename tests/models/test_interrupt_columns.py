@@ -18,7 +18,6 @@ def test_the_table_has_every_column() -> None:
 
 
 def column_of(name: str, field: Any) -> str:
-    """Return the column that a member of the API shows, or is worked out of."""
     source = name if field.source == "*" else field.source
     return str(source).removesuffix("_id").removeprefix("is_")
 

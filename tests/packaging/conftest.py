@@ -16,7 +16,6 @@ collect_ignore = ["hosts"]
 
 
 def outside(**more: str) -> dict[str, str]:
-    """Return an environment that doesn't know the repository."""
     known = ("PYTHON", "DJANGO", "DATABASE_URL", "PYTEST")
     return {key: value for key, value in os.environ.items() if not key.startswith(known)} | more
 
@@ -38,7 +37,6 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built by way of the source distribution, as a release is."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
     (built,) = folder.glob("*.whl")

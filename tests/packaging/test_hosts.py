@@ -42,7 +42,6 @@ PATIENCE = 60
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel's files, which come before those of the repository."""
     folder = tmp_path_factory.mktemp("installed")
     zipfile.ZipFile(wheel).extractall(folder)
     return folder
@@ -84,7 +83,6 @@ class Host:
         return (self.folder / "log").read_text()
 
     def wait_for(self, look: Callable[[], Any]) -> Any:
-        """Return what is found, once there is something."""
         until = time.monotonic() + PATIENCE
         while not (found := look()):
             assert time.monotonic() < until, self.log

@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def metadata() -> Message:
-    """What a wheel says of itself."""
     builder = WheelBuilder(str(ROOT))
     text = builder.config.core_metadata_constructor(builder.metadata)
     return message_from_bytes(text.encode())
@@ -25,7 +24,6 @@ def metadata() -> Message:
 
 @pytest.fixture(scope="module")
 def page(metadata: Message) -> str:
-    """The description as PyPI renders it."""
     assert metadata["Description-Content-Type"] == "text/markdown"
     rendered = markdown.render(metadata.get_payload(decode=True).decode())
     assert rendered is not None

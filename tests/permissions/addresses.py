@@ -18,7 +18,6 @@ FOREIGN = (
 
 
 def addresses() -> dict[str, Any]:
-    """Return what answers, by the name of the address; a page without one has its route's."""
     return {
         name: view
         for name, route, view in _walk(get_resolver().url_patterns)

@@ -64,7 +64,6 @@ def world(empty_world: World) -> World:
 
 @pytest.fixture
 def people() -> list[Person]:
-    """Everybody; on a second database those who matter."""
     if connection.vendor == "sqlite":
         return list(PEOPLE.values())
     return [PEOPLE[name] for name in ENOUGH]

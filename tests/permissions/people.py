@@ -89,7 +89,6 @@ class Person:
         return self.gets_in and self.is_staff
 
     def may(self, *names: str) -> bool:
-        """Return whether they have all of these permissions."""
         allowed = self.is_superuser or self.has.issuperset(names)
         return self.gets_in and allowed and NOBODY not in names
 
@@ -138,7 +137,6 @@ class Person:
         return self.may(*filter(None, [what]))
 
     def decides(self, area: str) -> bool:
-        """Return whether they may decide the questions of an area."""
         if area == "vault":
             return self.gets_in and (self.is_superuser or KEEPERS in self.groups)
         return self.may("decide_interrupt")

@@ -49,7 +49,6 @@ class Row:
 
 
 def of(*names: str) -> Callable[[Things, Hooks], Arguments]:
-    """Return what finds the arguments of an address: attributes of what an area has."""
 
     def find(things: Things, hooks: Hooks) -> Arguments:
         return tuple(_attribute(things, hooks, name) for name in names)

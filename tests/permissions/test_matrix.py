@@ -77,7 +77,6 @@ def test_every_method_of_the_api_has_its_row() -> None:
 
 
 def places(world: World, person: Person, row: Row) -> Iterator[Things]:
-    """Yield the areas that make a difference to somebody."""
     yield world.areas["open"]
     if row.kind in RESERVED:
         yield world.areas["vault"]

@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.long, pytest.mark.promise("P18")]
 
 
 def sees_own(person: Person, area: str) -> bool:
-    """Return whether they see the run that they started in an area."""
     if area == "shut" and person.name.startswith("blindfolded"):
         return False
     return person.sees("run", area) or person.may("start_run")

@@ -39,7 +39,6 @@ def ask(state: State) -> State:
 
 
 def build() -> StateGraph:
-    """Return a graph that asks itself and in a subgraph."""
     inner = StateGraph(State).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
     graph = StateGraph(State).add_node("ask", ask).add_node("inner", inner.compile())
     graph.add_node("plain", lambda state: {"name": "went on"})

@@ -57,7 +57,6 @@ class State(TypedDict, total=False):
 
 
 def canary(area: str, kind: str) -> str:
-    """Return the text of a kind that stands in an area."""
     return f"zq{area}{kind}qz"
 
 
@@ -271,5 +270,4 @@ def give_turn(item: Interrupt, person: Any, turn: str) -> None:
 
 
 def nowhere() -> str:
-    """Return an id that nothing has."""
     return str(uuid4())

@@ -49,7 +49,6 @@ def free_ports(count: int) -> int:
 
 
 def eventually(ask: Callable[[], T], what: str) -> T:
-    """Return the first true answer; fail when there is none in time."""
     deadline = time.monotonic() + PATIENCE
     while not (answer := ask()):
         assert time.monotonic() < deadline, f"{what}: not within {PATIENCE:.0f} seconds"
@@ -112,7 +111,6 @@ class Demo:
         return code
 
     def child(self, word: str) -> psutil.Process:
-        """Return the child process that has a word in its command."""
         children = psutil.Process(self.process.pid).children()
         return next(child for child in children if word in child.cmdline())
 

@@ -39,7 +39,6 @@ class Fence(NamedTuple):
 
 
 def fences() -> list[Fence]:
-    """Return the page's code blocks, in order."""
     found = re.findall(r"(?ms)^```(\w+)(?: (file|append)=(\S+))?\n(.*?)^```$", TUTORIAL)
     return [Fence(*parts) for parts in found]
 
@@ -102,12 +101,10 @@ class Shop:
         self.processes.append(process)
 
     def spelled(self, command: str) -> str:
-        """Return a command with this interpreter in the place of the environment's."""
         command = command.replace("django-admin ", "python -m django ")
         return re.sub(r"\bpython\b", sys.executable, command, count=1)
 
     def answers(self) -> bool:
-        """Return whether the web server takes connections yet."""
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
@@ -122,7 +119,6 @@ class Shop:
 
 
 def commands(text: str) -> list[tuple[str, str]]:
-    """Return the commands of a console, each with what it is shown to print."""
     return [
         (command, output.strip())
         for command, output in re.findall(r"(?m)^\$ (.+)\n((?:(?!\$ ).*\n)*)", text)
@@ -131,7 +127,6 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
-    """A folder for the project; none of its processes outlives the test."""
     made = Shop(tmp_path)
     yield made
     made.stop()

@@ -84,7 +84,6 @@ def call(client: Client, interrupt: str, kind: str) -> str:
 
 
 def vote(number: int, interrupt: str) -> str:
-    """Each approves as a person of their own."""
     made = services.decide(interrupt, "approve", by=person(number), via="api")
     return f"{'closed' if made.complete else 'voted'}:{made.id}"
 
@@ -101,13 +100,11 @@ def propose(number: int, interrupt: str) -> str:
 
 
 def last(number: int, run: str) -> str:
-    """Each answers another question of the run."""
     interrupt = Interrupt.objects.order_by("node").filter(run=run)[number]
     return f"answered:{services.decide(interrupt.pk, 'respond', number).type}"
 
 
 def sweep(number: int, interrupt: str) -> str:
-    """Half decide, half come for the question because its time is up."""
     return decide(number, interrupt) if number % 2 else f"expired:{services.expire_due()}"
 
 
@@ -159,7 +156,6 @@ def together(number: int, run: str) -> str:
 
 
 def hold(number: int, interrupt: str) -> str:
-    """Claim one question, each as somebody else."""
     try:
         return f"held:{services.claim(interrupt, by=person(number)).claimed_by_label}"
     except ClaimedError as error:
@@ -167,7 +163,6 @@ def hold(number: int, interrupt: str) -> str:
 
 
 def follow(number: int, token: str) -> str:
-    """Decide with one and the same link; some had it taken back."""
     if number % 10 == 9:
         link = resolve_link(token)
         return f"revoked:{revoke_link(link.id).id}"
@@ -175,13 +170,11 @@ def follow(number: int, token: str) -> str:
 
 
 def deliver(number: int, endpoint: str) -> str:
-    """Send what is due to an endpoint."""
     delivery.deliver(endpoint)
     return "sent:"
 
 
 def part(number: int, interrupt: str) -> str:
-    """Every fifth goes on from before the question; the others decide it."""
     if number % 5:
         return decide(number, interrupt)
     asked = Interrupt.objects.select_related("thread").get(pk=interrupt)
@@ -189,12 +182,10 @@ def part(number: int, interrupt: str) -> str:
 
 
 def take(number: int, graph: str) -> str:
-    """Take the next question of a graph, each as somebody else."""
     return f"took:{services.take_next(by=person(number), graph=graph)}"
 
 
 def take_once(number: int, graph: str) -> str:
-    """Each sends the same person's one request."""
     return f"took:{services.take_next(by=person(0), graph=graph, key=graph)}"
 
 
@@ -212,7 +203,6 @@ def comment_once(number: int, interrupt: str) -> str:
 
 
 def start_due_schedules(number: int, schedule: str) -> str:
-    """Each sweeps at the due time of a schedule."""
     return f"started:{len(start_due())}"
 
 

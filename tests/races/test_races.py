@@ -183,7 +183,6 @@ VOTERS = 20
 
 
 def jointly(count: int) -> list[str]:
-    """Return open questions that two people have to agree on, of as many runs."""
     make_people(VOTERS)
     asked = pending_interrupts(count)
     Interrupt.objects.update(quorum=2)

@@ -39,7 +39,6 @@ def claimed(run_id: Any) -> RunLease:
 
 
 def replaced(graph: str, given: Any) -> tuple[RunLease, RunLease]:
-    """Return the lease of a worker that was frozen, and of the one that is at work instead."""
     info = services.start(graph, given)
     frozen = claimed(info.id)
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))

@@ -74,7 +74,6 @@ class Databases:
         return name
 
     def open(self, name: str) -> None:
-        """Have both connections be to this database."""
         self.close()
         for alias in (MIGRATING, WRITING):
             connections[alias].settings_dict["NAME"] = name
@@ -354,14 +353,12 @@ class Trial:
 
 
 def list_parents(migration: Migration) -> list[Key]:
-    """List the migrations that a migration depends on; of a swapped model, its app's first."""
     loader = MigrationLoader(None, ignore_no_migrations=True)
     found = [loader.check_key(key, migration.app_label) for key in migration.dependencies]
     return sorted(key for key in found if key is not None)
 
 
 def _changed(operations: list[Any], models: list[Any]) -> list[Any]:
-    """Return the models that the operations name, or all where one names none."""
     names = [getattr(one, "model_name", getattr(one, "name", None)) for one in operations]
     if not all(names):
         return models
@@ -422,12 +419,10 @@ def _differences(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
 
 
 def _count_writing_transactions(statements: list[Statement]) -> int:
-    """Return how many transactions change something other than which migrations are applied."""
     return len({one.transaction for one in statements if RECORD not in one.sql})
 
 
 def _is_record_alone(statements: list[Statement], number: int) -> bool:
-    """Return whether a statement's transaction only records that the migration is applied."""
     beside = [one for one in statements if one.transaction == statements[number].transaction]
     return all(RECORD in one.sql for one in beside)
 

@@ -31,13 +31,11 @@ SAMPLES: dict[str, Any] = {
 
 
 def tables(apps: Any, label: str) -> list[Any]:
-    """Return the models of an app that have a table, in a fixed order."""
     found = [model for model in apps.get_models() if _has_table(model, label)]
     return sorted(found, key=lambda model: model.__name__)
 
 
 def insert(model: Any, alias: str, **given: Any) -> Any:
-    """Store a new row, and a new one of each model that it has to refer to."""
     row = model(**values(model, alias, given))
     if model._meta.db_table == TABLE:
         make_partitions(alias, [row.ended_at])
@@ -61,7 +59,6 @@ def values(model: Any, alias: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def sample(field: Any) -> Any:
-    """Return a value that no other row has, where the type knows as many."""
     kind = "IntegerField" if isinstance(field, models.IntegerField) else field.get_internal_type()
     value = SAMPLES[kind](next(_numbers))
     return value[-field.max_length :] if isinstance(value, str) and field.max_length else value

@@ -25,7 +25,6 @@ class BuildOnce(migrations.AddIndex):
 
 
 def migration(*operations: Any, atomic: bool = True) -> Any:
-    """Return a class of migrations, as a module of migrations has one."""
     return type("Sample", (Migration,), {"operations": operations, "atomic": atomic})
 
 

@@ -20,7 +20,6 @@ from hitl_django.models import AuditEntry, Interrupt, SavedFilter, Thread
 
 @pytest.fixture
 def advance(db: None) -> Iterator[Callable[[], int]]:
-    """Advance every run that was hinted."""
     with testing.inline() as advance_all:
         yield advance_all
 
@@ -45,12 +44,10 @@ def reviewer(user: Callable[..., User]) -> User:
 
 @pytest.fixture
 def interrupt(advance: Callable[[], int]) -> Interrupt:
-    """Return an open question of a fresh run."""
     return asked("approval", {"text": "x"}, advance)
 
 
 def asked(graph: str, given: Any, advance: Callable[[], int]) -> Interrupt:
-    """Start a run, let it come to its pause, and return its first open question."""
     run = services.start(graph, given)
     advance()
     return Interrupt.objects.filter(run=run.id, status="pending").order_by("task_path")[0]

@@ -63,7 +63,6 @@ class Revocable(ModelPermissionPolicy):
 
 @pytest.fixture
 def revocable(settings: Any) -> Iterator[set[str]]:
-    """The rights that nobody has any more."""
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Revocable"}
     yield Revocable.withdrawn
     Revocable.withdrawn.clear()
@@ -329,7 +328,6 @@ def test_nobody_votes_on_what_somebody_changes_at_that_moment(
 
 
 def overdue(advance: Advance, **terms: Any) -> Interrupt:
-    """Return a question whose time is up."""
     graphs.PATIENCE[:] = [Expiry(DAY, **terms)]
     interrupt = asked("patient", {"log": []}, advance)
     graphs.PATIENCE.clear()

@@ -31,7 +31,6 @@ ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
 
 
 def reconnect() -> None:
-    """Read the time zone of the settings again."""
     connection.close()
     clock.forget()
     for name in ("timezone", "timezone_name"):

@@ -66,7 +66,6 @@ def sweeping(django_capture_on_commit_callbacks: Callable[..., Any]) -> Callable
 
 
 def pass_(time: timedelta) -> None:
-    """Let the time pass for every question."""
     moments = ("expires_at", "warn_at", "due_at", "created_at")
     Interrupt.objects.update(**{moment: F(moment) - time for moment in moments})
 

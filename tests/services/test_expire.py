@@ -41,7 +41,6 @@ def interrupt(advance: Advance) -> Iterator[Callable[..., Interrupt]]:
 
 
 def pass_(time: timedelta) -> None:
-    """Let the time pass for every question."""
     moments = ("expires_at", "retry_at", "created_at")
     Interrupt.objects.update(**{moment: F(moment) - time for moment in moments})
 

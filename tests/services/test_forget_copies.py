@@ -49,7 +49,6 @@ def source(finish: Callable[[str | None], str]) -> str:
 
 @pytest.fixture
 def used(source: str, finish: Callable[[str | None], str]) -> str:
-    """A copy of the source on which a run has finished."""
     return finish(copy(source))
 
 

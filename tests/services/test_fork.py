@@ -36,7 +36,6 @@ Unchanged = Callable[..., None]
 
 
 def after(thread_id: str, step: int) -> str:
-    """Return the root graph's newest checkpoint of a step."""
     found = Checkpoint.objects.filter(thread__thread_id=thread_id, ns="", step=step)
     return found.order_by("-checkpoint_id")[0].checkpoint_id
 
@@ -47,7 +46,6 @@ def log_of(thread_id: str) -> list[str]:
 
 
 def ran(advance: Advance) -> str:
-    """Run "steps" to its end; return its thread."""
     info = services.start("steps", {"log": []})
     advance()
     return info.thread_id

@@ -56,7 +56,6 @@ class RestView(APIView):
 
 @pytest.fixture
 def visit(db: None, user: Callable[..., User], settings: Any) -> Callable[..., Any]:
-    """Post to a view of the product's as a customer, who has none of our permissions."""
     routes = (path("page/<name>", view), path("rest/<name>", RestView.as_view()))
     settings.ROOT_URLCONF = routes
     client = Client()

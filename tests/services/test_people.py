@@ -88,7 +88,6 @@ def test_the_key_beside_every_label_leads_to_a_user() -> None:
 
 
 def stands(user: User) -> set[tuple[str, str]]:
-    """Return the tables and columns in which a user stands."""
     rows = list(services.export_person(user))
     return {(row.table.partition(".")[2], column) for row in rows for column in row.columns}
 

@@ -107,7 +107,6 @@ def find_key(user: User) -> set[str]:
 
 
 def export() -> list[dict[str, Any]]:
-    """Return every entry of every record as it is exported."""
     threads = Thread.objects.order_by("pk").values_list("thread_id", flat=True)
     entries = [entry for name in threads for entry in services.list_audit_entries(name)]
     return [json.loads(json.dumps(asdict(entry), default=str)) for entry in entries]
@@ -279,12 +278,10 @@ def test_a_schedule_and_a_webhook_are_nobodys_and_do_no_more_than_without_the_ac
 
 
 def find_entry(verb: str) -> AuditEntry:
-    """Return the first of these entries; of those that took a question over, lena's."""
     return AuditEntry.objects.filter(verb=verb).order_by("-pk" if verb == "take_over" else "pk")[0]
 
 
 def change(of: str, **columns: Any) -> None:
-    """Change an entry of lena's thread as whoever can write to the tables would."""
     entry = find_entry(of)
     for name, value in columns.items():
         setattr(entry, name, value(entry) if callable(value) else value)
@@ -292,7 +289,6 @@ def change(of: str, **columns: Any) -> None:
 
 
 def rename_as_forgotten(entry: AuditEntry) -> dict[str, Any]:
-    """Put a pseudonym in place of a name, with the commitment that there was."""
     detail = entry.detail
     salt = detail["salts"].pop("from")
     kept = hashlib.sha256((salt + detail["from"]).encode()).hexdigest()
@@ -301,7 +297,6 @@ def rename_as_forgotten(entry: AuditEntry) -> dict[str, Any]:
 
 
 def shift_salt(entry: AuditEntry) -> dict[str, Any]:
-    """Count the first letters of a name among the salt's."""
     detail = entry.detail
     salt, name = detail["salts"]["from"], detail["from"]
     salts = {**detail["salts"], "from": salt + name[:2]}
@@ -369,7 +364,6 @@ def test_what_was_done_to_a_record_afterwards_is_found(lena: User, name: str) ->
 
 
 def append_forged(thread: Thread, **detail: Any) -> None:
-    """Append an entry with a hash that fits, as whoever can write to the tables may."""
     locked = leases.lock_thread(pk=thread.pk)
     audit.append_alone(locked, "pseudonymize_user", by=None, via="code", detail=detail)
 

@@ -63,7 +63,6 @@ def test_what_a_filter_leaves_is_read_in_order_from_an_index_of_its_own() -> Non
 
 
 def in_order(rows: QuerySet[Any], index: str) -> None:
-    """Check that a page of the rows is read along the index, without sorting."""
     found = plan(rows.order_by(*queue_order()).values("pk")[:50])
     assert re.search(rf"{index}\b", found), found
     assert "TEMP B-TREE" not in found

@@ -38,7 +38,6 @@ def people(user: Make) -> list[User]:
 
 
 def jointly(advance: Advance, **terms: Any) -> Interrupt:
-    """Return an open question that two have to approve."""
     return asked(
         "reviewed",
         {"payload": {"amount": 5, "to": "Dana"}, "terms": {"quorum": 2, **terms}},

@@ -28,7 +28,6 @@ def booked(advance: Advance) -> Interrupt:
 
 
 def refused(interrupt: Interrupt, advance: Advance, **given: object) -> Interrupt:
-    """Decide with an answer that fits the schema and not the node; return the question since."""
     services.decide(interrupt.pk, "respond", {"seats": 3}, **given)
     advance()
     interrupt.refresh_from_db()

@@ -368,7 +368,6 @@ def test_the_command_refuses_days_to_come() -> None:
 
 
 def everything(thread: Thread) -> str:
-    """All that is stored of a thread, as text."""
     found = [str(Thread.objects.filter(pk=thread.pk).values())]
     for model in (Checkpoint, ChannelBlob, PendingWrite, Run, Interrupt, AuditEntry):
         found += map(str, model.objects.filter(thread=thread).values_list())

@@ -48,7 +48,6 @@ def worker(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 @pytest.fixture
 def nora(db: None) -> User:
-    """Return somebody who may do nothing."""
     return User.objects.create_user("nora")
 
 

@@ -37,7 +37,6 @@ def start(graph: str = "approval", given: Any = None, **options: Any) -> service
 
 
 def free_with_one_waiting(**options: Any) -> services.RunInfo:
-    """Leave a thread whose run has ended, and whose next one nobody has begun."""
     first = start(given={"text": "one"})
     second = start(given={"text": "two"}, **options)
     Run.objects.filter(pk=first.id).update(state="succeeded")

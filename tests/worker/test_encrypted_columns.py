@@ -78,7 +78,6 @@ ENCRYPTED = {
 
 @pytest.fixture
 def keys(ended: Any, settings: Any) -> Callable[..., None]:
-    """Set the keys, within the settings that ``ended`` has."""
 
     def use(*keys: str) -> None:
         settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": keys}

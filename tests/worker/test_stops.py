@@ -51,7 +51,6 @@ def made(db: None) -> Iterator[Made]:
 
 @pytest.fixture
 def timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the queue stop tasks as django-q2 does with a timeout of 60 s."""
     reasons = {TimeoutException: "exceeded Q_CLUSTER['timeout'] (60 s)"}
     monkeypatch.setattr(dispatcher, "get_stop_errors", lambda: reasons)
 

@@ -67,7 +67,6 @@ def test_a_busy_worker_that_is_gone_counts_no_more(due: Any) -> None:
 
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The pipe to which this process reports, as one of a queue's worker processes."""
     pipe = supervisor_pipe.SupervisorPipe()
     monkeypatch.setenv(supervisor_pipe.VARIABLE, str(pipe.writing))
     yield pipe
@@ -260,7 +259,6 @@ def test_a_queue_with_workers_of_its_own_is_swept_until_somebody_stops_it(
 
 @pytest.fixture
 def answered(due: Any, settings: Any) -> Any:
-    """A run whose question was decided, with the time to undo that over."""
     Run.objects.update(state="interrupted", resumes_at=Now() - timedelta(seconds=1))
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 5}
     return due

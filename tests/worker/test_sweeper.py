@@ -30,7 +30,6 @@ def advance(db: None) -> Iterator[Advance]:
 
 
 def forget(*infos: services.RunInfo) -> None:
-    """Lose the hints, and let the time pass after which a sweep looks again."""
     testing.run_ids.clear()
     runs = Run.objects.filter(pk__in=[info.id for info in infos])
     runs.update(hinted_at=Now() - timedelta(seconds=settings.HITL.get("SWEEP_SECONDS", 30) + 1))

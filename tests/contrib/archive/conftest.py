@@ -44,7 +44,6 @@ def ended(advance: Callable[[], int]) -> Callable[..., Thread]:
 
 
 def age(run_id: Any, days: float) -> None:
-    """Have a run, and its thread, ended so many days ago."""
     at = timezone.now() - timedelta(days=days)
     Run.objects.filter(pk=run_id).update(finished_at=at)
     Thread.objects.filter(runs=run_id).update(ended_at=at)

@@ -22,7 +22,6 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture
 def archivist(db: None) -> Client:
-    """Log in who may see archived threads and nothing else."""
     user = User.objects.create_user("archie", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename="view_archivedthread"))
     client = Client()

@@ -25,13 +25,11 @@ Ended = Callable[..., Thread]
 
 
 def archive_until(nth: int, after: bool) -> None:
-    """Archive what there is, and die at the n-th statement."""
     with connection.execute_wrapper(Bomb(nth, after)):
         archive_ended(30, 10)
 
 
 def restore_until(nth: int, after: bool, thread_id: str) -> None:
-    """Restore a thread, and die at the n-th statement."""
     with connection.execute_wrapper(Bomb(nth, after)):
         restore_thread(thread_id)
 
@@ -58,7 +56,6 @@ def test_wherever_it_is_killed_a_thread_is_in_one_place_and_whole(
 
 
 def run(act: Callable[..., None], *given: Any) -> bool:
-    """Do something in a process of its own; say whether that died."""
     process = processes.start(act, *given)
     process.join(processes.PATIENCE)
     assert process.exitcode in (0, CRASHED)

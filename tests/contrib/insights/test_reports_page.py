@@ -62,7 +62,6 @@ def lead(person: Callable[[str], Any], browse: Callable[[str], Client]) -> Calla
 
 
 def links(page: Any) -> list[tuple[str, str]]:
-    """Return each link of the page's own that is a number or a name: where to, and its text."""
     content = text_of(page).partition('id="content-main"')[2]
     found = re.findall(r'<a href="([^"]+)"[^>]*>([^<]+)</a>', content)
     return [(unescape(url), text) for url, text in found if "?" in url and ".csv" not in url]
@@ -267,7 +266,6 @@ class TestPlots:
 
 
 def rows_of(response: Any) -> list[dict[str, str]]:
-    """Read a download as a program would, and checks that it has the same columns everywhere."""
     data = b"".join(response.streaming_content)
     assert data.startswith(b"\xef\xbb\xbf")
     head, *rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)

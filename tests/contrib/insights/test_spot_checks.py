@@ -56,7 +56,6 @@ def ben(user: Callable[..., User]) -> User:
 
 @pytest.fixture
 def look(sampled: Any, ask: Any, ann: User) -> SpotCheck:
-    """A spot check of an approval by Ann."""
     services.decide(ask(sampled(1.0)).pk, "approve", by=ann)
     return SpotCheck.objects.get()
 

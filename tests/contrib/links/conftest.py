@@ -38,7 +38,6 @@ def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
 
 @pytest.fixture
 def visitor() -> Client:
-    """Somebody with no account, and a browser that is checked for forged requests."""
     return Client(enforce_csrf_checks=True)
 
 
@@ -70,12 +69,10 @@ def link_to(interrupt: Interrupt, **options: Any) -> str:
 
 
 def signature_of(page: str) -> str:
-    """Return what the page's form holds, and a form that is forged doesn't."""
     found = re.search(r'name="signature" value="([^"]+)"', page)
     return found[1] if found else ""
 
 
 def send(visitor: Client, url: str, **fields: Any) -> Any:
-    """Send the form as the page has it."""
     signature = signature_of(visitor.get(url).content.decode())
     return visitor.post(url, {"signature": signature, **fields})

@@ -29,7 +29,6 @@ def add_url(interrupt: Any) -> str:
 
 @pytest.fixture
 def host(browse: Callable[[str], Client], person: Callable[[str], Any]) -> Client:
-    """A reviewer who may hand out links."""
     person("reviewer").user_permissions.add(Permission.objects.get(codename="link_interrupt"))
     return browse("reviewer")
 

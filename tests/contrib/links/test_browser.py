@@ -54,7 +54,6 @@ def visit(chromium: Any, live_server: Any) -> Iterator[Callable[..., Any]]:
 
 
 def picture(page: Any, name: str) -> None:
-    """Keep what the page looks like, where somebody wants to look at it."""
     if folder := os.environ.get("TEST_PICTURES"):
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 

@@ -61,7 +61,6 @@ def mails(db: None, settings: Any) -> Iterator[MailServer]:
 
 @pytest.fixture
 def send(mails: MailServer) -> Callable[[], None]:
-    """Send what is due by mail, as a worker does."""
     return lambda: deliver(str(mail_channel.ENDPOINT))
 
 

@@ -56,7 +56,6 @@ class MailServer:
         return self.received.get(timeout=PATIENCE)
 
     def all(self) -> list[EmailMessage]:
-        """Return what has come up to now."""
         return [self.received.get_nowait() for _ in range(self.received.qsize())]
 
     def close(self) -> None:

@@ -38,7 +38,6 @@ def recipients(mails: MailServer) -> list[str]:
 
 
 def due_now() -> None:
-    """Let the time pass that a message, the endpoint or a claim would have to wait."""
     Delivery.objects.filter(state="pending").update(due_at=Now() - timedelta(seconds=1))
     WebhookEndpoint.objects.update(rests_until=None, lease_until=None)
 

@@ -26,7 +26,6 @@ Send = Callable[[], None]
 
 
 def ask_for_later(ask: Ask, count: int = 1, **terms: Any) -> list[Interrupt]:
-    """Have questions asked a day ago that are due in half an hour."""
     asked = [ask(due=timedelta(days=1), **terms) for _ in range(count)]
     Interrupt.objects.update(
         created_at=Now() - timedelta(days=1), due_at=timezone.now() + timedelta(minutes=30)
@@ -108,7 +107,6 @@ def test_a_sweep_with_nothing_to_tell_writes_nothing(mails: MailServer) -> None:
 
 
 def at_the_hour() -> None:
-    """Have the last digest be of days ago, so that the next is due at any time of the day."""
     NotificationCursor.objects.update_or_create(
         name=scheduled_notifications.DIGEST, defaults={"until": timezone.now() - timedelta(days=3)}
     )

@@ -75,7 +75,6 @@ def make(graph: str = "steps", expression: str = "0 7 * * *", **options: Any) ->
 
 
 def come_due(schedule: UUID, **ago: float) -> datetime:
-    """Has its next due time be that long ago; returns it."""
     rows = Schedule.objects.filter(pk=schedule)
     rows.update(next_at=Now() - timedelta(**(ago or {"seconds": 1})))
     due = rows.get().next_at

@@ -11,7 +11,6 @@ LETTERS = "abcdefgh"
 
 
 def count_letters(texts: Sequence[str]) -> list[list[float]]:
-    """Return how often each letter is in a text, and a one, so that no vector is empty."""
     return [[*(float(text.count(letter)) for letter in LETTERS), 1.0] for text in texts]
 
 
@@ -41,6 +40,5 @@ class Counter(LangChainEmbeddings):
 
 
 def index_of(*fields: str, embed: Any = count_letters) -> dict[str, Any]:
-    """Return an index of these fields, or of whole items."""
     index: dict[str, Any] = {"embed": embed, "dims": len(LETTERS) + 1}
     return {**index, "fields": list(fields)} if fields else index

@@ -35,7 +35,6 @@ Make = Callable[..., Any]
 
 
 def operations(make: Make) -> Any:
-    """Return the module of the operations that a store takes."""
     return OPERATIONS.get(make, LANGGRAPH.store.base)
 
 
@@ -44,12 +43,10 @@ def keys(found: Iterable[Any]) -> list[str]:
 
 
 def scored(found: Iterable[Any]) -> dict[str, Any]:
-    """Return the score of each item, in the order of the items."""
     return {item.key: item.score for item in found}
 
 
 def filled(make: Make) -> Any:
-    """Return a store with a dozen numbers in a namespace."""
     store = make()
     for n in range(12):
         value = {"n": n, "odd": bool(n % 2), "name": f"no {n}", "deep": {"n": n, "list": [n, "x"]}}

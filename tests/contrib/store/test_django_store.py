@@ -75,7 +75,6 @@ def count_statements(call: Callable[[], Any]) -> int:
 
 
 def expire(*keys: str) -> None:
-    """Has the time of these items be up."""
     long_ago = StoreItem.objects.earliest("created_at").created_at - timedelta(days=1)
     StoreItem.objects.filter(key__in=keys).update(expires_at=long_ago)
 
@@ -356,7 +355,6 @@ def test_a_run_of_the_worker_has_the_store_that_its_graph_was_compiled_with(
 
 def test_a_tool_has_it_too(register: Register) -> None:
     def remember(text: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
-        """Remember a text."""
         store.put(("notes",), "note", {"text": text})
         return "remembered"
 

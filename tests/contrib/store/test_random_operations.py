@@ -113,7 +113,6 @@ class Mended(LANGGRAPH.store.memory.InMemoryStore):  # type: ignore[misc]
 
 
 def made(ops: Any, batch: list[Any]) -> list[Any]:
-    """Return a batch as operations of these classes."""
     return [_make(ops, name, arguments) for name, arguments in batch]
 
 
@@ -207,7 +206,6 @@ def test_our_store_behind_their_interface_answers_as_theirs(
 
 
 def spans_namespaces(store: Any, op: tuple[str, Any]) -> bool:
-    """Return whether a search takes a page of several namespaces."""
     name, arguments = op
     if name != "SearchOp" or arguments[2] == 99:
         return False

@@ -28,7 +28,6 @@ def here(settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @pytest.fixture
 def advance(db: None, here: Any) -> Iterator[Callable[[], int]]:
-    """Advance every run that was hinted."""
     with testing.inline() as advance_all:
         yield advance_all
 

@@ -41,11 +41,9 @@ class Receiver:
         self._begin(self._listen)
 
     def next(self) -> Received:
-        """Return the next request, as soon as there is one."""
         return self.received.get(timeout=PATIENCE)
 
     def all(self) -> list[Received]:
-        """Return the requests so far."""
         found = []
         while not self.received.empty():
             found.append(self.received.get_nowait())
@@ -116,24 +114,20 @@ def closing(connection: socket.socket) -> None:
 
 
 def breaking_off(connection: socket.socket) -> None:
-    """Close in the middle of the answer's head."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Le")
 
 
 def babbling(connection: socket.socket) -> None:
-    """Answer with something that isn't HTTP."""
     connection.sendall(b"220 mail.example ESMTP\r\n" * 3)
 
 
 def flooding(connection: socket.socket) -> None:
-    """Send a head without end."""
     connection.sendall(b"HTTP/1.1 200 OK\r\n")
     while True:
         connection.sendall(b"X-More: " + b"x" * 8000 + b"\r\n")
 
 
 def huge(connection: socket.socket) -> None:
-    """Answer with a body that nobody wants to have."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n")
     while True:
         connection.sendall(b"x" * 65536)
@@ -151,7 +145,6 @@ def dripping(receiver: Callable[[], Receiver], pause: float = 0.05) -> Behaviour
 
 
 def silent(receiver: Callable[[], Receiver]) -> Behaviour:
-    """Say nothing for as long as the test lasts."""
 
     def act(connection: socket.socket) -> None:
         receiver().over.wait(PATIENCE)

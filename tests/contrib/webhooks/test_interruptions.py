@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 
 def end_claims() -> None:
-    """Let the time pass after which another worker takes over; nothing is retried yet."""
     past = Now() - timedelta(hours=1)  # so that the messages keep their order
     WebhookEndpoint.objects.filter(lease_until__gt=Now()).update(lease_until=past)
     claimed = Delivery.objects.filter(state="pending", status=None, due_at__gt=Now())

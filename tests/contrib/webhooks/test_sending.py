@@ -37,13 +37,11 @@ Advance = Callable[[], int]
 
 
 def due_now() -> None:
-    """Let the time pass that a message, an endpoint or a claim would have to wait."""
     Delivery.objects.update(due_at=Now() - timedelta(seconds=1))
     WebhookEndpoint.objects.update(rests_until=None, lease_until=None)
 
 
 def the_time() -> datetime:
-    """Return what the database's clock says, by which messages are due."""
     found: datetime = WebhookEndpoint.objects.values_list(Now(), flat=True)[0]
     return found
 
@@ -59,14 +57,12 @@ def deliver(delivery: Delivery) -> Delivery:
 
 
 def ask(advance: Advance) -> Delivery:
-    """Have a question asked, and return the message that tells of it."""
     services.start("approval", {"text": "x"})
     advance()
     return Delivery.objects.get()
 
 
 def told(delivery: Delivery, receiver: Receiver) -> dict[str, Any]:
-    """Send a message, once more if it was sent before, and return what the receiver learns."""
     if delivery.state != "pending":
         webhook_services.redeliver(delivery.pk)
     deliver(delivery)
@@ -75,7 +71,6 @@ def told(delivery: Delivery, receiver: Receiver) -> dict[str, Any]:
 
 
 def signature(secret: str, received: Received) -> str:
-    """Work out the signature as the specification of Standard Webhooks has it."""
     headers = received.headers
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + received.body

@@ -23,14 +23,12 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 @pytest.fixture
 def hinted(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
-    """The endpoints that workers are told of."""
     found: list[UUID] = []
     monkeypatch.setattr(tasks, "enqueue_delivery", lambda pk, batch: found.append(pk))
     return found
 
 
 def waiting(hook: Hook, name: str) -> WebhookEndpoint:
-    """Return an endpoint that has waited for a while for a message that is due."""
     endpoint = hook(f"https://{name}.example/")
     message_to(endpoint)
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(hinted_at=Now() - MINUTE)
