@@ -1,19 +1,21 @@
-"""The HTTP API (DRF), versioned by path: ``include("hitl_django.urls")`` mounts it at ``api/v1/``.
+"""HTTP API based on Django REST Framework, versioned by path.
 
-    urls.py         paths to views
-    views/          one class for each path: parse, call a service, render
-    operations.py   what a view's method takes and answers, declared at the method
-    openapi/        the document, made from these declarations
+``include("hitl_django.urls")`` mounts it at ``api/v1/``.
+
+    urls.py         paths and their views
+    views/          one class per path: parse, call a service, render
+    operations.py   declarations of parameters, bodies and responses at the view methods
+    openapi/        the OpenAPI document, generated from these declarations
     serializers/    bodies, queries and responses, field by field
-    querysets.py    the rows that a user may see
+    querysets.py    rows that a user can view
     filters.py, paging.py                 query parameters of lists, cursors
-    parsers.py, request_bodies.py         JSON bodies, within limits
+    parsers.py, request_bodies.py         size-limited JSON bodies
     renderers.py                          JSON responses
-    waiting_response.py, event_stream.py  long polling, and server-sent events
-    queue_stream.py                       what changes of a page of questions
+    waiting_response.py, event_stream.py  long polling and server-sent events
+    queue_stream.py                       changes of one page of interrupts as events
     preconditions.py                      ETags, If-Match, Idempotency-Key
     problems.py, problem_extensions.py, invalid_params.py    errors as problems (RFC 9457)
-    throttles.py, url_converters.py       rates for each user; ids in paths
+    throttles.py, url_converters.py       rate limits per user; ids in paths
 
-It reads through the policy's querysets and writes through ``services``, nothing else.
+The API reads only through the policy's querysets and writes only through ``services``.
 """

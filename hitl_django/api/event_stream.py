@@ -1,4 +1,4 @@
-"""Server-sent events, with signs of life while there are none."""
+"""Server-sent events with regular heartbeats."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from hitl_django.services import EventPage, EventReader
 from .renderers import EventStreamRenderer
 from .waiting_response import Steps, open_response
 
-#: Seconds between two signs of life on a stream that has no event.
+#: Seconds between heartbeats on a stream without events.
 HEARTBEAT_SECONDS = 15
 HEARTBEAT = b": nothing new\n\n"
-#: Tells a client of a stream after how many milliseconds to come back.
+#: Tells the client to reconnect after this many milliseconds.
 RETRY = b"retry: 1000\n\n"
 
 
 def stream_events(
     reader: EventReader, after: int, seconds: float, render: Callable[[EventPage], bytes]
 ) -> Steps:
-    """Send what comes as server-sent events, until the run or the time has ended."""
+    """Yield server-sent events until the run or the time has ended.
+
+    Yields bytes to send and seconds to wait.
+    """
     ends = time.monotonic() + seconds
     while True:
         page = reader.read(after)
@@ -45,7 +48,7 @@ def stream_events(
 
 
 def render_frame(name: str, data: Any, place: int | str | None = None) -> bytes:
-    """Return a server-sent event; a client that comes back says at which ``place`` it is."""
+    """Return one server-sent event; ``place`` is its id, sent back by a reconnecting client."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     first = "" if place is None else f"id: {place}\n"
     return f"{first}event: {name}\ndata: {text}\n\n".encode()
@@ -54,13 +57,13 @@ def render_frame(name: str, data: Any, place: int | str | None = None) -> bytes:
 def stream_response(
     request: HttpRequest, steps: Callable[[float], Steps]
 ) -> StreamingHttpResponse | HttpResponse:
-    """Return a stream of events; where none can be held open now, what there is of it."""
+    """Return a stream of events, or a single response if no stream can be opened now."""
     media = EventStreamRenderer.media_type
     made: StreamingHttpResponse | HttpResponse | None = open_response(request, steps, None, media)
     if made is None:
         frames = [step for step in steps(0) if isinstance(step, bytes)]
         made = HttpResponse(b"".join(frames), content_type=media)
-    # What gathers bytes before it passes them on, to pack them or to send fewer packets, would hold
-    # back events: Django's GZipMiddleware, and nginx.
+    # Middleware and proxies that buffer responses would delay the events. Django's GZipMiddleware
+    # and nginx are examples.
     made["Content-Encoding"], made["X-Accel-Buffering"] = "identity", "no"
     return made

@@ -1,7 +1,7 @@
-"""What belongs to the rows of a page and is shown beside them, where ``expand`` asks for it.
+"""Related objects shown next to the rows of a page (``expand``).
 
-Beside the rows and not in them: many questions are one run's, and it is shown once. Each name takes
-one query, over what the user may see at that resource's own address.
+Related objects are not nested in the rows, because many interrupts may share one run. Each name
+takes one query and returns only objects the user can view.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ EXPAND = "expand"
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One name that ``expand`` takes.
+    """One name accepted by ``expand``.
 
-    ``find`` returns, for a user and the rows of a page, what is shown under which id; where it
-    ``is_many``, several under one.
+    ``find`` yields (id, object) pairs for a user and the rows of a page. If ``is_many``, several
+    objects may have the same id.
     """
 
     serializer: type[Serializer[Any]]
@@ -32,7 +32,11 @@ class Expansion:
 
 
 def read_names(text: str | None, known: Mapping[str, Expansion]) -> list[str]:
-    """Return the names in an ``expand``; InvalidRequest where one is none of those there are."""
+    """Return the names in an ``expand`` parameter.
+
+    Raises:
+        InvalidRequest: if a name is unknown.
+    """
     names = [] if text is None else text.split(",")
     if unknown := [name for name in names if name not in known]:
         detail = f"{unknown[0]!r} can't be expanded here. Allowed: {', '.join(known)}."
@@ -47,7 +51,7 @@ def expand(
     user: Any,
     render: Callable[[type[Serializer[Any]], Any], Any],
 ) -> dict[str, Any]:
-    """Return what is asked for by name, each as what it shows by id."""
+    """Return the related objects of each name, rendered and keyed by id."""
     shown: dict[str, Any] = {}
     for name in names:
         found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Filter sets of the lists: the query parameters named here, once each, and no other."""
+"""Filter sets of the lists: all accepted query parameters."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 from .serializers.fields import OffsetDateTimeField
 
-#: A parameter for a key of the metadata, and how many there may be.
+#: Pattern of a metadata parameter, and the maximum number of such parameters.
 METADATA = re.compile(r"metadata\.[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,63}")
 MAX_METADATA = 5
-#: As many are still looked up in the index of words.
+#: Maximum number of matches that are looked up by primary key.
 INDEXED_MATCHES = 100
 
 ANY, ME, NOBODY = "any", "me", "nobody"
 SUBJECT_PATTERN = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
 
-#: Of what waits; ``free`` is another for each user.
+#: Conditions on pending interrupts. ``free`` is missing because it depends on the user.
 CONDITIONS = {
     "claimed": queue_filters.CLAIMED,
     "overdue": queue_filters.OVERDUE,
@@ -41,9 +41,9 @@ CONDITIONS = {
 
 
 class OrderFilter(filters.ChoiceFilter):
-    """One of the named fields, ascending, or with a minus before it descending.
+    """Sort order by one of the named fields, descending with a leading minus.
 
-    A name may stand for another column that has the same order.
+    A name may refer to a different column with the same order.
     """
 
     def __init__(self, *names: str, **columns: str) -> None:
@@ -62,14 +62,14 @@ class OrderFilter(filters.ChoiceFilter):
 
 
 class TextFilter(filters.CharFilter):
-    """Text that is compared as it was sent."""
+    """Filter by exact text, without stripping spaces."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, strip=False, **kwargs)
 
 
 class OffsetDateTimeFormField(forms.Field):
-    """A moment in ISO 8601 with its offset from UTC."""
+    """ISO 8601 time with a UTC offset."""
 
     def to_python(self, value: Any) -> Any:
         if value in self.empty_values:
@@ -81,7 +81,7 @@ class OffsetDateTimeFormField(forms.Field):
 
 
 class DateTimeBoundFilter(filters.Filter):
-    """Before or after a moment."""
+    """Filter for rows before or after a time."""
 
     field_class = OffsetDateTimeFormField
 
@@ -90,7 +90,7 @@ class DateTimeBoundFilter(filters.Filter):
 
 
 class SubjectFilter(TextFilter):
-    """What a thread is about, as ``app_label.model:id``."""
+    """Filter by the related object of a thread, given as ``app_label.model:id``."""
 
     field_class = forms.RegexField
 
@@ -118,14 +118,14 @@ class SubjectFilter(TextFilter):
 
 
 class MetadataFilterSet(filters.FilterSet):
-    """Filters of rows whose thread has metadata: ``metadata.KEY=value``, for a few keys."""
+    """Filter set with ``metadata.KEY=value`` parameters, limited in number."""
 
-    #: The field that leads to it.
+    #: Lookup path to the metadata column.
     metadata_field = "metadata"
 
     @staticmethod
     def is_metadata(name: str) -> bool:
-        """Return whether a parameter is one for a key of the metadata."""
+        """Return whether the name is that of a metadata parameter."""
         return METADATA.fullmatch(name) is not None
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -141,7 +141,7 @@ class MetadataFilterSet(filters.FilterSet):
 
 
 def _refuse_nul(name: str, value: str) -> str:
-    if "\0" in value:  # which no database could look for
+    if "\0" in value:  # databases can't search for NUL
         raise InvalidRequest(
             InvalidParam("invalid", "Must not contain NUL characters.", parameter=name)
         )
@@ -149,14 +149,14 @@ def _refuse_nul(name: str, value: str) -> str:
 
 
 class StrictBooleanFilter(filters.ChoiceFilter):
-    """The two words, and nothing that only looks like one of them."""
+    """Filter that accepts only ``true`` and ``false``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(choices=[("true", "true"), ("false", "false")], **kwargs)
 
 
 class ThreadFilterSet(MetadataFilterSet):
-    """Threads by graph, subject and age, newest first."""
+    """Filters of the thread list, newest first."""
 
     graph = TextFilter(max_length=200, label="Graph name.")
     subject = SubjectFilter("")
@@ -166,15 +166,15 @@ class ThreadFilterSet(MetadataFilterSet):
 
 
 class CheckpointFilterSet(filters.FilterSet):
-    """All of a thread's checkpoints, newest first."""
+    """Empty filter set of a thread's checkpoints, newest first."""
 
 
 class CommentFilterSet(filters.FilterSet):
-    """All remarks on a question, oldest first."""
+    """Empty filter set of an interrupt's comments, oldest first."""
 
 
 class RunFilterSet(MetadataFilterSet):
-    """Runs by state and graph, newest first."""
+    """Filters of the run list, newest first."""
 
     metadata_field = "thread__metadata"
 
@@ -189,7 +189,7 @@ class RunFilterSet(MetadataFilterSet):
 
 
 class InterruptFilterSet(filters.FilterSet):
-    """Questions by what became of them and where they came from; those that wait, oldest first."""
+    """Filters of the interrupt list, oldest first; only pending interrupts by default."""
 
     status = filters.ChoiceFilter(
         choices=[*Interrupt.Status.choices, (ANY, ANY)],
@@ -211,7 +211,7 @@ class InterruptFilterSet(filters.FilterSet):
     )
     group = TextFilter("group__name", max_length=150, label="Group name.")
     free = StrictBooleanFilter(method="by_condition", label="Whether you could claim it.")
-    held = StrictBooleanFilter(method="by_condition", label="Whether it is claimed.")
+    claimed = StrictBooleanFilter(method="by_condition", label="Whether it is claimed.")
     overdue = StrictBooleanFilter(method="by_condition", label="Whether it is past its due time.")
     snoozed = StrictBooleanFilter(method="by_condition", label="Whether it is snoozed.")
     search = TextFilter(
@@ -231,17 +231,19 @@ class InterruptFilterSet(filters.FilterSet):
         return queryset.filter(assignee=None, group=None)
 
     def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        """Select what the condition of that name holds for, or what it doesn't."""
+        """Select the pending interrupts that match the named condition, or all interrupts that
+        don't.
+        """
         condition = CONDITIONS.get(name) or queue_filters.match_unclaimed(self.request.user)
-        if value == "true":  # as it is, since there may be an index for it
+        if value == "true":  # unchanged, so that an index can be used
             return queryset.filter(queue_filters.PENDING & condition)
-        # NULL is no third case.
+        # Treat NULL as false.
         holds = Case(When(queue_filters.PENDING & condition, then=True), default=False)
         return queryset.alias(holds=holds).filter(holds=False)
 
     def by_words(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         if self.form.cleaned_data["status"] != Interrupt.Status.PENDING:
-            # The index is of what waits.
+            # The search index covers pending interrupts only.
             return queryset.filter(queue_filters.match_words(value, common=True))
         search = queue_filters.Search.build(queryset, value)
         return search.find(search.few.values("pk")[:INDEXED_MATCHES].count(), INDEXED_MATCHES)
@@ -253,7 +255,7 @@ class InterruptFilterSet(filters.FilterSet):
 
 
 class StrictFilterBackend(DjangoFilterBackend):
-    """Applies a view's ``filterset_class``; a value that doesn't fit is a fault by name."""
+    """Apply a view's ``filterset_class``; report an invalid value with the parameter's name."""
 
     raise_exception = False
 

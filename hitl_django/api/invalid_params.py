@@ -1,4 +1,4 @@
-"""What is wrong with a request and where, as the ``errors`` of a problem (RFC 9457) list it."""
+"""Validation errors of a request, as listed in the ``errors`` of a problem (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from hitl_django.json_text.json_pointer import escape_part, split_path
 
-#: Faults named in one answer; the rest would only repeat them.
+#: Maximum number of errors in one response.
 MAX_FAULTS = 20
 
 _PART_LENGTH = 200
@@ -19,10 +19,10 @@ _INVISIBLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class InvalidParam:
-    """One thing that is wrong: a stable ``code``, a sentence, and the place.
+    """One validation error: a stable ``code``, a message and its location.
 
-    The place is a JSON pointer into the body (``""`` is the whole body), or the name of a query
-    parameter or of a header.
+    The location is a JSON pointer into the body (``""`` for the whole body), a query parameter or a
+    header.
     """
 
     code: str
@@ -32,26 +32,26 @@ class InvalidParam:
     header: str | None = None
 
     def as_json(self) -> dict[str, str]:
-        """Return the fault as it stands in an answer."""
+        """Return the error as it appears in a response."""
         locations = {"pointer": self.pointer, "parameter": self.parameter, "header": self.header}
         found = {name: location for name, location in locations.items() if location is not None}
         return {**found, "code": self.code, "detail": self.detail}
 
 
 def list_errors(faults: Iterable[InvalidParam]) -> list[dict[str, str]]:
-    """Return the first faults as a problem lists them."""
+    """Return the first MAX_FAULTS errors as they appear in a problem."""
     return [fault.as_json() for fault in islice(faults, MAX_FAULTS)]
 
 
 def format_pointer(parts: Iterable[str | int]) -> str:
-    """Write the way to a value as a JSON pointer that is safe to be shown."""
+    """Return the path as a JSON pointer that can be included in a response."""
     return "".join(f"/{format_part(part)}" for part in parts)
 
 
 def format_part(part: str | int) -> str:
-    """Write one part of a JSON pointer, shortened where it is long.
+    """Return one escaped part of a JSON pointer, shortened if it is long.
 
-    A key that is itself the fault may hold what no answer can carry: it is shown escaped.
+    Characters that a response can't contain are escaped.
     """
     text = str(part)
     if len(text) > _PART_LENGTH:
@@ -60,10 +60,10 @@ def format_part(part: str | int) -> str:
 
 
 def convert_path(path: str, root: str = "") -> str:
-    """Turn an engine path (``$.items[0].price``) into a JSON pointer (``/items/0/price``).
+    """Convert an engine path (``$.items[0].price``) to a JSON pointer (``/items/0/price``).
 
-    ``$`` stands for the part of the body at ``root``. A path without it starts with the name of
-    another argument, which is a field of the body itself.
+    ``$`` is the part of the body at ``root``. A path without ``$`` starts with an argument's name,
+    which is a field of the body.
     """
     if not path.startswith("$"):
         return format_pointer(split_path(f"$.{path}"))
@@ -71,7 +71,7 @@ def convert_path(path: str, root: str = "") -> str:
 
 
 def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
-    """Yield the faults in a DRF serializer's tree of errors."""
+    """Yield the errors in a serializer's error tree."""
     if isinstance(errors, Mapping):
         for key, inner in errors.items():
             at = pointer if key == "non_field_errors" else f"{pointer}/{format_part(key)}"
@@ -85,6 +85,6 @@ def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
 
 
 def convert_to_parameter(fault: InvalidParam) -> InvalidParam:
-    """Return the fault of a query's field as that of the parameter of its name."""
+    """Convert an error of a query field to an error of the query parameter with its name."""
     name = (fault.pointer or "").removeprefix("/")
     return InvalidParam(fault.code, fault.detail, parameter=name)

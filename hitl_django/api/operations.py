@@ -1,11 +1,11 @@
-"""Operations (OpenAPI's word): what a view's method takes and answers, declared at the method.
+"""Operations (OpenAPI's term): declarations of a view method's parameters, body and responses.
 
-The declaration is in force and not only written down: the query parameters and the body that it
-names are those that are taken, its throttle is the one that holds, and the OpenAPI document is made
-from nothing else (openapi/). So a view of its own needs no more than this to be in the document:
+Each declaration is applied at run time: only the declared query parameters and body are accepted,
+and the declared throttle limits the calls. The OpenAPI document is generated from the same
+declarations (openapi/). A view therefore needs only this to be documented:
 
     class Ping(Resource):
-        @operation("ping", responses={200: ResponseSpec("It is there.", PingSerializer)})
+        @operation("ping", responses={200: ResponseSpec("The server is up.", PingSerializer)})
         def get(self, request): ...
 """
 
@@ -24,7 +24,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class HeaderSpec:
-    """A header of a request or of a response."""
+    """Header of a request or a response."""
 
     name: str
     description: str
@@ -72,7 +72,7 @@ REQUEST_ID = HeaderSpec(
     "Request id, also included in problems and server logs. Your own id is used if it "
     "has 1 to 128 letters, digits and `._:/+=@-`.",
 )
-#: Headers that any answer may have, beside those that its operation declares.
+#: Headers of any response, in addition to those declared by its operation.
 COMMON_HEADERS = (
     REQUEST_ID,
     HeaderSpec(
@@ -85,12 +85,11 @@ COMMON_HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class ResponseSpec:
-    """A response that is no problem: what it means, what is in it.
+    """Successful response: a description and its content.
 
-    ``serializer`` renders its body, and where it is ``paged``, each result of a page. A body that
-    no serializer renders has a JSON ``schema``; one that isn't JSON, another ``media_type``. A body
-    that may be text of other types as well, for who accepts those, names them in
-    ``other_media_types``.
+    ``serializer`` renders the body or, if ``paged``, each result of a page. A JSON body without a
+    serializer has a ``schema``; a body that isn't JSON has a ``media_type``. Text types available
+    through content negotiation are listed in ``other_media_types``.
     """
 
     description: str
@@ -106,11 +105,11 @@ class ResponseSpec:
 class Operation:
     """One method of one path.
 
-    ``query`` and ``body`` are serializers of what it takes, ``headers`` those it heeds, ``errors``
-    the exceptions it answers besides those that every path does (openapi/problems.py), and
-    ``throttle`` names the HITL setting with the rate that bounds it for each user, where that isn't
-    the one for whatever reads, or for whatever changes something. A ``keyed`` one is
-    carried out by ``Resource.run_idempotent``.
+    ``query`` and ``body`` are serializer classes of the input and ``headers`` the supported request
+    headers. ``errors`` are exception classes in addition to those of every path
+    (openapi/problems.py). ``throttle`` names the HITL setting with the rate limit per user; the
+    default is the general limit of reads or writes. If ``keyed``, the operation uses
+    ``Resource.run_idempotent``.
     """
 
     id: str
@@ -125,7 +124,7 @@ class Operation:
 
 
 def operation(id: str, **declared: Any) -> Callable[[Handler], Handler]:  # noqa: A002
-    """Declare what the method of a view takes and answers; the fields are those of Operation."""
+    """Declare the operation of a view method; the arguments are the fields of Operation."""
     declaration = Operation(id, **declared)
     if declaration.keyed:
         declaration = _add_key(declaration)
@@ -138,7 +137,6 @@ def operation(id: str, **declared: Any) -> Callable[[Handler], Handler]:  # noqa
 
 
 def _add_key(declared: Operation) -> Operation:
-    """Return the operation with what it says of its ``Idempotency-Key``."""
     responses = {
         status: replace(response, headers=(*response.headers, REPLAYED))
         for status, response in declared.responses.items()
@@ -152,6 +150,6 @@ def _add_key(declared: Operation) -> Operation:
 
 
 def get_operation(view: Any, method: str) -> Operation | None:
-    """Return the operation that a view declares for a method; HEAD is GET without the body."""
+    """Return the operation that a view declares for a method; HEAD is treated as GET."""
     handler = getattr(view, "get" if method == "HEAD" else method.lower(), None)
     return getattr(handler, "operation", None)

@@ -1,4 +1,4 @@
-"""Keyset pagination: pages that neither repeat nor skip a row while rows come and go."""
+"""Keyset pagination, which neither repeats nor skips rows while rows are added or removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place between two rows: just after, or just before, the row with the key ``id``."""
+    """Position just after or just before the row with the key ``id``."""
 
     id: str
     backwards: bool
@@ -41,7 +41,11 @@ class Cursor:
 
     @classmethod
     def decode(cls, text: str) -> Cursor:
-        """Return the cursor in ``text``; raises ValueError or TypeError where there is none."""
+        """Return the cursor encoded in the text.
+
+        Raises:
+            ValueError or TypeError: if the text isn't a valid cursor.
+        """
         if len(text) > 200:
             raise ValueError(text)
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
@@ -52,10 +56,10 @@ class Cursor:
 
 
 class KeysetPagination(BasePagination):
-    """Cuts a page out of an ordered queryset, next to a row instead of at an offset.
+    """Select a page of an ordered queryset, starting next to a row instead of at an offset.
 
-    The cursor names the row, and the database compares row with row. A moment carried out and
-    back in would not do: SQLite compares moments as text, and ``.123`` is not ``.123000``.
+    The cursor contains only the row's id, and the database compares rows with rows. A timestamp in
+    the cursor would not work: SQLite compares timestamps as text, and ``.123`` is not ``.123000``.
     """
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
@@ -118,9 +122,9 @@ def _invalid_cursor() -> InvalidRequest:
 
 
 def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
-    """Return the row the cursor stands at, among all that the user may see.
+    """Return the cursor's row, from all rows the user can view.
 
-    Not among the filtered ones: a question that was decided in between still has its place.
+    The list's filters are not applied, so an interrupt decided in the meantime keeps its position.
     """
     rows: QuerySet[Any] = view.get_queryset().order_by()
     try:
@@ -134,13 +138,14 @@ def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
 
 
 def _select_beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
-    """Return the condition for all that comes after ``row`` in ``order``, field by field."""
+    """Return the condition for all rows after ``row`` in ``order``, compared field by field."""
     beyond, tied, bound = Q(), Q(), Q()
     for term in order:
         name = term.removeprefix("-")
         edge = Subquery(row.values(name)[:1])
         side = "lt" if term.startswith("-") != backwards else "gt"
-        # Implied by the rest, and what lets an index begin at the row instead of at the start.
+        # This condition is redundant but lets an index scan begin at the row instead of at the
+        # start.
         bound = bound or Q(**{f"{name}__{side}e": edge})
         beyond |= tied & Q(**{f"{name}__{side}": edge})
         tied &= Q(**{name: edge})

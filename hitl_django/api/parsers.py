@@ -1,4 +1,4 @@
-"""The parser of request bodies: one JSON object, within limits."""
+"""Parser of request bodies: one size-limited JSON object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MALFORMED = frozenset({"duplicate_key", "not_json", "number_too_long"})
 
 
 class BodyError(ValueError):
-    """The body can't be taken; ``faults`` says why and where."""
+    """Invalid body; ``faults`` lists the errors with their locations."""
 
     def __init__(self, faults: list[InvalidParam]) -> None:
         super().__init__(type(self).__doc__)
@@ -27,16 +27,16 @@ class BodyError(ValueError):
 
 
 class MalformedBody(BodyError):
-    """The body is not JSON that can be understood in only one way."""
+    """The body is not valid, unambiguous JSON."""
 
 
 class UnstorableBody(BodyError):
-    """The body is JSON, but has a value that no database or reader could keep as it is."""
+    """The body is valid JSON with a value that can't be stored unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """How much one body may hold: bytes, levels, values at all levels, digits of an integer."""
+    """Limits of one body: bytes, nesting depth, values at all levels, digits of an integer."""
 
     size: int = 1024 * 1024
     depth: int = 64
@@ -45,9 +45,9 @@ class BodyLimits:
 
 
 class StrictJSONParser(BaseParser):
-    """Parses one JSON object within the view's ``limits``, always as UTF-8.
+    """Parse one JSON object within the view's ``limits``, always as UTF-8.
 
-    The host's ``DATA_UPLOAD_MAX_MEMORY_SIZE`` holds as well, where it is the smaller one.
+    The project's ``DATA_UPLOAD_MAX_MEMORY_SIZE`` applies if it is smaller.
     """
 
     media_type = "application/json"
@@ -61,7 +61,7 @@ class StrictJSONParser(BaseParser):
         limits = parser_context["view"].limits
         allowed = min(limits.size, settings.DATA_UPLOAD_MAX_MEMORY_SIZE or limits.size)
 
-        # One byte more than allowed is enough to know, whatever Content-Length claims.
+        # One extra byte detects a body that is too large, even if its Content-Length is wrong.
         raw = stream.read(allowed + 1)
         if len(raw) > allowed:
             raise PayloadLimitError(
@@ -73,8 +73,10 @@ class StrictJSONParser(BaseParser):
 def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
     """Return the JSON object in ``raw``.
 
-    Raises PayloadLimitError beyond ``limits``, MalformedBody or UnstorableBody with every fault
-    found.
+    Raises:
+        PayloadLimitError: if a limit is exceeded.
+        MalformedBody: if it isn't valid JSON.
+        UnstorableBody: if a value can't be stored. Lists all errors found.
     """
     try:
         text = raw.decode("utf-8")
@@ -105,7 +107,6 @@ def _malformed(code: str, detail: str) -> MalformedBody:
 
 
 def _describe(violation: Violation, limits: BodyLimits) -> InvalidParam:
-    """Return the code and the sentence for a violation in a body."""
     unstorable = "contains a character that can't be stored (NUL or a lone surrogate)."
     code, detail = {
         "duplicate_key": ("duplicate_key", "Duplicate key."),

@@ -1,4 +1,4 @@
-"""Conditional requests: the ETag of a question, If-Match, If-None-Match and Idempotency-Key."""
+"""Conditional requests: ETags of interrupts, If-Match, If-None-Match and Idempotency-Key."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from hitl_django.models.review import ETAG_COLUMNS
 from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 
-#: One ETag, which may hold commas; Django takes these for what parts several.
+#: One ETag, which may contain commas. Django treats a comma as a separator.
 _SINGLE_ETAG = re.compile(r'(W/)?"[\x21\x23-\x7e]*"')
 _ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+-[0-9a-f]{8}")
-#: A server that compresses a response makes its ETag weak or, as Apache, adds the encoding to it.
+#: Servers that compress a response make its ETag weak or, like Apache, append the encoding.
 _ENCODED = re.compile(r'(W/)?"?(?P<tag>.*?)(-(gzip|br|deflate|zstd))?"?')
-#: What may change of a question without another version of it.
+#: Columns and annotations that may change without a new version of the interrupt.
 _CHANGING = sorted((*ETAG_COLUMNS, "is_claimed", "is_overdue", "is_snoozed"))
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 def build_etag(interrupt: Any) -> str:
-    """Return the ETag of a question: what its answer is bound to, and all else that may change."""
+    """Return the ETag of an interrupt.
+
+    It contains the version and payload digest a decision is bound to, and a digest of all other
+    fields that may change.
+    """
     changed = "" if interrupt.changed_at is None else "changed"
     rest = [getattr(interrupt, name) for name in _CHANGING]
     mark = digest_json([str(value) for value in rest])[:8]
@@ -34,18 +38,19 @@ def build_etag(interrupt: Any) -> str:
 
 
 def is_unchanged(request: Request, interrupt: Any) -> bool:
-    """Return whether ``If-None-Match`` names the question as it still is."""
+    """Return whether ``If-None-Match`` contains the interrupt's current ETag."""
     known = parse_etags(request.headers.get("If-None-Match", ""))
     return known == ["*"] or build_etag(interrupt).strip('"') in map(_strip_encoding, known)
 
 
 def parse_if_match(request: Request) -> tuple[str | None, int | None]:
-    """Return the payload digest and row version that ``If-Match`` requires.
+    """Return the payload digest and row version required by ``If-Match``.
 
-    Two Nones without the header or for ``*``. Raises StaleInterruptError for a tag that
-    ``build_etag`` never made, which can't be the current one. The status in the tag is not
-    compared: that somebody else decided is answered with the decision (409), not as a stale form
-    (412).
+    Returns two Nones without the header or for ``*``. The status in the tag is not compared: a
+    closed interrupt is answered with its decision (409), not as a stale form (412).
+
+    Raises:
+        StaleInterruptError: if ``build_etag`` can't have created the tag.
     """
     header = request.headers.get("If-Match")
     if header is None:
@@ -63,9 +68,9 @@ def parse_if_match(request: Request) -> tuple[str | None, int | None]:
 
 
 def parse_etag(tag: str) -> tuple[str, int]:
-    """Return the payload digest and row version in one of our ETags, quoted or not, or weak.
+    """Return the payload digest and row version in an ETag, which may be quoted or weak.
 
-    A tag names the version that it is for, so a weak one binds a decision as well as a strong one.
+    A weak tag binds a decision as a strong one does, because it contains the version.
     """
     parsed = _ETAG.fullmatch(_strip_encoding(tag))
     if parsed is None:
@@ -79,7 +84,7 @@ def _strip_encoding(tag: str) -> str:
 
 
 def read_idempotency_key(request: Request) -> str:
-    """Return the ``Idempotency-Key``, with or without its double quotes; "" without the header."""
+    """Return the ``Idempotency-Key`` without its optional double quotes; "" without the header."""
     header = request.headers.get("Idempotency-Key")
     if header is None:
         return ""

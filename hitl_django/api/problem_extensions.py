@@ -1,4 +1,4 @@
-"""Extension members of problems (RFC 9457, 3.2), each with its JSON schema."""
+"""Extension members of problems (RFC 9457, 3.2), with their JSON schemas."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ _TEXT = {"type": "string"}
 
 @dataclass(frozen=True, slots=True)
 class ProblemExtensions:
-    """The extension members of one problem type.
+    """Extension members of one problem type.
 
-    ``read`` returns them for an error; its second argument is the JSON pointer to the part of the
-    body that the service was given.
-
-    ``schema`` has a schema for each, in which a serializer class stands for its component; those
-    in ``sometimes`` are not always there.
+    ``read`` returns the members for an error. Its second argument is the JSON pointer to the part
+    of the body passed to the service. ``schema`` has a schema for each member, with serializer
+    classes in place of component references. Members in ``sometimes`` are optional.
     """
 
     read: Callable[[Any, str], dict[str, Any]]
@@ -53,7 +51,7 @@ def _input_faults(error: errors.InvalidInputError, root: str) -> dict[str, Any]:
 
 
 def _answer_faults(error: errors.InvalidAnswerError, root: str) -> dict[str, Any]:
-    if not error.faults:  # whatever the value: it is the decision that the question doesn't take
+    if not error.faults:  # the decision type itself is not allowed, whatever the value
         at = f"{root.rpartition('/')[0]}/type"
         return {"errors": [InvalidParam("not_allowed", str(error), pointer=at).as_json()]}
     found = (
@@ -81,7 +79,7 @@ UNSERIALIZABLE = ProblemExtensions(_unserializable, _FAULTS)
 LIMIT = ProblemExtensions(
     lambda error, root: {"limit": error.limit, "found": error.found},
     {"limit": {"type": "integer"}, "found": {"type": "integer"}},
-    sometimes=frozenset({"limit", "found"}),  # a host's own limit doesn't say
+    sometimes=frozenset({"limit", "found"}),  # a limit set by the project may have no details
 )
 OPEN_INTERRUPTS = ProblemExtensions(
     lambda error, root: {"pending": list(error.pending_ids)},

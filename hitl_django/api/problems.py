@@ -1,7 +1,7 @@
-"""Problem responses (RFC 9457): one table from exceptions to status and code, and its handler.
+"""Problem responses (RFC 9457): a table from exceptions to status and code, and its handler.
 
-``code`` is stable and for programs, ``detail`` is for people and may change. The type of a
-problem is ``about:blank``: its title is that of the status, and ``code`` says the rest.
+``code`` is stable and for programs; ``detail`` is for people and may change. The type of every
+problem is ``about:blank``, so its title is that of the status.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CONTENT_TYPE = "application/problem+json"
 
 
 class InvalidRequest(exceptions.APIException):
-    """The request itself is wrong, whatever is stored: ``faults`` says where."""
+    """Invalid request, regardless of stored data; ``faults`` lists the errors."""
 
     status_code = HTTPStatus.BAD_REQUEST
     default_code = "invalid_request"
@@ -55,7 +55,7 @@ class InvalidRequest(exceptions.APIException):
 
 
 class LengthRequired(exceptions.APIException):
-    """The request may have a body, and the server doesn't show where it ends."""
+    """The request may have a body, but the server doesn't provide its length."""
 
     status_code = HTTPStatus.LENGTH_REQUIRED
     default_code = "length_required"
@@ -75,13 +75,13 @@ class ProblemType:
 _UNAVAILABLE = ProblemType(
     503,
     "database_unavailable",
-    # Of a connection that broke off at a commit nobody knows whether it was heard.
+    # If a connection fails during a commit, it is unknown whether the commit succeeded.
     detail="The database is unavailable or busy. Retry in a few seconds; a write with an "
     "idempotency key is not repeated.",
 )
 
-#: The table. An error is answered by the entry of its nearest class; one without an entry is
-#: a fault of ours or of the graph's author, and ends where the host's other exceptions do.
+#: Problem types by exception class. The nearest class in the MRO applies. An error without an entry
+#: is a bug in this package or in a graph, and is left to the project's exception handling.
 PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     MalformedBody: ProblemType(400, "malformed_json", problem_extensions.BODY_FAULTS),
     UnstorableBody: ProblemType(422, "unstorable_value", problem_extensions.BODY_FAULTS),
@@ -90,19 +90,20 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     errors.UnknownGraphError: ProblemType(
         404,
         "unknown_graph",
-        # The error's own message lists the registered names, which are not everybody's to know.
+        # The error's own message lists the registered names, which the user may not be allowed to
+        # view.
         detail="No graph with this name is registered.",
     ),
     errors.UnknownVersionError: ProblemType(
         409,
         "unknown_version",
-        # Which versions there are may be nobody's to know either.
+        # The error's own message lists the versions, which the user may not be allowed to view.
         detail="The graph version this run is pinned to is not registered.",
     ),
     errors.BrokenGraphError: ProblemType(
         409,
         "graph_broken",
-        # What its factory said may be nobody's to know either; graphs/ tells operators.
+        # The factory's error may be confidential. Operators find it in graphs/.
         detail="This graph can't be loaded, so it can't be used.",
     ),
     errors.InvalidInputError: ProblemType(422, "invalid_input", problem_extensions.INPUT_FAULTS),
@@ -150,8 +151,8 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     UnreadablePostError: ProblemType(
         400, "bad_request", detail="The request body ended unexpectedly."
     ),
-    # Whether nobody is signed in is 401 or 403 is for the authentication to say (RFC 9110 wants a
-    # challenge beside 401, and not every scheme has one).
+    # The authentication class determines whether this is 401 or 403: RFC 9110 requires a challenge
+    # with 401, and not every scheme has one.
     exceptions.NotAuthenticated: ProblemType(401, "not_authenticated"),
     exceptions.AuthenticationFailed: ProblemType(401, "authentication_failed"),
     exceptions.PermissionDenied: ProblemType(403, "permission_denied"),
@@ -163,7 +164,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
 
 
 def find_problem_type(error: Exception) -> ProblemType | None:
-    """Return the problem type of an error: that of its nearest class in the table."""
+    """Return the problem type of the nearest class in the table, or None."""
     known = find_type_of_class(type(error))
     if known is _UNAVAILABLE and not outages.is_outage(error):
         return None
@@ -175,9 +176,10 @@ def find_problem_type(error: Exception) -> ProblemType | None:
 
 
 def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
-    """Return the problem type of the nearest class: from the table, or as the class itself says.
+    """Return the problem type of the nearest class, from the table or from the class itself.
 
-    A class of an optional app has ``http_status`` and ``code``. None if no class has a type.
+    A class of an optional app defines ``http_status`` and ``code``. Returns None if no class has a
+    type.
     """
     for near in kind.__mro__:
         if near in PROBLEM_TYPES:
@@ -188,29 +190,30 @@ def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
 
 
 def _is_atomic(request: Any) -> bool:
-    """Return whether a request has the transaction of ATOMIC_REQUESTS, where that is on.
+    """Return whether ATOMIC_REQUESTS, if enabled, applies to the request.
 
-    A view that keeps out of it may be called within another's, as in a host's ``TestCase``.
+    A non-atomic view may be called within another transaction, such as that of a ``TestCase``.
     """
     match = None if request is None else request._request.resolver_match
     return match is None or not getattr(match.func, "_non_atomic_requests", None)
 
 
 def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response | None:
-    """Turn an exception into a problem response; None leaves it to the host.
+    """Convert an exception to a problem response; None leaves it to the project.
 
-    Used by our own views only: a host's ``EXCEPTION_HANDLER`` is neither used nor replaced.
+    Only the views of this API use it. The project's ``EXCEPTION_HANDLER`` is neither used nor
+    replaced.
     """
     problem_type, view = find_problem_type(error), context["view"]
     if problem_type is None:
         return None
 
     if not isinstance(error, NotAllowedError) and _is_atomic(context.get("request")):
-        # Under ATOMIC_REQUESTS an answered error has to undo as a raised one does. What was not
-        # allowed has been undone by the service, and its entry in the record is to stay.
+        # Under ATOMIC_REQUESTS, a handled error must roll back as an unhandled one does. For a
+        # missing permission, the service has rolled back, and its audit entry must stay.
         set_rollback()
     if problem_type is _UNAVAILABLE:
-        # The client can't do anything about it, and whoever can has to hear of it.
+        # The client can't fix it, so the operators must be informed.
         logger.error(
             "the API can't reach the database, request %s", view.request_id, exc_info=error
         )
@@ -228,7 +231,7 @@ def build_problem(
 ) -> dict[str, Any]:
     """Return the problem document (RFC 9457) of an error.
 
-    ``input_pointer`` is the JSON pointer to what the service was given of the body.
+    ``input_pointer`` is the JSON pointer to the part of the body passed to the service.
     """
     return {
         "type": "about:blank",

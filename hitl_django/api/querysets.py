@@ -1,7 +1,6 @@
-"""Querysets of the rows that a user may see, by the policy.
+"""Querysets of the rows that the policy lets a user view.
 
-What isn't among them is answered as if it didn't exist: a view that is about one row finds it by
-``Resource.find``.
+Other rows are treated as nonexistent. Views of a single row find it with ``Resource.find``.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.permissions import may_start, select_visible
 from hitl_django.services.reviews import queue_filters
 
-# All read from where writes go: a replica that lags would show a question as open that the
-# same client has just answered.
+# All querysets read from the write database: a lagging replica would show an interrupt as pending
+# after the same client has decided it.
 
 
 def list_visible_graphs(user: Any) -> list[str]:
-    """Return the names of the graphs that ``user`` may start, or sees runs or questions of."""
+    """Return names of graphs that ``user`` may start, or has visible runs or interrupts of."""
     return [name for name in registry.list_names() if can_see_graph(user, name)]
 
 
 def can_see_graph(user: Any, name: str) -> bool:
-    """Return whether a registered graph is one of them."""
+    """Return whether ``list_visible_graphs`` includes the registered graph."""
     return name in registry.list_names() and (
         may_start(user, name, "api")
         or visible_runs(user).filter(graph=name).exists()
@@ -36,19 +35,19 @@ def can_see_graph(user: Any, name: str) -> bool:
 
 
 def reload_user(user: Any) -> Any:
-    """Return the user as they are now, none of whose rights are known yet; None: they are gone."""
+    """Reload the user without cached permissions; None if the user was deleted."""
     users = get_user_model()._base_manager.using(write_alias())
     found = users.filter(pk=user.pk).first()
     return found if found is not None and found.is_active else None
 
 
 def visible_threads(user: Any) -> QuerySet[Thread]:
-    """Return the threads that ``user`` may see."""
+    """Return the threads that ``user`` can view."""
     return select_visible(Thread.objects.using(write_alias()), user)
 
 
 def select_with_last_run(user: Any) -> QuerySet[Thread]:
-    """Return the threads that ``user`` may see, with the last of the runs that they may see."""
+    """Return the threads that ``user`` can view, with the last run visible to them."""
     latest = Run.select_newest(visible_runs(user).filter(thread=OuterRef("pk")))
     return visible_threads(user).annotate(
         last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])
@@ -56,14 +55,14 @@ def select_with_last_run(user: Any) -> QuerySet[Thread]:
 
 
 def visible_runs(user: Any) -> QuerySet[Run]:
-    """Return the runs that ``user`` may see."""
+    """Return the runs that ``user`` can view."""
     return select_visible(Run.objects.using(write_alias()).select_related("thread"), user)
 
 
 def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
-    """Return the questions that ``user`` may see, annotated by the database's clock.
+    """Return the interrupts that ``user`` can view, annotated by the database's clock.
 
-    ``is_claimed``, ``is_snoozed`` and ``is_overdue`` are true of open questions only.
+    ``is_claimed``, ``is_snoozed`` and ``is_overdue`` are true for pending interrupts only.
     """
     rows = Interrupt.objects.using(write_alias()).select_related("thread")
     return select_visible(rows, user).annotate(

@@ -1,10 +1,9 @@
-"""A page of the questions as server-sent events: the whole of it, and then what changes of it.
+"""Server-sent events with a page of interrupts and its changes.
 
-Nothing is stored for who watches. What has changed is told by comparing what is shown now with
-what was shown before, so that whatever changes a question, or who may see it, is noticed. The id
-of an event is the digest of all that its client then has. By that the host's cache keeps it for a
-while, for a client that comes back; who comes back to a process or a cache that doesn't know it
-gets the whole page.
+No state is stored per client. Changes are found by comparing the current page with the previous
+one, so any change of an interrupt or of permissions is detected. An event's id is the digest of the
+page after this event. The project's cache keeps the page under this digest for a reconnecting
+client. If it isn't in the cache, the client receives the whole page.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from .waiting_response import MAX_STREAM_SECONDS, Steps
 
 logger = logging.getLogger("hitl_django")
 
-#: Seconds for which a client may come back: a stream may be that old, and then its client away.
+#: Seconds a client has to reconnect: the longest stream, and as long an absence.
 KEPT_SECONDS = 2 * MAX_STREAM_SECONDS
 
 Page = list[dict[str, Any]]
-#: A digest of each question that is shown, by its id.
+#: Digests of the shown interrupts, by id.
 Rows = dict[str, str]
 
 
 class QueueStream:
-    """One stream of a page, from behind the event with the id ``last``; "" is from the start.
+    """Stream of one page, starting after the event with the id ``last`` ("" for the start).
 
-    ``read`` returns the page, ``find_states`` what became of questions that are no longer on it.
-    ``renew`` looks the user's rights up anew, and says whether they have any. ``watched`` is what
-    is watched, and by whom.
+    ``read`` returns the page and ``find_states`` the statuses of interrupts no longer on it.
+    ``renew`` reloads the user's permissions and returns whether the stream may continue.
+    ``watched`` identifies the user and the query.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class QueueStream:
             is_silent = time.monotonic() >= beat
             if not is_silent and rows == shown:
                 continue
-            # Nobody is told what they may see no longer.
+            # Check permissions before sending, because the user may have lost them.
             if not self.renew():
                 return
             page = self.read()
@@ -83,7 +82,7 @@ class QueueStream:
                 yield HEARTBEAT
 
     def _render(self, page: Page, rows: Rows, shown: Rows | None) -> bytes:
-        """Return all that changed as one event, so that who is cut off has all of it or none."""
+        """Return all changes as one event: a disconnected client has received all or none."""
         place = digest_json(rows)
         self._keep(place, rows)
         if shown is None:
@@ -99,13 +98,13 @@ class QueueStream:
         return render_frame("changes", changes, place)
 
     def _recall(self, rows: Rows) -> Rows | None:
-        """Return what the client has; None where that isn't known any more."""
+        """Return the rows the client already has, or None if they are unknown."""
         if digest_json(rows) == self.last:
-            self._keep(self.last, rows)  # it may have been a while since it was
+            self._keep(self.last, rows)  # restarts its timeout in the cache
             return rows
         try:
             known: Rows | None = cache.get(self._build_key(self.last))
-        except Exception:  # every cache has errors of its own
+        except Exception:  # cache backends raise various errors
             logger.debug("could not read the client's queue snapshot", exc_info=True)
             return None
         return known

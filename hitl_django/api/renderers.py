@@ -1,4 +1,4 @@
-"""Renderers and content negotiation: JSON, whatever the host's DRF settings are."""
+"""Renderers and content negotiation, independent of the project's DRF settings."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from rest_framework.utils.mediatypes import _MediaType
 
 
 class PlainJSONRenderer(JSONRenderer):
-    """Renders compact JSON in UTF-8, and nothing that isn't JSON."""
+    """Render compact, valid JSON in UTF-8."""
 
     ensure_ascii = False
     compact = True
     strict = True
 
     def get_indent(self, accepted_media_type: str, renderer_context: Any) -> None:
-        """Return no indent: ``Accept: application/json; indent=9999`` is not a wish of ours."""
+        """Ignore the indent requested by ``Accept: application/json; indent=…``."""
 
 
 class EventStreamRenderer(PlainJSONRenderer):
-    """Offers a stream of server-sent events; a response that is none is JSON all the same."""
+    """Renderer for streams of server-sent events; other responses of the view are JSON."""
 
     media_type = "text/event-stream"
 
 
 class JSONOnlyNegotiation(DefaultContentNegotiation):
-    """Answers in JSON, whatever is accepted (RFC 9110, 12.5.1 allows it) and without ``?format=``.
+    """Always select JSON, regardless of ``Accept`` (RFC 9110, 12.5.1) and ``?format=``.
 
-    A reader who asks for something else gets the answer and sees what it is, errors included.
+    A client asking for another type can then read the response, including errors.
     """
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
@@ -38,7 +38,7 @@ class JSONOnlyNegotiation(DefaultContentNegotiation):
 
 
 class AcceptNegotiation(DefaultContentNegotiation):
-    """Answers in what is accepted, in the view's order; what it hasn't is refused with 406."""
+    """Select an accepted type in the view's order; answer 406 if there is none."""
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
         accepted = [_MediaType(each) for each in self.get_accept_list(request)]

@@ -1,8 +1,8 @@
-"""Request bodies without a Content-Length: read where the server says where they end.
+"""Request bodies without a Content-Length.
 
-A body that is sent in chunks has no Content-Length, and neither needs one under HTTP/2. Django's
-WSGI half and DRF take such a one for empty. Here it is read as far as the view's limits go, by
-whatever parser reads it; or refused, where the server doesn't say where it ends.
+Chunked bodies have no Content-Length, and HTTP/2 doesn't require one. Django's WSGI handler and DRF
+treat such a body as empty. Here it is read within the view's limits if the server marks its end,
+and otherwise refused.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from .problems import InvalidRequest, LengthRequired
 
 
 class Readable(Protocol):
-    """A body that can be read in parts."""
+    """Body that can be read in parts."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 class BodyRequest(Request):
-    """A request whose body is taken for empty only where it is."""
+    """Request with correct detection of an empty body."""
 
     _stream: Any
 
     @property
     def POST(self) -> QueryDict:  # type: ignore[override]
-        """Is empty: no view of ours takes a form, so that a CSRF check reads no body for a token.
+        """Return no form data, so that a CSRF check doesn't read the body for a token.
 
-        It passes over a body that breaks off, and the view would find what is left of it.
+        The check ignores a truncated body, and the view would read only the remainder.
         """
         return QueryDict()
 
@@ -46,7 +46,7 @@ class BodyRequest(Request):
 
 
 def refuse_ambiguous_length(request: HttpRequest) -> None:
-    """Raise InvalidRequest where others on the way may see the body end elsewhere than we do."""
+    """Raise InvalidRequest if proxies and this server may disagree on the body's end."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if length and not (length.isascii() and length.isdigit()):
         raise InvalidRequest(InvalidParam("invalid", "Must be a number.", header="Content-Length"))
@@ -56,10 +56,10 @@ def refuse_ambiguous_length(request: HttpRequest) -> None:
 
 
 def find_unmeasured_body(request: HttpRequest) -> Readable | None:
-    """Return the body of a request that has no Content-Length; None where it has none."""
+    """Return the body of a request without a Content-Length; None if it has no body."""
     source: Readable
     if isinstance(request, ASGIRequest):
-        source = request  # Django has read it all
+        source = request  # Django has read the whole body
     elif request.META.get("wsgi.input_terminated"):
         source = ServerInput(request.META["wsgi.input"])
     elif "HTTP_TRANSFER_ENCODING" in request.META:
@@ -71,10 +71,10 @@ def find_unmeasured_body(request: HttpRequest) -> Readable | None:
 
 
 class MeasuredBody:
-    """A body that has to be as long as its request says.
+    """Body that must be as long as its Content-Length.
 
-    One that breaks off behind a whole JSON object would be taken for that, and not every server
-    tells that there was more to come.
+    Not every server reports a truncated body. One that ends after a complete JSON object would be
+    accepted as that object.
     """
 
     def __init__(self, source: Readable, length: int) -> None:
@@ -90,7 +90,7 @@ class MeasuredBody:
 
 
 class ServerInput:
-    """What a WSGI server reads from the network: each has errors of its own for what is broken."""
+    """Body read by a WSGI server; converts the server's own errors."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -103,13 +103,13 @@ class ServerInput:
 
 
 class PeekedBody:
-    """A body of which the beginning was read, to see whether there is one."""
+    """Body of which the first bytes were read to detect an empty one."""
 
     def __init__(self, first: bytes, source: Readable) -> None:
         self._first, self._source = first, source
 
     def read(self, size: int, /) -> bytes:
-        """Return so many bytes; fewer only at the end."""
+        """Return ``size`` bytes, or fewer at the end."""
         found, self._first = self._first[:size], self._first[size:]
         while len(found) < size and (more := self._source.read(size - len(found))):
             found += more

@@ -1,4 +1,4 @@
-"""Request ids: what names one request in its answer, in its problem and in the log."""
+"""Ids of HTTP requests, used in responses, problems and logs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 def find_request_id(request: HttpRequest) -> str:
-    """Return the id that a client or a proxy has given a request, or else a new one.
+    """Return the request id set by a client or proxy, or a new one.
 
-    One that isn't well-formed is none: it goes back in a header, and into the log.
+    An invalid id is ignored, because the id is written to a header and to the log.
     """
     given = request.headers.get(HEADER, "")
     return given if _ID.fullmatch(given) else str(uuid4())

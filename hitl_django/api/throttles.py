@@ -1,8 +1,8 @@
-"""Throttles: how often a user may read, start and decide, so that a client in a loop harms little.
+"""Rate limits per user for reading, starting runs and deciding.
 
-Counted in the host's cache, in windows of a whole period, so that a request costs two small
-operations there and no list of moments. With a cache of each process its own, each process has a
-count of its own; without a cache, or while it is away, nobody is held up.
+Calls are counted in the default cache in fixed windows, so a request costs two small cache
+operations. With a cache per process, each process counts separately. Without a working cache,
+requests are not limited.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger("hitl_django")
 
 
 class UserThrottle(BaseThrottle):
-    """Bounds what one user asks of an operation, by the rate that a HITL setting names."""
+    """Rate limit of an operation per user; the rate is a HITL setting."""
 
     def __init__(self, setting: str) -> None:
         self.setting = setting
@@ -33,9 +33,10 @@ class UserThrottle(BaseThrottle):
         return self._allows(request, 1)
 
     def allows_more(self, request: Any, times: int) -> bool:
-        """Count so many more of a request that was counted as one.
+        """Count ``times`` more calls for a request that was counted once.
 
-        Where that is more than the rate in all, it is the whole of the rate: once in a while.
+        A number above the rate counts as the whole rate, so such a request is possible once per
+        window.
         """
         return self._allows(request, times, beside=1)
 
@@ -55,9 +56,9 @@ class UserThrottle(BaseThrottle):
         return self.left
 
     def build_headers(self) -> dict[str, str]:
-        """Return how often the user may still ask, and when anew; nothing where nobody counts.
+        """Return the RateLimit headers; empty if nothing is counted.
 
-        As in the IETF's draft "RateLimit header fields for HTTP", from its eighth version on.
+        They follow the IETF draft "RateLimit header fields for HTTP", version 8 and later.
         """
         if self._rate is None or not self._calls:
             return {}
@@ -70,12 +71,11 @@ class UserThrottle(BaseThrottle):
 
 
 def count_calls(key: str, seconds: int, times: int = 1) -> int:
-    """Count more of these within so many seconds; returns how many there were, 0 unknown."""
+    """Count calls and return the number within the window of ``seconds``; 0 if unknown."""
     try:
         cache.add(key, 0, timeout=2 * seconds)
         return int(cache.incr(key, times))
-    except Exception:  # every cache has errors of its own
-        # A DummyCache has no such key, ever; a server that is away is the host's to notice, and
-        # no reason to keep people from deciding.
+    except Exception:  # cache backends raise various errors
+        # A DummyCache never has the key. An unreachable cache is no reason to block decisions.
         logger.debug("could not count a request for throttling", exc_info=True)
         return 0

@@ -1,4 +1,4 @@
-"""URL converters: a thread's id, which the host chooses, as one segment of a path."""
+"""URL converter for thread ids, which the project chooses."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ _DOTS = {".": "%2E", "..": "%2E%2E"}
 
 
 class ThreadIdConverter:
-    """A thread's id as one segment of a path, whatever characters it has.
+    """Path segment with a thread id of any characters.
 
-    Those of a host may have slashes, which servers decode before anybody can tell them from the
-    path's own, and dots, which clients take for directions. So slashes, percent signs and such
-    dots are escaped once on their own, and a second time by whoever writes the address. Other ids
-    stay what they are.
+    Thread ids may contain slashes, which servers decode before routing, and dot segments, which
+    clients resolve. Slashes, percent signs and such dots are therefore escaped once here, and again
+    when the URL is built. Other ids stay unchanged.
     """
 
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
         found = unquote(value, errors="strict")
-        if "\0" in found:  # which no database could look for
+        if "\0" in found:  # databases can't search for NUL
             raise ValueError(value)
         return found
 

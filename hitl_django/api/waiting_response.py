@@ -1,9 +1,9 @@
-"""Responses that wait, for a run, a question or the next event: bounded in time and number.
+"""Responses that wait for a run, an interrupt or an event, limited in time and number.
 
-What to look for, what to send and how long to pause is written once, as steps: bytes to send and
-seconds to wait. A WSGI server has a thread for each answer, which performs them. Under ASGI the
-event loop waits, and what the steps ask the database is done by one thread, on one connection, for
-all; the thread that Django itself keeps for each open request does nothing meanwhile.
+Each wait is written once, as steps: bytes to send and seconds to wait. Under WSGI, an OS thread per
+response executes the steps. Under ASGI, the event loop waits, and a single OS thread with one
+connection runs the database queries of all responses. The OS thread that Django keeps per open
+request is idle meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hitl_django.conf import hitl, limit_for_user
 
 from .renderers import PlainJSONRenderer
 
-#: Seconds after which a stream ends that holds no thread: its client comes back, and signs in anew.
+#: Maximum duration of a stream under ASGI. The client then reconnects and signs in again.
 MAX_STREAM_SECONDS = 600
 
 Found = TypeVar("Found")
@@ -39,7 +39,7 @@ def wait_for(
     seconds: float,
     render: Callable[[Found], bytes],
 ) -> Steps:
-    """Wait until what is found is what is waited for, at most so long, and send it."""
+    """Poll until ``is_there`` accepts the object or the time is over, then send the object."""
     ends = time.monotonic() + seconds
     found = find()
     while not is_there(found) and time.monotonic() < ends:
@@ -49,7 +49,7 @@ def wait_for(
 
 
 class WaitSlots:
-    """The responses of this process that wait at a time, counted by user."""
+    """Limited slots for waiting responses of this process, counted by user."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,11 +57,11 @@ class WaitSlots:
 
     @property
     def count(self) -> int:
-        """How many wait."""
+        """The number of slots in use."""
         return self._held.total()
 
     def acquire(self, user: Any, most: int) -> bool:
-        """Take a slot for a user; False where there is none left, or none for this one."""
+        """Acquire a slot for a user; False if all slots, or all of this user's, are in use."""
         with self._lock:
             if self.count >= most or self._held[user] >= limit_for_user(most):
                 return False
@@ -69,10 +69,10 @@ class WaitSlots:
             return True
 
     def release(self, user: Any) -> bool:
-        """Give a user's slot back; True where it was the last one taken."""
+        """Release a user's slot; True if it was the last one in use."""
         with self._lock:
             self._held[user] -= 1
-            self._held += Counter()  # keeps nobody who has none
+            self._held += Counter()  # removes users without slots
             return not self._held
 
 
@@ -81,7 +81,7 @@ _reading = ThreadPoolExecutor(1, "hitl-events")
 
 
 class WaitingResponse(StreamingHttpResponse):
-    """A response made of steps, which gives its slot back when it is over."""
+    """Response made of steps, which releases its slot when it is closed."""
 
     def __init__(self, steps: Steps, request: HttpRequest, **options: Any) -> None:
         on_loop = isinstance(request, ASGIRequest)
@@ -106,9 +106,9 @@ def answer_once(
     is_there: Callable[[Found], Any],
     show: Callable[[Found], Any],
 ) -> StreamingHttpResponse | Response:
-    """Return the answer of what will be found, with the status and the headers of ``now``.
+    """Return a response that waits for the found object, with the status and headers of ``now``.
 
-    Who can't wait is answered ``now``, and shouldn't come back at once.
+    If waiting is not possible, returns ``now``; a Retry-After header delays the next request.
     """
 
     def render(found: Found) -> bytes:
@@ -131,17 +131,16 @@ def answer_once(
 def open_response(
     request: HttpRequest, steps: Callable[[float], Steps], seconds: float | None, media: str
 ) -> WaitingResponse | None:
-    """Return a response that waits so long at most, or as long as its kind may.
+    """Return a response that waits at most ``seconds``, or the maximum of its kind.
 
-    None where there is no slot for it: it has to be sent at once. The slot is released when the
-    response is closed.
+    Returns None if no slot is available. The slot is released when the response is closed.
     """
     if not _acquire_slot(request):
         return None
     on_loop = isinstance(request, ASGIRequest)
     most = MAX_STREAM_SECONDS if on_loop and seconds is None else hitl.EVENT_WAIT_SECONDS
     if on_loop:
-        # The request's own thread idles from here on, and needs no connection for that.
+        # The request's own OS thread is idle from here on and needs no connection.
         for connection in connections.all(initialized_only=True):
             if not connection.in_atomic_block:
                 connection.close()
@@ -150,7 +149,7 @@ def open_response(
 
 
 def _acquire_slot(request: HttpRequest) -> bool:
-    # A process that serves one request at a time would serve no other meanwhile, so it never waits.
+    # A process that serves one request at a time must never wait.
     user = request.user.pk
     if isinstance(request, ASGIRequest):
         return _streams.acquire(user, hitl.EVENT_MAX_STREAMS)
@@ -179,5 +178,5 @@ def _step(steps: Steps) -> bytes | float | None:
     try:
         return next(steps, None)
     except Exception:
-        connections.close_all()  # whatever is wrong with this one, the next has another
+        connections.close_all()  # the connection may be broken, and the next step opens a new one
         raise

@@ -1,7 +1,7 @@
-"""The one Django setting of the package, ``HITL = {...}``.
+"""The package's only Django setting, ``HITL = {...}``.
 
-defaults.py  the keys of the core; an optional app adds its own by ``Extension.settings``
-kinds.py     how a key is declared, and the values that it may have
+defaults.py  keys of the core; an optional app adds its own with ``Extension.settings``
+kinds.py     declaration of keys, and checks of their values
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .kinds import Rate
 
 __all__ = ["Rate", "Settings", "hitl", "limit_for_user", "list_settings", "use_settings"]
 
-#: The classes whose fields are keys, by the app that has them.
+#: Dataclasses with the keys of each app, by app.
 _classes: dict[str, type[Any]] = {"hitl_django": Settings}
 
 
 class LazySettings:
-    """The values of ``HITL``, read at first use, and again after the setting has changed."""
+    """Values of ``HITL``, read on first use and again after the setting has changed."""
 
     def __getattr__(self, name: str) -> Any:
         if not name.isupper():
             raise AttributeError(name)
-        # As attributes they are found without this method from now on.
+        # Further access finds them as attributes, without this method.
         vars(self).update(_load())
         try:
             return vars(self)[name]
@@ -37,12 +37,12 @@ class LazySettings:
             raise AttributeError(name) from None
 
     def reload(self) -> None:
-        """Read the setting again at its next use."""
+        """Discard the values, so that the setting is read again on next use."""
         vars(self).clear()
 
 
 def _load() -> Iterator[tuple[str, Any]]:
-    # Unknown keys are left to a system check, which can say so for all of them at once.
+    # Unknown keys are ignored here, because a system check reports all of them at once.
     given = getattr(settings, "HITL", None) or {}
     for cls in _classes.values():
         names = [key.name for key in fields(cls)]
@@ -54,7 +54,7 @@ hitl = LazySettings()
 
 
 def use_settings(app: str, cls: type[Any] | None) -> None:
-    """Add the fields of a dataclass to the keys of HITL, instead of those that the app had.
+    """Replace an app's keys of HITL by the fields of a dataclass; None removes them.
 
     Raises:
         ImproperlyConfigured: if the core or another app has one of the keys.
@@ -73,12 +73,12 @@ def use_settings(app: str, cls: type[Any] | None) -> None:
 
 
 def list_settings() -> list[Field[Any]]:
-    """List the keys of HITL, with those of the installed apps, as fields of dataclasses."""
+    """Return the keys of HITL, including those of installed apps, as dataclass fields."""
     return [key for cls in _classes.values() for key in fields(cls)]
 
 
 def limit_for_user(slots: int) -> int:
-    """Return how many of the slots for requests that wait one user may take."""
+    """Return how many slots for waiting requests one user may use."""
     return max(1, int(slots * hitl.EVENT_MAX_USER_SHARE))
 
 

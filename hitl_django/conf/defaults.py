@@ -1,4 +1,4 @@
-"""The keys of the Django setting ``HITL = {...}`` that the core has, and their defaults."""
+"""Keys of the Django setting ``HITL = {...}`` in the core, and their defaults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .kinds import (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of the core."""
+    """Settings of the core."""
 
     POLICY: str = setting(
         "hitl_django.permissions.ModelPermissionPolicy",

@@ -1,6 +1,6 @@
-"""Kinds of settings: how a setting is declared, and which values it may have.
+"""Declaration of settings, and checks of their values.
 
-A check takes a value and raises ValueError with the fault, and with a hint if there is one.
+A check takes a value. It raises ValueError with the error and, optionally, a hint.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ def setting(default: Any, doc: str, check: Check | None = None) -> Any:
     """Declare a setting of HITL, as a field of a frozen dataclass.
 
     Args:
-        default: the value where HITL doesn't have the key.
-        doc: its text in the reference.
-        check: raises ValueError for a value that can't be used. ``manage.py check`` reports it.
+        default: the value if HITL doesn't have the key.
+        doc: the setting's text in the reference.
+        check: raises ValueError for an invalid value, which ``manage.py check`` reports.
     """
     return field(default=default, metadata={"doc": doc, "check": check})
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A rate limit: so many requests in so many seconds."""
+    """Rate limit: a number of requests per number of seconds."""
 
     count: int
     seconds: int
 
     @classmethod
     def parse(cls, text: Any) -> Rate:
-        """Return the rate that is written as ``"1200/min"``; ValueError where the text is none."""
+        """Return the rate written as ``"1200/min"``.
+
+        Raises:
+            ValueError: if the text is not a rate.
+        """
         found = _RATE.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise ValueError(
@@ -47,19 +51,19 @@ _RATE = re.compile(r"(?P<count>[1-9][0-9]{0,8})/(?P<period>sec|min|hour|day)")
 
 
 def positive(value: Any) -> None:
-    """Check for a number above 0."""
+    """Check for a number greater than 0."""
     if not _is_number(value) or not value > 0:
         raise ValueError("is not a positive number.")
 
 
 def positive_or_none(value: Any) -> None:
-    """Check for a number above 0, or None."""
+    """Check for a number greater than 0, or None."""
     if value is not None and (not _is_number(value) or not value > 0):
         raise ValueError("is neither None nor a positive number.")
 
 
 def count(value: Any) -> None:
-    """Check for a whole number above 0."""
+    """Check for an integer greater than 0."""
     positive(value)
     if not isinstance(value, int):
         raise ValueError("is not a whole number.")
@@ -75,7 +79,7 @@ def slots(value: Any) -> None:
 
 
 def share(value: Any) -> None:
-    """Check for a number above 0 and up to 1."""
+    """Check for a number greater than 0 and at most 1."""
     if not _is_number(value) or not 0 < value <= 1:
         raise ValueError("is not more than 0 and at most 1.")
 
@@ -87,7 +91,7 @@ def flag(value: Any) -> None:
 
 
 def one_of(*choices: str) -> Check:
-    """Return a check for one of these texts."""
+    """Return a check for one of the given texts."""
 
     def check(value: Any) -> None:
         if value not in choices:
@@ -107,7 +111,7 @@ def rate(value: Any) -> None:
 
 
 def days_by_graph(value: Any) -> None:
-    """Check for a number of days or None, or for one of both by the name of each graph."""
+    """Check for a number of days or None, or a dict with such values by graph name."""
     if not isinstance(value, Mapping):
         positive_or_none(value)
         return

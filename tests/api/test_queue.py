@@ -269,8 +269,8 @@ def test_interrupts_are_found_by_whose_they_are(people: Any, make_interrupt: Any
     for query, found in {
         "free=true": {free, late},
         "free=false": {held, groups},
-        "held=true": {held},
-        "held=false": {free, groups, late},
+        "claimed=true": {held},
+        "claimed=false": {free, groups, late},
         "overdue=true": {late},
         "overdue=false": {free, held, groups},
         "snoozed=true": set(),

@@ -1,21 +1,21 @@
-"""The OpenAPI 3.1 document of the API, made from the operations that its views declare.
+"""OpenAPI 3.1 document of the API, generated from the operations declared at its views.
 
-It describes our paths and nothing of the host's; nor does a host's own document have ours, or do
-its ``SPECTACULAR_SETTINGS`` change it. Everything in it is in force: the tests hold each response
-of the API against it.
+It describes only the paths of this API. A host project's own document excludes them, and
+``SPECTACULAR_SETTINGS`` has no effect here. The tests validate every API response against the
+document.
 
-Of drf-spectacular (the extra ``openapi``) it takes the generator's frame, the registry of
-components and the authentication schemes, and not ``extend_schema``. That needs drf-spectacular
-when a view is imported, takes its base from the host's ``DEFAULT_SCHEMA_CLASS``, and would repeat
-what a view needs at run time anyway (body, query, throttle: ``operation``). Its schemas of our
-serializers leave out what makes them strict: closed bodies, fields of which one group is given, the
-formats and bounds of our fields.
+The generator uses three parts of drf-spectacular (the extra ``openapi``): the generator class, the
+component registry and the authentication schemes. It doesn't use ``extend_schema``, which requires
+drf-spectacular at import time and builds on the project's ``DEFAULT_SCHEMA_CLASS``. It would also
+repeat declarations that a view needs at run time (body, query, throttle: ``operation``).
+drf-spectacular's own schemas of our serializers would omit their strict rules: closed bodies,
+mutually exclusive fields, and the formats and bounds of our fields.
 
     generator.py    the document
     paths.py        operation objects: parameters, bodies, responses
     problems.py     error responses of an operation, by status and code
     schemas.py      serializers as JSON Schema
-    examples.py     examples, made from the schemas
+    examples.py     examples, generated from the schemas
 """
 
 from __future__ import annotations

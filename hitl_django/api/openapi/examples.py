@@ -1,4 +1,4 @@
-"""Examples of the components, made from their schemas, so that they can't be out of date."""
+"""Examples of the components, generated from their schemas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FORMATS = {
     "date-time": "2030-01-31T12:00:00Z",
     "uri": "https://example.com/hitl/api/v1/",
 }
-#: What stands under a name, where the schema leaves that open.
+#: Example values by field name, for fields without an example in their schema.
 _NAMES: dict[str, Any] = {
     "by": "Dana K.",
     "code": "invalid",
@@ -31,14 +31,14 @@ _NAMES: dict[str, Any] = {
 
 
 def add_examples(components: dict[str, Any]) -> None:
-    """Give each component that is an object, or one of several, an example."""
+    """Add an example to each component that is an object or a choice between objects."""
     for schema in components.values():
         if (schema.get("type") == "object" or "oneOf" in schema) and "examples" not in schema:
             schema["examples"] = [make_example(schema, components)]
 
 
 def make_example(schema: dict[str, Any], components: dict[str, Any], name: str = "") -> Any:
-    """Return a value that fits the schema, as it may stand under the name."""
+    """Return an example value that matches the schema; ``name`` is the field's name."""
     if "$ref" in schema:
         return make_example(components[schema["$ref"].rpartition("/")[2]], components)
     if "examples" in schema:

@@ -1,4 +1,4 @@
-"""The generator of the document, for drf-spectacular's command and for our own view."""
+"""Generator of the OpenAPI document, for drf-spectacular's command and the API's own view."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import paths, problems
 from .examples import add_examples
 from .schemas import ComponentSchemas
 
-#: By its name, as Django takes it: the view of this document is one of those that it names.
+#: Module name, as Django expects it. Importing it here would be circular.
 URLCONF = "hitl_django.api.urls"
 VERSION = "1"
 DESCRIPTION = (
@@ -30,11 +30,11 @@ DESCRIPTION = (
 
 
 class Generator(SchemaGenerator):
-    """Makes the document of our API: ``manage.py spectacular --generator-class
-    hitl_django.api.openapi.Generator`` writes it out.
+    """Generate the OpenAPI document of this API.
 
-    Of drf-spectacular it takes the registry of components and the authentication schemes of the
-    host's classes; nothing in it is guessed from a view.
+    ``manage.py spectacular --generator-class hitl_django.api.openapi.Generator`` prints it. The
+    component registry and the authentication schemes are drf-spectacular's. Nothing is inferred
+    from views.
     """
 
     def get_schema(self, request: Any = None, public: bool = False) -> Any:
@@ -75,8 +75,8 @@ def iterate_operations() -> Iterator[tuple[Any, Any, str, Operation]]:
 
 
 def find_root_url() -> str:
-    """Return the URL that all paths are relative to; it is relative to the document's own."""
+    """Return the URL that all paths are relative to, relative to the document's own URL."""
     try:
         return reverse("hitl_django:schema").removesuffix("schema/").rstrip("/")
-    except NoReverseMatch:  # the command, in a project that doesn't mount us
+    except NoReverseMatch:  # the command, in a project that doesn't include these URLs
         return "/"

@@ -1,4 +1,4 @@
-"""Operation objects: the parameters, the body and the responses of one method of one path."""
+"""OpenAPI operation objects: parameters, body and responses of one method of a path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .schemas import ComponentSchemas
 
 _PLACEHOLDER = re.compile(r"<(?:\w+:)?(\w+)>")
 _UUID = {"type": "string", "format": "uuid"}
-#: Each of the object's members is a parameter of its own.
+#: Each member of this object is a separate query parameter.
 METADATA_PARAMETER: dict[str, Any] = {
     "name": "metadata",
     "in": "query",
@@ -41,14 +41,14 @@ METADATA_PARAMETER: dict[str, Any] = {
 
 
 def format_path(pattern: Any) -> str:
-    """Return the path of a URL pattern as the document writes it."""
+    """Return the path of a URL pattern in OpenAPI syntax."""
     return "/" + _PLACEHOLDER.sub(r"{\1}", str(pattern.pattern))
 
 
 def build_operation(
     pattern: Any, view: Any, method: str, declared: Operation, schemas: ComponentSchemas
 ) -> dict[str, Any]:
-    """Return the operation object of one method."""
+    """Return the OpenAPI operation object of one method."""
     doc = getattr(view, method).__doc__ or ""
     summary, _, description = doc.strip().partition("\n\n")
     operation: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Error responses of an operation: those that it declares, and those that every path has."""
+"""Error responses of an operation, both declared and common to all paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..problem_extensions import NO_EXTENSIONS
 from ..problems import CONTENT_TYPE, InvalidRequest, LengthRequired, ProblemType, find_type_of_class
 from .schemas import ComponentSchemas
 
-#: What any request may meet.
+#: Errors that any request may cause.
 COMMON_ERRORS = (
     BadRequest,
     InvalidRequest,
@@ -30,7 +30,7 @@ COMMON_ERRORS = (
     exceptions.Throttled,
     OperationalError,
 )
-#: What a request with a body may meet.
+#: Errors that any request with a body may cause.
 BODY_ERRORS = (
     MalformedBody,
     UnstorableBody,
@@ -39,7 +39,7 @@ BODY_ERRORS = (
     LengthRequired,
     exceptions.UnsupportedMediaType,
 )
-#: Where the authentication has no challenge to offer, it answers these with 403.
+#: These are answered with 403 if the authentication scheme has no challenge.
 AUTHENTICATION_ERRORS = (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)
 
 FAULT: dict[str, Any] = {
@@ -62,13 +62,13 @@ _HEADERS = {401: (CHALLENGE,), 429: (RETRY_AFTER,), 503: (RETRY_AFTER,)}
 
 
 def list_problem_types(operation: Operation, *, names_object: bool) -> dict[int, list[ProblemType]]:
-    """Return the problem types of an operation by status.
+    """Return the problem types of an operation, by status.
 
-    ``names_object`` says that its path names an object, which may not be there.
+    ``names_object`` adds the 404 of a path with an id.
     """
     found: dict[int, dict[str, ProblemType]] = defaultdict(dict)
     for problem_type in _iterate(operation, names_object):
-        # Several errors may share a code; one that has extensions stands for all.
+        # If several errors share a code, use the entry with extensions.
         known = found[problem_type.status].get(problem_type.code)
         if known is None or known.extensions is NO_EXTENSIONS:
             found[problem_type.status][problem_type.code] = problem_type
@@ -106,7 +106,7 @@ def build_response(
 
 
 def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
-    """Return the headers of a response: its own, and those that any has."""
+    """Return the header objects of a response, including the common headers."""
     common = {
         header.name: {"$ref": f"#/components/headers/{header.name}"} for header in COMMON_HEADERS
     }
@@ -114,17 +114,16 @@ def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
 
 
 def build_common_headers() -> dict[str, Any]:
-    """Return the components to which the headers of all responses refer."""
+    """Return the header components referenced by all responses."""
     return {header.name: build_header(header) for header in COMMON_HEADERS}
 
 
 def build_header(header: HeaderSpec) -> dict[str, Any]:
-    """Return the header object of a response."""
+    """Return the header object of one header."""
     return {"description": header.description, "schema": dict(header.schema)}
 
 
 def _reference_problem(problem_type: ProblemType, schemas: ComponentSchemas) -> dict[str, Any]:
-    """Register the schema of all problems with one code, and return the reference to it."""
     more = schemas.resolve(problem_type.extensions.schema)
     always = [name for name in more if name not in problem_type.extensions.sometimes]
     schema = {

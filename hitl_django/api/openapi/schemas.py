@@ -1,7 +1,7 @@
-"""Serializers as JSON Schema, and the components they become.
+"""JSON Schemas of serializers, and the OpenAPI components built from them.
 
-Our fields have a ``json_schema`` of what they take and show. A schema that drf-spectacular guessed
-would follow the host's settings, and know neither our strictness nor our nulls.
+Each field's ``json_schema`` describes its values. Schemas inferred by drf-spectacular would follow
+the project's settings and omit strict rules and nulls.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _PLAIN: dict[type[serializers.Field], dict[str, Any]] = {
 
 
 class ComponentSchemas:
-    """The components of one document."""
+    """Components of one OpenAPI document."""
 
     def __init__(self, registry: ComponentRegistry) -> None:
         self.registry = registry
 
     def add(self, name: str, schema: dict[str, Any], made_from: Any) -> dict[str, Any]:
-        """Register a schema under a name, and return the reference to it."""
+        """Register a schema under a name and return a reference to it."""
         component = ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, made_from)
         self.registry.register_on_missing(component)
         reference: dict[str, Any] = component.ref
         return reference
 
     def reference(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-        """Return the reference to a serializer's component, which is made with the first one."""
+        """Return a reference to the serializer's component, creating the component if necessary."""
         name = serializer.__name__.removesuffix("Serializer")
         return self.add(name, self.describe_serializer(serializer()), serializer)
 
@@ -47,7 +47,7 @@ class ComponentSchemas:
         serializer: type[serializers.Serializer[Any]],
         expansions: Mapping[str, Expansion],
     ) -> dict[str, Any]:
-        """Return the reference to a page of what the serializer shows."""
+        """Return a reference to the schema of a page of the serializer's objects."""
         link = {"type": ["string", "null"], "format": "uri"}
         shown: dict[str, Any] = {
             "next": {**link, "description": "URL of the next page; null on the last page."},
@@ -78,7 +78,9 @@ class ComponentSchemas:
         return {"type": "object", "properties": shown, "description": words}
 
     def describe_serializer(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
-        """Return the schema of what a Body takes, or of what another serializer shows."""
+        """Return the schema of a serializer: of the input for a request body, otherwise of the
+        output.
+        """
         description = self._describe_class(serializer)
         fields = serializer.fields
         if not isinstance(serializer, StrictSerializer):
@@ -93,7 +95,6 @@ class ComponentSchemas:
         return self._closed(fields, required) | description
 
     def _form(self, serializer: StrictSerializer, group: tuple[str, ...]) -> dict[str, Any]:
-        """Return the reference to a body that has fields of this group, and of no other."""
         others = {name for names in serializer.either for name in names}.difference(group)
         fields = {name: field for name, field in serializer.fields.items() if name not in others}
         required = [name for name, field in fields.items() if field.required or name == group[0]]
@@ -143,7 +144,7 @@ class ComponentSchemas:
         return dict(next(_PLAIN[kind] for kind in type(field).__mro__ if kind in _PLAIN))
 
     def resolve(self, schema: Any) -> Any:
-        """Return a schema with the references that its serializer classes stand for."""
+        """Return the schema with its serializer classes replaced by references."""
         if isinstance(schema, dict):
             return {key: self.resolve(value) for key, value in schema.items()}
         if isinstance(schema, list):

@@ -1,3 +1,3 @@
-"""Serializers of the API, field by field: nothing is shown or taken because a model has it."""
+"""Serializers of the API, with explicitly declared fields."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events of a run, and the query that pages them."""
+"""Serializers of run events and of the query for their pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .fields import (
 
 
 class EventsQuery(Query):
-    """From where on, how many, and how long to wait for the first of them."""
+    """Start, size and waiting time of a page of events."""
 
     after = StrictIntegerField(
         most=10**9 - 1, required=False, help_text="Return events after this number. Default: 0."
@@ -31,7 +31,7 @@ class EventsQuery(Query):
 
 
 class EventSerializer(serializers.Serializer):
-    """One thing that became of a run."""
+    """One event of a run."""
 
     seq = serializers.IntegerField(help_text="Sequence number, starting at 1 without gaps.")
     kind = serializers.CharField(help_text="A run state or an engine stream mode.")
@@ -48,7 +48,7 @@ class EventSerializer(serializers.Serializer):
 
 
 class EventPageSerializer(serializers.Serializer):
-    """Events of a run, in order."""
+    """Page of a run's events, in order."""
 
     results = EventSerializer(many=True, source="events")
     last = serializers.IntegerField(help_text="Pass this as `after` to get the next page.")

@@ -1,4 +1,4 @@
-"""Serializer fields and base serializers that coerce nothing: ``"7"`` is no number, 1 not true."""
+"""Strict serializer fields and base serializers: ``"7"`` is not a number, ``1`` is not true."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hitl_django.db.clock import to_stored, to_utc
 
 from ..invalid_params import MAX_FAULTS
 
-#: What no database could look for is refused in a query; in a body, any text with it is.
+#: Databases can't search for NUL, so queries refuse it. Bodies refuse any text containing it.
 WITHOUT_NUL = r"^[^\x00]*$"
 _DIGITS = re.compile("0|[1-9][0-9]{0,17}")
 _MOMENT = re.compile(
@@ -28,7 +28,7 @@ _MOMENT = re.compile(
 
 
 class StrictCharField(serializers.CharField):
-    """Text as given: a number or a boolean isn't text, and spaces at the ends stay."""
+    """Text, without conversion of numbers or booleans and without stripping spaces."""
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("trim_whitespace", False)
@@ -51,7 +51,7 @@ class StrictCharField(serializers.CharField):
 
 
 class Choice(serializers.ChoiceField):
-    """One of a few words; the refusal names them instead of repeating what was sent."""
+    """One of several words; the error message lists them instead of repeating the input."""
 
     default_error_messages = {"invalid_choice": _("Must be one of: {known}.")}  # noqa: RUF012
 
@@ -65,9 +65,9 @@ class Choice(serializers.ChoiceField):
 
 
 class StrictIntegerField(serializers.Field):
-    """A whole number, as JSON Schema has them: ``7.0`` is one, ``true`` and ``"7"`` are none.
+    """Integer as in JSON Schema: ``7.0`` is valid, ``true`` and ``"7"`` are not.
 
-    In a query, which is text, it is digits.
+    In a query, which is text, digits are valid.
     """
 
     default_error_messages = {  # noqa: RUF012
@@ -97,14 +97,14 @@ class StrictIntegerField(serializers.Field):
 
 
 class RowLimit(StrictIntegerField):
-    """The most rows that a client asks for at once, within ``MAX_PAGE_SIZE``."""
+    """Page size requested by a client, at most ``MAX_PAGE_SIZE``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(least=1, most=int(hitl.MAX_PAGE_SIZE), **kwargs)
 
 
 class Number(serializers.Field):
-    """A finite number."""
+    """Finite number."""
 
     default_error_messages = {  # noqa: RUF012
         "invalid": _("Must be a number from {least} to {most}.")
@@ -128,7 +128,7 @@ class Number(serializers.Field):
 
 
 class StrictBooleanField(serializers.BooleanField):
-    """True or false, and nothing that only looks like it; in a query the two words."""
+    """True or false, without conversion of other values; ``true`` or ``false`` in a query."""
 
     def to_internal_value(self, data: Any) -> bool:
         if isinstance(self.parent, Query):
@@ -142,7 +142,7 @@ class StrictBooleanField(serializers.BooleanField):
 
 
 class Id(serializers.Field):
-    """A UUID, written in the one way in which we write it."""
+    """UUID in canonical form."""
 
     default_error_messages = {"invalid": _("Must be a UUID.")}  # noqa: RUF012
 
@@ -163,7 +163,7 @@ class Id(serializers.Field):
 
 
 class JSONValueField(serializers.Field):
-    """Any JSON value, null included, exactly as it was parsed."""
+    """Any JSON value, including null, exactly as parsed."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_null=True, **kwargs)
@@ -179,7 +179,9 @@ class JSONValueField(serializers.Field):
 
 
 class ContextField(JSONValueField):
-    """The context of a run. Declare it as Any: serializers have a property of its name."""
+    """Context of a run. Declare it with the type Any, because serializers have a property
+    ``context``.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("required", False)
@@ -188,7 +190,7 @@ class ContextField(JSONValueField):
 
 
 class JSONObject(serializers.Field):
-    """A JSON object, exactly as it was parsed."""
+    """JSON object, exactly as parsed."""
 
     default_error_messages = {"invalid": _("Must be a JSON object.")}  # noqa: RUF012
 
@@ -205,9 +207,9 @@ class JSONObject(serializers.Field):
 
 
 class OffsetDateTimeField(serializers.Field):
-    """A moment in ISO 8601, whatever format and time zone the host's own API has.
+    """ISO 8601 time, independent of the project's DRF settings.
 
-    It is shown in UTC. What is taken has to say how far from UTC it is.
+    Input must have a UTC offset; output is in UTC.
     """
 
     default_error_messages = {  # noqa: RUF012
@@ -223,7 +225,7 @@ class OffsetDateTimeField(serializers.Field):
             moment = datetime.fromisoformat(data.upper()).astimezone(UTC)
         except (ValueError, OverflowError):
             self.fail("invalid")
-        # In each time zone it has to be a moment that Python knows.
+        # It must be a valid datetime in every time zone.
         if not MINYEAR < moment.year < MAXYEAR:
             self.fail("invalid")
         return to_stored(moment)
@@ -236,7 +238,7 @@ class OffsetDateTimeField(serializers.Field):
 
 
 class MethodField(serializers.SerializerMethodField):
-    """What a method of the serializer says, in the shape of another field."""
+    """Return value of a serializer method, rendered and described by another field."""
 
     def __init__(self, shape: serializers.Field, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -244,7 +246,7 @@ class MethodField(serializers.SerializerMethodField):
 
 
 class Hyperlink(serializers.Field):
-    """The absolute URL of what ``source`` names, at the view of that name."""
+    """Absolute URL of the object in ``source``, using the named view."""
 
     def __init__(self, view: str, *, source: str) -> None:
         super().__init__(source=source, read_only=True)
@@ -258,7 +260,7 @@ class Hyperlink(serializers.Field):
 
 
 class ProblemField(JSONObject):
-    """A problem document within an answer."""
+    """Problem document as part of a response."""
 
     def json_schema(self) -> dict[str, Any]:
         members = {"status": {"type": "integer"}, "code": {"type": "string"}}
@@ -266,18 +268,18 @@ class ProblemField(JSONObject):
 
 
 def build_url(request: Request, view: str, *args: Any) -> str:
-    """Return the URL of one of our views, with the scheme and host of the request."""
+    """Return the absolute URL of one of the API's views."""
     return str(request.build_absolute_uri(reverse(f"hitl_django:{view}", args=args)))
 
 
 class StrictSerializer(serializers.Serializer):
-    """What a request may hold; a field it doesn't declare is a fault, not ignored.
+    """Input of a request; unknown fields are errors.
 
-    Ignoring would hide a misspelt ``reson`` and invite ``state`` and ``user``.
+    Ignoring unknown fields would hide a misspelt ``reson`` and invite ``state`` and ``user``.
     """
 
-    #: Fields of which one group is given and no other, each beginning with the one that has to be;
-    #: what stands in none of them may be given beside any.
+    #: Mutually exclusive groups of fields. The first field of the chosen group is required. Fields
+    #: outside of all groups may always be given.
     either: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     def to_internal_value(self, data: Any) -> Any:
@@ -310,11 +312,11 @@ class StrictSerializer(serializers.Serializer):
 
 
 class Query(StrictSerializer):
-    """What an address may be asked with, behind the question mark."""
+    """Query parameters of an operation."""
 
 
 class WaitQuery(Query):
-    """How long to wait for what isn't there yet."""
+    """Query parameter of a request that waits."""
 
     wait = StrictIntegerField(
         most=3600,
@@ -324,4 +326,4 @@ class WaitQuery(Query):
 
 
 class EmptyBody(StrictSerializer):
-    """Nothing: the address says it all."""
+    """Empty body of an operation without input."""

@@ -1,4 +1,4 @@
-"""Registered graphs as the API shows them."""
+"""Serializers of registered graphs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class GraphSerializer(serializers.Serializer):
 
 
 class GraphDetailSerializer(GraphSerializer):
-    """A graph with what it looks like."""
+    """A graph with its schemas and its diagram."""
 
     mermaid = MethodField(serializers.CharField(help_text="Nodes and edges as a Mermaid diagram."))
     diagram = Hyperlink("graph-diagram", source="name")
@@ -75,7 +75,7 @@ class GraphDetailSerializer(GraphSerializer):
 
 
 class DiagramQuery(Query):
-    """Whose graph is drawn."""
+    """Options of a diagram."""
 
     thread = StrictCharField(
         max_length=255,

@@ -1,4 +1,4 @@
-"""Read-only fields for the columns of a question, as ``QUESTION_COLUMNS`` has them shown."""
+"""Read-only fields for the columns of an interrupt listed in ``QUESTION_COLUMNS``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from .fields import Choice, Id, JSONValueField, OffsetDateTimeField
 
 
 class InterruptColumnsSerializer(serializers.Serializer):
-    """Shows the columns of a question that no field of the class is declared for.
+    """Base class with fields for the interrupt columns that it doesn't declare itself.
 
-    A column has a declared field where it has another name in the API, words of its own, or is
-    worked out.
+    A column has a declared field if its name or text differs in the API, or if it is computed.
     """
 
-    #: Which of the columns: those whose ``api`` is one of these.
+    #: Values of a column's ``api`` that select it for this serializer.
     shown_in: ClassVar[frozenset[str]]
 
     def get_fields(self) -> dict[str, Any]:
@@ -36,7 +35,7 @@ class InterruptColumnsSerializer(serializers.Serializer):
 
 
 def build_field(name: str) -> serializers.Field[Any, Any, Any, Any]:
-    """Return the serializer's field for a column of a question."""
+    """Return the serializer field for a column of an interrupt."""
     column: Any = Interrupt._meta.get_field(name)
     if column.choices:
         return Choice(choices=[value for value, _ in column.choices])
@@ -46,7 +45,7 @@ def build_field(name: str) -> serializers.Field[Any, Any, Any, Any]:
     raise TypeError(f"The API has no field for {name}, a {type(column).__name__}.")
 
 
-#: From the narrower kind of column to the wider.
+#: From specific to general column types.
 _FIELDS: dict[type[models.Field[Any, Any]], Any] = {
     JSONTextField: lambda allow_null=True: JSONValueField(),
     models.CharField: serializers.CharField,

@@ -1,4 +1,4 @@
-"""Questions and decisions: the bodies that decide one, and how both are shown."""
+"""Serializers of interrupts and decisions, and the bodies that decide interrupts."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .fields import (
 )
 from .interrupt_fields import InterruptColumnsSerializer
 
-#: Decisions in one request.
+#: Maximum number of decisions per request.
 MAX_BULK_DECISIONS = 100
 
 
 class InterruptSerializer(InterruptColumnsSerializer):
-    """A question, without its payload: lists never load one.
+    """An interrupt without its payload, which lists never load.
 
-    What is not declared here are columns that ``QUESTION_COLUMNS`` shows in lists.
+    Undeclared fields come from columns in ``QUESTION_COLUMNS``.
     """
 
     shown_in = frozenset({"list"})
@@ -59,7 +59,7 @@ class InterruptSerializer(InterruptColumnsSerializer):
         return str(interrupt.claimed_by_label) if interrupt.is_claimed else ""
 
     def get_claimed_until(self, interrupt: Any) -> str | None:
-        # A claim whose time is past counts as none, and nothing clears it.
+        # An expired claim counts as none, although it is not cleared.
         until = interrupt.claimed_until
         return OffsetDateTimeField().to_representation(until) if interrupt.is_claimed else None
 
@@ -69,7 +69,7 @@ class InterruptSerializer(InterruptColumnsSerializer):
 
 
 class DecisionBody(StrictSerializer):
-    """What a person decides: a decision of some type, or what it comes to for the graph."""
+    """A decision: its type and value, or the resume value."""
 
     either = (("type", "value"), ("resume",))
 
@@ -89,14 +89,14 @@ class DecisionBody(StrictSerializer):
     reason = StrictCharField(max_length=REASON_LENGTH, allow_blank=True, required=False)
     ignore_claim = StrictBooleanField(
         required=False,
-        help_text="Set to false to get 409 (`held`) if someone else has claimed the "
+        help_text="Set to false to get 409 (`claimed`) if someone else has claimed the "
         "interrupt. By default the decision is accepted and records the claim "
-        "in held_by.",
+        "in claimed_by.",
     )
 
 
 class DecisionSerializer(serializers.Serializer):
-    """A decision: who, when, through what, and what was answered."""
+    """A decision with its author, time, source and response."""
 
     id = Id()
     interrupt = Id(source="interrupt_id")
@@ -132,7 +132,7 @@ class DecisionSerializer(serializers.Serializer):
 
 
 class InterruptDetailSerializer(InterruptSerializer):
-    """A question with everything that is needed to answer it, and the answer it got."""
+    """An interrupt with its payload, response schema and decision."""
 
     shown_in = frozenset({"list", "detail"})
 
@@ -144,9 +144,7 @@ class InterruptDetailSerializer(InterruptSerializer):
     quorum = serializers.IntegerField(help_text="Number of approvals required.")
     approvals = serializers.IntegerField(help_text="Number of approvals of this version.")
     proposal = MethodField(
-        JSONValueField(
-            help_text="What somebody made of it, for the others to approve; without secrets."
-        )
+        JSONValueField(help_text="The edited version waiting for approvals, without secrets.")
     )
     decision = DecisionSerializer(
         source="closing", allow_null=True, help_text="The decision that closed the interrupt."
@@ -160,14 +158,14 @@ class InterruptDetailSerializer(InterruptSerializer):
 
 
 class ValidationSerializer(serializers.Serializer):
-    """What a decision would do."""
+    """Result of a decision that was checked but not recorded."""
 
     valid = serializers.BooleanField()
     resume = JSONValueField(help_text="The value the graph would receive.")
 
 
 class BulkItem(DecisionBody):
-    """One decision of several, with the question it is for."""
+    """One of several decisions, with the id of its interrupt."""
 
     interrupt = Id()
     etag = StrictCharField(
@@ -178,13 +176,13 @@ class BulkItem(DecisionBody):
 
 
 class BulkBody(StrictSerializer):
-    """Several decisions, each on a question of its own."""
+    """Several decisions, each for a different interrupt."""
 
     decisions = serializers.ListField(child=BulkItem(), min_length=1, max_length=MAX_BULK_DECISIONS)
 
 
 class BulkResultSerializer(serializers.Serializer):
-    """What became of one decision of several."""
+    """Result of one of several decisions."""
 
     interrupt = Id()
     status = serializers.IntegerField(
@@ -196,6 +194,6 @@ class BulkResultSerializer(serializers.Serializer):
 
 
 class BulkResultsSerializer(serializers.Serializer):
-    """What became of each decision, in the order they were sent."""
+    """Results of several decisions, in request order."""
 
     results = BulkResultSerializer(many=True)

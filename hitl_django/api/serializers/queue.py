@@ -1,4 +1,4 @@
-"""The review queue: claims, assignment, snoozing, comments and statistics."""
+"""Serializers of the review queue: claims, assignment, snoozing, comments and statistics."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DAY = 86_400
 
 
 class NextBody(StrictSerializer):
-    """What the next question may be of."""
+    """Filters for the interrupt to claim."""
 
     graph = StrictCharField(max_length=200, required=False)
     group = StrictCharField(max_length=150, required=False, help_text="Name of one of your groups.")
 
 
 class ClaimBody(StrictSerializer):
-    """For how long a question is held, and whether from somebody else."""
+    """Duration of a claim, and whether it takes over another person's claim."""
 
     seconds = StrictIntegerField(
         least=1, most=DAY, required=False, help_text="Default: CLAIM_SECONDS."
@@ -36,13 +36,13 @@ class ClaimBody(StrictSerializer):
 
 
 class UndoBody(StrictSerializer):
-    """Which decision is undone, where the question may have had another since."""
+    """The decision to undo, if it isn't the one that closed the interrupt."""
 
     decision = Id(required=False, help_text="Default: the decision that closed the interrupt.")
 
 
 class ClaimSerializer(serializers.Serializer):
-    """Who holds a question, and until when."""
+    """The reviewer who has claimed an interrupt, and the end of the claim."""
 
     interrupt = Id(source="interrupt_id")
     claimed_by = serializers.CharField(source="claimed_by_label")
@@ -50,7 +50,7 @@ class ClaimSerializer(serializers.Serializer):
 
 
 class AssignBody(StrictSerializer):
-    """Whose turn a question is: a user's, a group's, both, or with neither, nobody's."""
+    """Assignment of an interrupt to a user, a group, both or, without either, nobody."""
 
     to = StrictCharField(max_length=254, required=False, allow_null=True, help_text="Username.")
     group = StrictCharField(
@@ -59,19 +59,19 @@ class AssignBody(StrictSerializer):
 
 
 class SnoozeBody(StrictSerializer):
-    """Until when a question is put off; null wakes it."""
+    """End of a snooze; null ends it now."""
 
     until = OffsetDateTimeField(allow_null=True)
 
 
 class CommentBody(StrictSerializer):
-    """A remark of 1 to COMMENT_MAX_LENGTH characters."""
+    """A comment of 1 to COMMENT_MAX_LENGTH characters."""
 
     text = StrictCharField(max_length=100_000)
 
 
 class CommentSerializer(serializers.Serializer):
-    """A remark on a question."""
+    """A comment on an interrupt."""
 
     id = Id()
     interrupt = Id(source="interrupt_id")
@@ -82,24 +82,24 @@ class CommentSerializer(serializers.Serializer):
 
 
 class StatsQuery(Query):
-    """Of what."""
+    """Scope of the statistics."""
 
     graph = StrictCharField(max_length=200, required=False, help_text="Limit to one graph.")
 
 
 class CountsSerializer(serializers.Serializer):
-    """How many questions wait for whom; each counted no further than 500."""
+    """Numbers of pending interrupts, each counted up to 500."""
 
     mine = serializers.IntegerField(help_text="Claimed by you or assigned to you.")
     free = serializers.IntegerField(help_text="Unclaimed and available to you.")
-    held = serializers.IntegerField(help_text="Claimed by others.")
+    claimed = serializers.IntegerField(source="held", help_text="Claimed by others.")
     overdue = serializers.IntegerField()
     snoozed = serializers.IntegerField()
     pending = serializers.IntegerField(help_text="All pending interrupts.")
 
 
 class StatsSerializer(serializers.Serializer):
-    """How the queue goes, of what you may see."""
+    """Statistics of the pending interrupts you can view."""
 
     counts = CountsSerializer()
     oldest_at = OffsetDateTimeField(allow_null=True)

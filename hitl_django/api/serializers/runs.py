@@ -1,4 +1,4 @@
-"""Runs: the bodies that start and cancel one, and how it is shown."""
+"""Serializers of runs, and the bodies that start and cancel runs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .fields import (
 )
 from .interrupts import InterruptSerializer
 
-#: Runs that one request may start.
+#: Maximum number of runs started per request.
 MAX_BATCH_STARTS = 100
 
 
 class SubjectBody(StrictSerializer):
-    """One of the product's own objects, as threads/ shows it."""
+    """Related object, as shown in threads/."""
 
     type = StrictCharField(max_length=200, help_text="Model, as app_label.model.")
     id = StrictCharField(max_length=255, help_text="Primary key.")
 
 
 class StartBody(StrictSerializer):
-    """What a run is started with."""
+    """Graph, input and options of a run."""
 
     graph = StrictCharField(max_length=200, help_text="Graph name from graphs/.")
     input = JSONValueField(help_text="Input matching the graph's input_schema; not null.")
@@ -76,19 +76,19 @@ class StartBody(StrictSerializer):
 
 
 class BatchBody(StrictSerializer):
-    """Several starts."""
+    """Several runs to start."""
 
     runs = serializers.ListField(child=StartBody(), min_length=1, max_length=MAX_BATCH_STARTS)
 
 
 class CancelBody(StrictSerializer):
-    """Why a run is cancelled."""
+    """Reason for cancelling a run."""
 
     reason = StrictCharField(max_length=REASON_LENGTH, allow_blank=True, required=False)
 
 
 class RunInfoSerializer(serializers.Serializer):
-    """A run as a write leaves it."""
+    """A run after it was started or changed."""
 
     id = Id()
     url = Hyperlink("run", source="id")
@@ -99,7 +99,7 @@ class RunInfoSerializer(serializers.Serializer):
 
 
 class RunSerializer(RunInfoSerializer):
-    """A run, without what the graph computed."""
+    """A run without its result."""
 
     thread_id = serializers.CharField(source="thread.thread_id")
     graph_version = serializers.CharField()
@@ -116,9 +116,9 @@ class RunSerializer(RunInfoSerializer):
 
 
 class RunDetailSerializer(RunSerializer):
-    """A run with what it asks, and what may be seen of how it ended."""
+    """A run with its pending interrupts and, with permission, its error and result."""
 
-    #: Members that are not there for everybody.
+    #: Members that depend on the user's permissions.
     sometimes = frozenset({"error", "result"})
 
     interrupts = InterruptSerializer(many=True, help_text="The run's pending interrupts.")
@@ -130,16 +130,16 @@ class RunDetailSerializer(RunSerializer):
 
 
 class StartedRunSerializer(RunDetailSerializer):
-    """A run that was started: as a write leaves it, or for who waited, with all there is of it."""
+    """A started run; if you waited for it, with the members of its detail."""
 
     sometimes = frozenset(RunDetailSerializer().fields) - frozenset(RunInfoSerializer().fields)
 
 
 class BatchResultSerializer(serializers.Serializer):
-    """What became of one start of several."""
+    """Result of starting one of several runs."""
 
     status = serializers.IntegerField(
-        help_text="The HTTP status this decision would have returned on its own."
+        help_text="The HTTP status this start would have returned on its own."
     )
     repeated = serializers.BooleanField(help_text="Whether the run had already been started.")
     run = RunInfoSerializer(allow_null=True)
@@ -147,6 +147,6 @@ class BatchResultSerializer(serializers.Serializer):
 
 
 class BatchResultsSerializer(serializers.Serializer):
-    """What became of each start, in the order they were sent."""
+    """Results of starting several runs, in request order."""
 
     results = BatchResultSerializer(many=True)

@@ -1,4 +1,4 @@
-"""Threads: how they, their checkpoints and their state are shown, and the body that forks one."""
+"""Serializers of threads, their checkpoints and state, and the body that forks a thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .fields import (
 
 
 class SubjectSerializer(serializers.Serializer):
-    """What a thread is about: a row of the host's."""
+    """Related object of a thread: a row of the project."""
 
     type = MethodField(serializers.CharField())
     id = serializers.CharField(source="subject_id")
@@ -41,7 +41,7 @@ class SubjectSerializer(serializers.Serializer):
 
 
 class ThreadSerializer(serializers.Serializer):
-    """A thread: one execution of a graph, and the last of its runs that you may see."""
+    """A thread: one execution of a graph, with its last run visible to you."""
 
     thread_id = serializers.CharField()
     url = Hyperlink("thread", source="thread_id")
@@ -53,13 +53,13 @@ class ThreadSerializer(serializers.Serializer):
 
 
 class ThreadDetailSerializer(ThreadSerializer):
-    """A thread with what it was started with for you."""
+    """A thread with the metadata visible to you."""
 
     metadata = JSONObject()
 
 
 class ErasedThreadsSerializer(serializers.Serializer):
-    """The threads that a request erased."""
+    """Ids of the erased threads."""
 
     erased = serializers.ListField(
         child=serializers.CharField(), help_text="Ids: the thread, then its copies."
@@ -67,13 +67,13 @@ class ErasedThreadsSerializer(serializers.Serializer):
 
 
 class ThreadChange(StrictSerializer):
-    """What of a thread is changed."""
+    """Changes of a thread."""
 
     metadata = JSONObject(help_text="Keys to add or replace.")
 
 
 class CheckpointSerializer(serializers.Serializer):
-    """One of a thread's checkpoints: the state between two steps, less its values."""
+    """A checkpoint of a thread: the state between two super-steps, without its values."""
 
     id = serializers.CharField(source="checkpoint_id")
     parent = serializers.CharField(  # type: ignore[assignment]  # a member, not the attribute
@@ -87,7 +87,7 @@ class CheckpointSerializer(serializers.Serializer):
 
 
 class AuditQuery(Query):
-    """From where on, and how much."""
+    """Start and size of a page of the audit log."""
 
     after = StrictIntegerField(
         most=10**9, required=False, help_text="Return entries after this number. Default: 0."
@@ -98,7 +98,7 @@ class AuditQuery(Query):
 
 
 class AuditEntrySerializer(serializers.Serializer):
-    """An entry of a thread's record: who did what, chained to the entry before by its hash."""
+    """An entry of a thread's audit log, chained to the previous entry by its hash."""
 
     seq = serializers.IntegerField(help_text="Sequence number, starting at 1 without gaps.")
     at = OffsetDateTimeField()
@@ -120,7 +120,7 @@ class AuditEntrySerializer(serializers.Serializer):
 
 
 class StateQuery(Query):
-    """Which state."""
+    """The checkpoint whose state is shown."""
 
     checkpoint = StrictCharField(
         max_length=36, required=False, help_text="Checkpoint id from history/. Default: the newest."
@@ -128,7 +128,7 @@ class StateQuery(Query):
 
 
 class StateSerializer(serializers.Serializer):
-    """What the channels of a thread hold."""
+    """Values of a thread's channels."""
 
     thread_id = serializers.CharField()
     checkpoint = serializers.CharField(source="checkpoint_id", allow_null=True)
@@ -151,7 +151,7 @@ class StateSerializer(serializers.Serializer):
 
 
 class ForkBody(StrictSerializer):
-    """From where a thread goes on."""
+    """Checkpoint to fork from, and changes to apply."""
 
     checkpoint = StrictCharField(max_length=36, help_text="Checkpoint id from history/.")
     values = JSONValueField(

@@ -1,4 +1,4 @@
-"""Health of the workers."""
+"""Serializer of the workers' health."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .fields import (
 
 
 class WorkerHealthSerializer(serializers.Serializer):
-    """How the workers are."""
+    """Health of the workers."""
 
     alive = serializers.BooleanField(source="is_alive")
     workers = serializers.IntegerField()

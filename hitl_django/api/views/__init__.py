@@ -1,3 +1,3 @@
-"""Views of the API, one class for each path: they parse, call a service and render, no more."""
+"""Views of the API, one class per path: parse, call a service, render."""
 
 from __future__ import annotations

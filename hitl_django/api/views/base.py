@@ -1,4 +1,4 @@
-"""Base classes of the API's views: the same whatever the host's DRF settings are."""
+"""Base classes of the API's views, independent of the project's DRF settings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Made = TypeVar("Made")
 
 
 class IsSignedIn(BasePermission):
-    """Lets in users who are signed in and active; what they may see and do, the policy decides."""
+    """Allow active users who are signed in; the policy decides on everything else."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         user = request.user
@@ -52,12 +52,12 @@ class IsSignedIn(BasePermission):
 
 
 class Resource(APIView):
-    """A view of the API: one path, with an operation for each of its methods.
+    """View of one path, with an operation for each method.
 
-    Authentication is the host's (``DEFAULT_AUTHENTICATION_CLASSES``), since only the host knows
-    how its clients sign in, and the session, so that its own pages can call us; the session
-    brings CSRF checks with it. The host's throttles hold beside ours. Everything else is stated
-    here, or with ``operation`` at a method, and not taken from the host.
+    Authentication uses the project's ``DEFAULT_AUTHENTICATION_CLASSES`` and the session, so that
+    pages of the project can call the API. Session authentication includes CSRF checks. The
+    project's throttles apply in addition to these. All other settings are defined here or with
+    ``operation`` at a method.
     """
 
     renderer_classes = (PlainJSONRenderer,)
@@ -67,17 +67,17 @@ class Resource(APIView):
     metadata_class = None
     versioning_class = None
     http_method_names: Sequence[str] = ("get", "post", "patch", "delete", "head", "options")
-    #: A host's own document leaves us out; ours is made by openapi.Generator.
+    #: A project's own document excludes these views; openapi.Generator generates theirs.
     schema = None
 
-    #: How much a body may hold.
+    #: Limits of a request body.
     limits = BodyLimits()
-    #: JSON pointer to the part of the body that the service is given, to which its faults lead.
+    #: JSON pointer to the part of the body passed to the service, the base of its error locations.
     input_pointer = ""
 
-    #: Names the request, in what is answered and in the log.
+    #: Identifies the request in its response and in the log.
     request_id = ""
-    #: The rate that holds for the operation; None where there is no operation.
+    #: Rate limit of the operation; None without an operation.
     throttle: UserThrottle | None = None
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
@@ -109,28 +109,28 @@ class Resource(APIView):
 
     @property
     def operation(self) -> Operation | None:
-        """The operation that is declared for the method of the request."""
+        """The operation declared for the request's method."""
         return get_operation(self, self.request.method or "")
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        # What is wrong with a request that has no handler is its method.
+        # Without a handler, the only error is the method.
         faults = self.find_parameter_faults(request) if self.operation is not None else ()
         if faults:
             raise InvalidRequest(*faults)
 
     def allowed_parameters(self) -> frozenset[str]:
-        """Return the names of the query parameters that it takes; any other is refused."""
+        """Return the names of the accepted query parameters; others are refused."""
         declared = self.operation
         query = declared.query if declared else None
         return frozenset(query().fields) if query else frozenset()
 
     def allows_parameter(self, name: str) -> bool:
-        """Return whether it takes a parameter that isn't named beforehand."""
+        """Return whether a query parameter without a fixed name is accepted."""
         return False
 
     def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
-        """Return a fault for each parameter that is unknown, empty or given more than once."""
+        """Return an error for each query parameter that is unknown, empty or repeated."""
         known, faults = self.allowed_parameters(), []
         for name, values in request.query_params.lists():
             if name not in known and not self.allows_parameter(name):
@@ -142,12 +142,12 @@ class Resource(APIView):
         return faults
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        """Answers with the methods only, and the same whether the object exists or not."""
+        """Return the allowed methods, regardless of whether the object exists."""
         return Response(status=204)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
-        # What one person may see is nobody else's, and payloads are not ours to be sniffed.
+        # Responses are private to one user, and browsers must not guess the type of payloads.
         response.headers.setdefault("Cache-Control", "private, no-cache")
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers[REQUEST_ID] = self.request_id
@@ -157,22 +157,22 @@ class Resource(APIView):
         return response
 
     def find(self, select: Callable[[Any], QuerySet[Row]], **key: Any) -> Row:
-        """Return the row with a key, of those that ``select`` (querysets.py) lets the user see.
+        """Return the row with this key from the rows visible to the user.
 
-        Raises Http404 where there is none: what the user may not see is as if it didn't exist.
+        ``select`` is a function of querysets.py.
+
+        Raises:
+            Http404: if there is no such row, or the user can't view it.
         """
         return find_row(select(self.request.user), Http404, **key)
 
     def read_body(self) -> dict[str, Any]:
-        """Return the body's fields; a missing, misshapen or unknown one is refused by pointer."""
+        """Return the body's fields; errors are located by JSON pointer."""
         declared = self.operation
         return self._validate(declared.body if declared else None, self.request.data)
 
     def read_query(self) -> dict[str, Any]:
-        """Return the query's parameters; one that doesn't fit is refused by name.
-
-        Of a list they are those beside its filters.
-        """
+        """Return the query's parameters, without a list's filters; errors are located by name."""
         declared = self.operation
         query = declared.query if declared else None
         names = Resource.allowed_parameters(self)
@@ -190,7 +190,7 @@ class Resource(APIView):
                 raise InvalidRequest(*faults) from None
 
     def find_run(self, run_id: str) -> services.RunInfo:
-        """Return a run as a service does, of those that the user may see."""
+        """Return a run, as services do, if the user can view it."""
         return services.RunInfo.from_row(self.find(querysets.visible_runs, pk=run_id))
 
     def run_idempotent(
@@ -199,10 +199,10 @@ class Resource(APIView):
         again: Callable[[str], Made],
         show: Callable[[Made], Response],
     ) -> Response:
-        """Act once for each ``Idempotency-Key`` of the user, and shows what was made.
+        """Call ``act`` once per ``Idempotency-Key`` of the user and show the result.
 
-        Of what was made before ``again`` is given the id, and finds it as it is now. Without the
-        header it acts each time.
+        For a repeated key, ``again`` receives the id of the first result and returns the object in
+        its current state. Without the header, ``act`` is called each time.
         """
         key = read_idempotency_key(self.request)
         if not key:
@@ -217,19 +217,19 @@ class Resource(APIView):
         return response
 
     def render_all(self, serializer_class: type[Serializer[Any]], things: Any) -> Response:
-        """Return the answer of a list that is never paged, in the shape of one that is."""
+        """Return the response of a list without pages, in the format of a page."""
         results = self.render(serializer_class, things, many=True)
         return Response({"next": None, "previous": None, "results": results})
 
     def render_made(
         self, serializer_class: type[Serializer[Any]], thing: Any, *, status: int = 202
     ) -> Response:
-        """Return the answer that shows what was made, and where it is from now on."""
+        """Return the response for a created object, with its URL in ``Location``."""
         shown = self.render(serializer_class, thing)
         return Response(shown, status=status, headers={"Location": shown["url"]})
 
     def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:
-        """Return ``thing`` as the serializer shows it."""
+        """Return ``thing`` rendered by the serializer."""
         if options:
             return serializer_class(thing, context={"request": self.request}, **options).data
         with _borrow_serializer(serializer_class, self.request) as serializer:
@@ -237,7 +237,7 @@ class Resource(APIView):
 
 
 def get_id(made: Any) -> str:
-    """Return the id of what a service made; "" where the request's address names it."""
+    """Return the id of a created object; "" if the request's URL identifies it."""
     return str(getattr(made, "id", ""))
 
 
@@ -246,10 +246,10 @@ _local = threading.local()
 
 @contextmanager
 def _borrow_serializer(kind: type[Serializer[Any]], request: Request) -> Iterator[Any]:
-    """Yield this thread's serializer of a class, with the request in its context.
+    """Yield this OS thread's serializer of a class, with the request in its context.
 
-    A new one copies each of its fields, which takes longer than what it is made for. Of what it is
-    used for none keeps anything but the context.
+    A new serializer would copy each of its fields, which takes longer than rendering. Serializers
+    keep no state except the context.
     """
     cache: Any = _local.__dict__
     serializer = cache.pop(kind, None) or kind()
@@ -262,14 +262,14 @@ def _borrow_serializer(kind: type[Serializer[Any]], request: Request) -> Iterato
 
 
 class Collection(Resource, GenericAPIView[Any]):
-    """A list that is filtered, ordered and paged; ``get_queryset`` has what the user may see."""
+    """Filtered, ordered and paginated list; ``get_queryset`` returns rows visible to the user."""
 
     filter_backends = (StrictFilterBackend,)
     pagination_class = KeysetPagination
     filterset_class: Any
-    #: The parameters of a page that it takes.
+    #: Accepted query parameters for pagination.
     page_parameters = PARAMETERS
-    #: What may be shown beside a page's rows, by the name that ``expand`` takes.
+    #: Related objects that can be shown next to a page, by their name in ``expand``.
     expansions: Mapping[str, Expansion] = {}
 
     def allowed_parameters(self) -> frozenset[str]:

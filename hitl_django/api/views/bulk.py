@@ -1,4 +1,4 @@
-"""Views that take several decisions or starts in one request, each in a transaction of its own."""
+"""Views that process several decisions or starts, each in its own transaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .runs import start_run
 
 
 class SeveralResource(Resource):
-    """A view that does several things in one request, each with a result of its own."""
+    """Base view that processes several items, with one result for each."""
 
     def do_each(
         self,
@@ -35,9 +35,9 @@ class SeveralResource(Resource):
         act: Callable[[int, dict[str, Any]], dict[str, Any]],
         point: Callable[[int, dict[str, Any]], str],
     ) -> list[dict[str, Any]]:
-        """Return for each what ``act`` does, or its ``problem``, and the ``status`` of either.
+        """Return the result of ``act`` for each item, or its ``problem``, with a ``status``.
 
-        ``point`` gives the JSON pointer to the part of an item that its service is given.
+        ``point`` returns the JSON pointer to the part of an item passed to its service.
         """
         assert self.throttle is not None
         if not self.throttle.allows_more(self.request, len(items) - 1):
@@ -45,14 +45,14 @@ class SeveralResource(Resource):
         results: list[dict[str, Any]] = []
         for index, item in enumerate(items):
             if results and results[-1]["status"] == HTTPStatus.SERVICE_UNAVAILABLE:
-                # Each of the others would wait for the database for as long, and in vain.
+                # The remaining items would wait for the database as long and fail, too.
                 results.append(results[-1])
                 continue
             try:
                 results.append({"problem": None, **act(index, item)})
             except Exception as error:
                 problem_type = find_problem_type(error)
-                if problem_type is None:  # a fault of ours: for the host to log, as anywhere else
+                if problem_type is None:  # a bug in this package, to be logged by the project
                     raise
                 pointer = point(index, item)
                 problem = build_problem(error, problem_type, pointer, self.request_id)
@@ -61,7 +61,7 @@ class SeveralResource(Resource):
 
 
 class BulkDecisions(SeveralResource):
-    """Decides questions one after the other; what becomes of one changes nothing for the next."""
+    """Decide interrupts one after the other; each result is independent of the others."""
 
     @property
     def limits(self) -> BodyLimits:  # type: ignore[override]
@@ -91,14 +91,14 @@ class BulkDecisions(SeveralResource):
         },
     )
     def post(self, request: Request) -> Response:
-        """Decide up to 100 questions: each in a transaction of its own, with its own result.
+        """Decide up to 100 interrupts, each in its own transaction and with its own result.
 
-        A body that is wrong in any place is refused whole, before anything is decided. One
-        Idempotency-Key holds for each of them: sent again, those that were taken are `repeated`.
+        If any part of the body is invalid, nothing is decided. An Idempotency-Key applies to each
+        decision: if the request is sent again, decisions already recorded are `repeated`.
         """
         key = read_idempotency_key(request)
         items = self.read_body()["decisions"]
-        # What one body may hold is bounded, and so is what it may make the server do.
+        # The limit applies to the work of the whole body.
         with schema_keywords.limit_work():
             results = self.do_each(items, partial(self._decide, key), _point_to_answer)
         shown = [
@@ -129,7 +129,7 @@ def _point_to_answer(index: int, item: dict[str, Any]) -> str:
 
 
 class RunBatch(SeveralResource):
-    """Starts runs one after the other; what becomes of one changes nothing for the next."""
+    """Start runs one after the other; each result is independent of the others."""
 
     @operation(
         "start_many",
@@ -147,11 +147,11 @@ class RunBatch(SeveralResource):
         },
     )
     def post(self, request: Request) -> Response:
-        """Start up to 100 runs: each in a transaction of its own, with its own result.
+        """Start up to 100 runs, each in its own transaction and with its own result.
 
-        A body that is wrong in any place is refused whole, before anything is started. An
-        Idempotency-Key holds for those that have no `key`, with the place of each behind it: sent
-        again, those that were started are `repeated`.
+        If any part of the body is invalid, no run is started. For runs without a `key`, the
+        Idempotency-Key followed by the run's position is the key: if the request is sent again,
+        runs already started are `repeated`.
         """
         key = read_idempotency_key(request)
         items = self.read_body()["runs"]
@@ -168,7 +168,7 @@ class RunBatch(SeveralResource):
         return {"status": 202 if run.created else 200, "repeated": not run.created, "run": run}
 
 
-#: Each is a transaction of its own. One for all of them would hold many threads' locks, in the
-#: order of the request, and two such could wait for each other.
+#: Each item has its own transaction. A common one would lock many threads in request order, and two
+#: such requests could deadlock.
 view = transaction.non_atomic_requests(BulkDecisions.as_view())
 batch_view = transaction.non_atomic_requests(RunBatch.as_view())

@@ -1,4 +1,4 @@
-"""View of a run's events: as pages, by long polling, and as server-sent events."""
+"""View of a run's events: as pages, by long polling, or as server-sent events."""
 
 from __future__ import annotations
 
@@ -51,16 +51,18 @@ class RunEvents(Resource):
         errors=(RunNotFound, errors.EventsPrunedError, NotAcceptable),
     )
     def get(self, request: Request, run_id: UUID) -> Any:
-        """Tell what becomes of a run, from any number on, and wait for more.
+        """List the events of a run after a given number, and optionally wait for more.
 
-        With `wait` an empty page is answered only after that many seconds. To follow a run, ask
-        again with `after` set to `last` until `ended`. With `Accept: text/event-stream` it is a
-        stream of server-sent events: `id` is the number of an event, `event` its kind, `data` the
-        event as in a page. A stream ends after a while; come back with `Last-Event-ID`, until the
-        answer is 204. A server that can't let you wait now answers at once with what there is.
+        With `wait`, an empty page is returned only after that many seconds. To follow a run, repeat
+        the request with `after` set to `last` until `ended` is true.
 
-        Events are kept as long as the run, unless the host deletes those of ended runs earlier:
-        then asking for them is answered with 410, and `last` is the number to go on from.
+        With `Accept: text/event-stream` the response is a stream of server-sent events: `id` is the
+        event's number, `event` its kind, and `data` the event as in a page. A stream ends after a
+        few minutes. Reconnect with `Last-Event-ID` until the response is 204. If the server can't
+        let the request wait now, it responds immediately with the available events.
+
+        Events are kept as long as the run, unless the server is configured to delete them earlier.
+        After that the response is 410, and `last` is the number to continue from.
         """
         query = self.read_query()
         after = self._read_last_event_id(request, query.get("after", 0))
@@ -111,5 +113,5 @@ class RunEvents(Resource):
         return b"".join(render_frame(event["kind"], event, event["seq"]) for event in shown)
 
 
-#: It only reads, and an answer that waits should hold no transaction meanwhile.
+#: The view only reads, and a waiting response must not keep a transaction open.
 view = transaction.non_atomic_requests(RunEvents.as_view())

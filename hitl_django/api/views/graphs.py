@@ -20,20 +20,20 @@ SVG = "image/svg+xml"
 
 
 class GraphList(Resource):
-    """The graphs that the user may start, or sees runs or questions of."""
+    """Graphs that the user may start, or has visible runs or interrupts of."""
 
     @operation(
         "list_graphs",
         responses={200: ResponseSpec("All pending interrupts.", GraphSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """List the graphs that you may start, or see something of."""
+        """List the graphs you can start, or whose runs or interrupts you can view."""
         graphs = [registry.find_graph(name) for name in querysets.list_visible_graphs(request.user)]
         return self.render_all(GraphSerializer, graphs)
 
 
 class GraphDetail(Resource):
-    """One graph, with the JSON schemas of its input and output, and its shape."""
+    """One graph with its input and output schemas and its diagram."""
 
     @operation(
         "get_graph",
@@ -41,12 +41,12 @@ class GraphDetail(Resource):
         errors=(UnknownGraphError, BrokenGraphError),
     )
     def get(self, request: Request, name: str) -> Response:
-        """Show a graph: its schemas, its version, its shape for Mermaid."""
+        """Retrieve a graph with its schemas, version and Mermaid diagram."""
         return Response(self.render(GraphDetailSerializer, get_visible_graph(request, name)))
 
 
 class GraphDiagram(Resource):
-    """A picture of a graph, and in it where a thread is."""
+    """Drawing of a graph, optionally with the position of a thread."""
 
     @operation(
         "get_graph_diagram",
@@ -57,7 +57,7 @@ class GraphDiagram(Resource):
         errors=(UnknownGraphError, BrokenGraphError, ThreadNotFound),
     )
     def get(self, request: Request, name: str) -> HttpResponse:
-        """Draw a graph as SVG, with classes and no styles."""
+        """Retrieve a graph's diagram as SVG, with CSS classes but without styles."""
         registered = get_visible_graph(request, name)
         thread_id = self.read_query().get("thread")
         if thread_id is None:
@@ -67,13 +67,13 @@ class GraphDiagram(Resource):
             raise Http404
         else:
             drawn = services.thread_picture(thread_id, by=request.user)
-        # Opened on its own it is a document, in which nothing may load or run.
+        # The SVG must not run scripts or load resources when it is opened as a document.
         headers = {"Content-Security-Policy": "default-src 'none'; sandbox"}
         return HttpResponse(drawn, content_type=SVG, headers=headers)
 
 
 def get_visible_graph(request: Request, name: str) -> registry.RegisteredGraph:
-    """Return a graph that the user may start, or sees runs or questions of."""
+    """Return a graph that the user may start, or has visible runs or interrupts of."""
     if not querysets.can_see_graph(request.user, name):
         raise UnknownGraphError(name, ())
     return registry.get_graph(name)

@@ -1,4 +1,4 @@
-"""View of the queue as it changes, as server-sent events."""
+"""View of the interrupt list's changes, as server-sent events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..queue_stream import Page, QueueStream
 from ..renderers import EventStreamRenderer
 from .interrupts import InterruptList
 
-#: One event, as readers of OpenAPI take the schema of a stream.
+#: JSON Schema of one event, which OpenAPI tools expect as the schema of a stream.
 _EVENT: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -41,7 +41,7 @@ _EVENT: dict[str, Any] = {
 
 
 class InterruptStream(InterruptList):
-    """The first page of the questions, and what changes of it."""
+    """First page of the interrupt list, with its changes."""
 
     renderer_classes = (EventStreamRenderer,)
     page_parameters = frozenset({PAGE_SIZE})
@@ -60,21 +60,21 @@ class InterruptStream(InterruptList):
         },
     )
     def get(self, request: Request) -> Any:
-        """Tell which questions come to the first page of the list, change there and leave it.
+        """Stream the first page of the interrupt list and its changes.
 
-        It takes the filters, the order and the `page_size` of `interrupts/`, and shows questions as
-        that does. First comes an event `reset`, whose `results` are the whole page: put them in
-        place of what you have. Then each event is `changes`: `added` and `changed` are questions,
-        `removed` has the `id` and the `status` of each that isn't on the page any more, null where
-        you may not see it. One that is still pending is behind the page, or fits the filters no
-        longer.
+        The stream accepts the filters, the order and the `page_size` of `interrupts/` and shows
+        interrupts in the same format. The first event is `reset`; its `results` are the whole page
+        and replace any earlier data. Each following event is `changes`: `added` and `changed`
+        contain interrupts, `removed` contains the `id` and the `status` of each interrupt no longer
+        on the page. The status is null if you can't view the interrupt. A removed interrupt that is
+        still pending has moved to a later page or no longer matches the filters.
 
-        A stream ends after a while; come back with `Last-Event-ID`. You then get what has changed
-        since, once, or where that isn't known a `reset`. A server that can't let you wait now
-        answers at once with what there is.
+        A stream ends after a few minutes. Reconnect with `Last-Event-ID` to receive all changes
+        since then in one event, or a `reset` if that id is no longer known. If the server can't let
+        the request wait now, it responds immediately with the available events.
         """
         last = self._read_last_event_id(request)
-        self._read_page()  # what is wrong with a parameter is said before a stream begins
+        self._read_page()  # reports invalid parameters before the stream begins
         if request.method == "HEAD":
             return Response(content_type=EventStreamRenderer.media_type)
         stream = QueueStream(
@@ -109,5 +109,5 @@ class InterruptStream(InterruptList):
         return True
 
 
-#: It only reads, and an answer that waits should hold no transaction meanwhile.
+#: The view only reads, and a waiting response must not keep a transaction open.
 view = transaction.non_atomic_requests(InterruptStream.as_view())

@@ -1,4 +1,4 @@
-"""Views of questions and their decisions: list, detail, decide, validate."""
+"""Views of interrupts and their decisions: list, detail, decide, validate."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from ..waiting_response import answer_once
 from .base import Collection, Resource
 from .threads import find_threads
 
-#: Why a decision is not taken.
+#: Errors that reject a decision.
 REFUSALS = (
     errors.AlreadyDecidedError,
     errors.AlreadyApprovedError,
@@ -69,7 +69,7 @@ def _find_runs(user: Any, interrupts: Sequence[Interrupt]) -> Iterator[tuple[str
 
 
 class InterruptList(Collection):
-    """The questions; those that wait, unless ``status`` asks for others."""
+    """List of interrupts; only pending interrupts unless ``status`` is given."""
 
     serializer_class = InterruptSerializer
     filterset_class = InterruptFilterSet
@@ -92,11 +92,12 @@ class InterruptList(Collection):
         },
     )
     def get(self, request: Request) -> Any:
-        """List the questions that you may see: those that wait, oldest first.
+        """List the interrupts you can view: by default the pending ones, oldest first.
 
-        With `wait` an empty page is answered once a question is on it, or after that many seconds:
-        `?free=true&wait=25` waits for one that you could take, `?run=…&wait=25` for what a run
-        asks. A server that can't let you wait now answers at once, with Retry-After.
+        With `wait`, an empty page is returned once an interrupt matches, or after that many
+        seconds: `?free=true&wait=25` waits for an interrupt you can claim, `?run=…&wait=25` for the
+        interrupts of a run. If the server can't let the request wait now, it responds immediately,
+        with Retry-After.
         """
         seconds = self.read_query().get("wait", 0)
         response = self.render_page()
@@ -113,7 +114,7 @@ class InterruptList(Collection):
 
 
 class InterruptDetail(Resource):
-    """One question, with all that is needed to answer it; the ETag is for ``If-Match``."""
+    """One interrupt with all details; its ETag is for ``If-Match``."""
 
     @operation(
         "get_interrupt",
@@ -124,7 +125,7 @@ class InterruptDetail(Resource):
         },
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """Show a question with all that is needed to answer it; its ETag is for If-Match."""
+        """Retrieve an interrupt with all details; its ETag is for If-Match."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         headers = {"ETag": build_etag(interrupt)}
         if is_unchanged(request, interrupt):
@@ -133,20 +134,20 @@ class InterruptDetail(Resource):
 
 
 class DecisionResource(Resource):
-    """A view that takes a decision in its body."""
+    """Base view with a decision in its body."""
 
     input_pointer = "/value"
 
     def read_decision(self) -> dict[str, Any]:
-        """Return the decision in the body, and points its faults at the member that holds it."""
+        """Return the decision in the body, and set the location of its errors."""
         body = self.read_body()
         self.input_pointer = "/resume" if "resume" in body else "/value"
         return body
 
     @property
     def limits(self) -> BodyLimits:  # type: ignore[override]
-        # The service measures the answer itself. A body may be larger: a character written as
-        # \uXXXX takes six bytes, and the answer is one level deep in it.
+        # The service limits the value itself. The body may be larger: a character escaped as \uXXXX
+        # takes six bytes, and the value is nested one level deep.
         return BodyLimits(
             size=6 * hitl.RESPONSE_MAX_BYTES,
             depth=hitl.RESPONSE_MAX_DEPTH + 1,
@@ -155,10 +156,11 @@ class DecisionResource(Resource):
 
 
 class DecisionList(DecisionResource):
-    """The decisions on a question, newest first; posting to them decides.
+    """Decisions on an interrupt, newest first; a POST request decides it.
 
-    Exactly one decision wins. ``If-Match`` binds it to what was seen, ``Idempotency-Key`` lets
-    it be sent again. ``Location`` is the run, which a worker has yet to advance.
+    Exactly one decision closes the interrupt. ``If-Match`` binds it to the version the client has
+    read, and ``Idempotency-Key`` makes it repeatable. ``Location`` is the run, which a worker
+    resumes.
     """
 
     @operation(
@@ -166,7 +168,7 @@ class DecisionList(DecisionResource):
         responses={200: ResponseSpec("List of decisions.", DecisionSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """List the decisions on a question, newest first; votes and refused ones included."""
+        """List the decisions on an interrupt, newest first; includes votes and rejected ones."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         return self.render_all(DecisionSerializer, interrupt.decisions.all())
 
@@ -191,9 +193,9 @@ class DecisionList(DecisionResource):
         example={"type": "edit", "value": {"amount": 5000}, "reason": "Half, as agreed."},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Decide a question; exactly one decision wins, and every other is told which (409)."""
+        """Decide an interrupt; if it is already decided, the 409 problem has that decision."""
         body, key = self.read_decision(), read_idempotency_key(request)
-        # Last: that a tag is stale says something about the question, not about the request.
+        # Parsed last, because a stale tag depends on the interrupt and not only on the request.
         digest, version = parse_if_match(request)
         decision = services.decide(
             interrupt_id,
@@ -212,7 +214,7 @@ class DecisionList(DecisionResource):
 
 
 class DecisionValidation(DecisionResource):
-    """Says what a decision would hand to the graph, without deciding."""
+    """Validation of a decision, with the resume value it would send to the graph."""
 
     @operation(
         "validate_decision",
@@ -222,12 +224,12 @@ class DecisionValidation(DecisionResource):
         example={"type": "approve"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Check a decision as deciding would, and records nothing."""
+        """Validate a decision without recording it."""
         decision = self.read_decision()
-        decision.pop("ignore_claim", None)  # who holds it may be another by the time it is decided
+        decision.pop("ignore_claim", None)  # the claim may change before the decision
         resume = services.check_answer(interrupt_id, by=request.user, **decision)
         return Response({"valid": True, "resume": resume})
 
 
-#: An answer that waits holds no transaction: what it waits for sees only what is committed.
+#: A waiting response must not keep a transaction open, in which it would see no new commits.
 list_view = transaction.non_atomic_requests(InterruptList.as_view())

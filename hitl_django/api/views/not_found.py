@@ -1,4 +1,4 @@
-"""The view of every path beneath the API's that has no view."""
+"""Catch-all view for paths of the API without a view."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .base import Resource
 
 
 class MissingSlash(NotFound):
-    """The address may be one of ours, but for its end."""
+    """The path lacks its trailing slash."""
 
     default_detail = "Not found. URLs end with a slash."
 
 
 class NotFoundView(Resource):
-    """A problem like all others, in place of the host's page for people."""
+    """Return a 404 problem instead of the project's HTML page."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        # Whether there is anything at the address with its slash isn't looked up, nor shown.
+        # Whether the path with a slash exists is neither checked nor revealed.
         raise Http404 if request.path.endswith("/") else MissingSlash

@@ -44,23 +44,23 @@ INTERRUPT = ResponseSpec("The updated interrupt.", InterruptDetailSerializer, he
 
 
 class InterruptAction(Resource):
-    """A view that changes a question, and renders it as it is then."""
+    """Base view that changes an interrupt and returns its new state."""
 
     def render_interrupt(self, interrupt_id: UUID) -> Response:
-        """Return the question as it is now, with its ETag."""
+        """Return the interrupt's current state, with its ETag."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         headers = {"ETag": build_etag(interrupt)}
         return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
 
     def change_interrupt(self, interrupt_id: UUID, act: Callable[[], object]) -> Response:
-        """Change the question, once for each key, and return it as it is then."""
+        """Change the interrupt once per idempotency key, and return its new state."""
         return self.run_idempotent(
             act, lambda _: None, lambda _: self.render_interrupt(interrupt_id)
         )
 
 
 class NextInterrupt(InterruptAction):
-    """The best question that nobody holds."""
+    """The next interrupt to review."""
 
     @operation(
         "take_next",
@@ -74,15 +74,15 @@ class NextInterrupt(InterruptAction):
         example={"graph": "refund"},
     )
     def post(self, request: Request) -> Response:
-        """Claim the best free question for you and shows it: overdue, priority, due, age.
+        """Claim the next unclaimed interrupt you may decide.
 
-        Sent again with the same Idempotency-Key, it shows the same question instead of claiming
-        another one.
+        Interrupts are ordered by overdue, priority, due time and age. With the same
+        Idempotency-Key, the response is the same interrupt and no other is claimed.
         """
         wanted, key = self.read_body(), read_idempotency_key(request)
         group = wanted.get("group")
         if group is not None:
-            # A group that one isn't in is none that one could take anything from.
+            # A user can't claim interrupts of groups they aren't in.
             wanted["group"] = request.user.groups.filter(name=group).first()
             if wanted["group"] is None:
                 return Response(status=204)
@@ -97,7 +97,7 @@ class NextInterrupt(InterruptAction):
 
 
 class InterruptClaim(Resource):
-    """A person's lease on a question."""
+    """A reviewer's claim on an interrupt."""
 
     @operation(
         "claim",
@@ -108,13 +108,14 @@ class InterruptClaim(Resource):
         example={"seconds": 600},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Hold a question for you, so that others leave it; your own claim is renewed."""
+        """Claim an interrupt for you, or extend your claim."""
         wanted = self.read_body()
 
         def claim(**more: Any) -> services.ClaimInfo:
             return services.claim(interrupt_id, by=request.user, via="api", **more)
 
-        # Sent again it renews the claim, and takes it from nobody who took it over meanwhile.
+        # Sent again, it extends the claim, but doesn't take it from a user who took it over
+        # meanwhile.
         return self.run_idempotent(
             lambda: claim(**wanted),
             lambda _: claim(seconds=wanted.get("seconds")),
@@ -123,7 +124,7 @@ class InterruptClaim(Resource):
 
 
 class InterruptRelease(Resource):
-    """The end of a claim."""
+    """Release of a claim."""
 
     @operation(
         "release",
@@ -134,7 +135,7 @@ class InterruptRelease(Resource):
         example={},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """End your claim; somebody else's only with the permission to take over."""
+        """Release a claim; another user's claim requires the permission to take over."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.release(interrupt_id, by=request.user, via="api"),
@@ -144,7 +145,7 @@ class InterruptRelease(Resource):
 
 
 class InterruptAssignment(InterruptAction):
-    """Whose turn it is."""
+    """Assignment of an interrupt."""
 
     @operation(
         "assign",
@@ -155,7 +156,7 @@ class InterruptAssignment(InterruptAction):
         example={"to": "rita", "group": None},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Assign a question to a user who may decide it, to a group, to both, or to nobody."""
+        """Assign an interrupt to a user who may decide it, to a group, to both, or to nobody."""
         wanted = self.read_body()
         return self.change_interrupt(
             interrupt_id,
@@ -172,7 +173,7 @@ class InterruptAssignment(InterruptAction):
         group = None if name is None else Group.objects.filter(name=name).first()
         if name is None or group is not None:
             return group
-        # Who may not assign learns nothing of which groups there are: the service refuses them.
+        # Without the permission the service raises an error, which must not reveal existing groups.
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         if not get_policy().may_assign(self.request.user, interrupt):
             return None
@@ -180,7 +181,7 @@ class InterruptAssignment(InterruptAction):
 
 
 class InterruptSnooze(InterruptAction):
-    """When it comes up again."""
+    """Snooze of an interrupt."""
 
     @operation(
         "snooze",
@@ -191,7 +192,7 @@ class InterruptSnooze(InterruptAction):
         example={"until": "2030-01-31T12:00:00Z"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Put a question off until a moment, for everybody; null wakes it."""
+        """Snooze an interrupt for everybody until a time; null ends the snooze."""
         wanted = self.read_body()
         return self.change_interrupt(
             interrupt_id,
@@ -200,7 +201,7 @@ class InterruptSnooze(InterruptAction):
 
 
 class InterruptUndo(InterruptAction):
-    """The end of a decision that nothing has come of yet."""
+    """Undo of a decision."""
 
     @operation(
         "undo",
@@ -212,10 +213,10 @@ class InterruptUndo(InterruptAction):
         example={"decision": "0191d1a0-6d3c-7c43-8a6e-3b8f3b1f6a10"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Undo your decision as long as the run waits for that (UNDO_SECONDS); you hold it then.
+        """Undo your decision until the run resumes (UNDO_SECONDS), and claim the interrupt.
 
-        The decision stays in the list of decisions, with ``undone_at``, and the question is open
-        again in another version. 409 once the run has gone on.
+        The decision stays in the list of decisions, with ``undone_at``. The interrupt is pending
+        again, with a new version. Returns 409 after the run has resumed.
         """
         wanted = self.read_body().get("decision")
         return self.change_interrupt(
@@ -225,7 +226,7 @@ class InterruptUndo(InterruptAction):
 
 
 class CommentList(Collection):
-    """What is said about a question, oldest first."""
+    """Comments on an interrupt, oldest first."""
 
     serializer_class = CommentSerializer
     filterset_class = CommentFilterSet
@@ -240,7 +241,7 @@ class CommentList(Collection):
         responses={200: ResponseSpec("A page of comments.", CommentSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """List the remarks on a question, oldest first."""
+        """List the comments on an interrupt, oldest first."""
         return self.render_page()
 
     @operation(
@@ -252,7 +253,7 @@ class CommentList(Collection):
         example={"text": "Dana called: half of it is fine."},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Add a remark to a question, open or closed; nobody can change it afterwards."""
+        """Add a comment to an interrupt, pending or closed; comments can't be changed."""
         wanted = self.read_body()
         return self.run_idempotent(
             lambda: services.comment(interrupt_id, by=request.user, via="api", **wanted),
@@ -268,7 +269,7 @@ class CommentList(Collection):
 
 
 class QueueStatsDetail(Resource):
-    """How the queue goes."""
+    """Statistics of the review queue."""
 
     @operation(
         "get_stats",
@@ -276,7 +277,7 @@ class QueueStatsDetail(Resource):
         responses={200: ResponseSpec("Queue statistics.", StatsSerializer)},
     )
     def get(self, request: Request) -> Response:
-        """Count what waits for whom, of what you may see, and says how fast it is decided."""
+        """Retrieve counts of the pending interrupts you can view, and the time to decision."""
         graph = self.read_query().get("graph")
         stats = services.review_stats(request.user, graph=graph)
         stats_shown: dict[str, Any] = {
@@ -290,7 +291,7 @@ class QueueStatsDetail(Resource):
 
 
 def _find_user(name: str | None) -> Any:
-    """Return the user of that name; somebody who may do nothing where there is none."""
+    """Return the user with this name. An unknown name returns a user without any permissions."""
     if name is None:
         return None
     users = get_user_model()

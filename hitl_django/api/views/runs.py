@@ -49,15 +49,15 @@ from .threads import find_threads
 
 
 class RunResource(Resource):
-    """A view that shows a run with all there is of it.
+    """Base view that shows a run with all details.
 
-    ``error`` is there for operators only, ``result`` for who may see the thread's state or started
-    the run, once the run has succeeded and until another changes that state; otherwise the answer
-    has no such members.
+    ``error`` is included for operators. ``result`` is included for users who can view the thread's
+    state and for the user who started the run, from the run's success until a later run changes the
+    state.
     """
 
     def render_detail(self, run: Run) -> dict[str, Any]:
-        """Return where a run is, what it asks, and what may be seen of what came of it."""
+        """Return the run with its pending interrupts and the members visible to the user."""
         open_interrupts = (
             querysets.visible_interrupts(self.request.user)
             .filter(run=run, status=Interrupt.Status.PENDING)
@@ -70,7 +70,7 @@ class RunResource(Resource):
         return shown | self.render_privileged(run)
 
     def render_privileged(self, run: Run) -> dict[str, Any]:
-        """Return the members that take a permission: a run's error, and its result."""
+        """Return the members that require a permission: error and result."""
         policy, user = get_policy(), self.request.user
         more: dict[str, Any] = {}
         if policy.may_operate(user, run):
@@ -79,12 +79,12 @@ class RunResource(Resource):
             try:
                 more["result"] = services.run_result(run.pk, by=user)
             except (RunStateError, UnknownGraphError):
-                pass  # not finished, overtaken by a later run, or of a graph that was removed
+                pass  # not finished, followed by a later run, or of a removed graph
         return more
 
 
 def start_run(user: Any, wanted: dict[str, Any]) -> services.RunInfo:
-    """Start what a StartBody says."""
+    """Start a run as described by a validated StartBody."""
     if "subject" in wanted:
         wanted = {**wanted, "subject": services.SubjectRef(**wanted["subject"])}
     return services.start(by=user, via="api", **wanted)
@@ -99,7 +99,7 @@ def _find_interrupts(user: Any, runs: Sequence[Run]) -> Iterator[tuple[str, Inte
 
 
 class RunList(RunResource, Collection):
-    """The runs; posting to them starts one."""
+    """List of runs; a POST request starts one."""
 
     serializer_class = RunSerializer
     filterset_class = RunFilterSet
@@ -117,7 +117,7 @@ class RunList(RunResource, Collection):
         "list_runs", responses={200: ResponseSpec("A page of runs.", RunSerializer, paged=True)}
     )
     def get(self, request: Request) -> Response:
-        """List the runs that you may see, newest first."""
+        """List the runs that you can view, newest first."""
         return self.render_page()
 
     @operation(
@@ -154,11 +154,12 @@ class RunList(RunResource, Collection):
         example={"graph": "refund", "input": {"customer": "Dana K."}, "key": "refund:10443"},
     )
     def post(self, request: Request) -> Any:
-        """Start a run of a graph: once for each `key`, which may stand in Idempotency-Key.
+        """Start a run of a graph, once per `key`, which may also be sent as Idempotency-Key.
 
-        With `wait` it is answered once the run has ended, asks people or is parked, as `runs/{id}/`
-        shows it then; or as it is when that many seconds are over. The run goes on all the same. A
-        server that can't let you wait now answers at once, with Retry-After.
+        With `wait`, the response is sent once the run has ended, is waiting for review or is
+        parked, in the format of `runs/{id}/`. After that many seconds the response shows the run as
+        it is, and the run continues. If the server can't let the request wait now, it responds
+        immediately, with Retry-After.
         """
         body = self.read_body()
         seconds = self.read_query().get("wait", 0)
@@ -167,14 +168,14 @@ class RunList(RunResource, Collection):
             detail = "Conflicts with the key in the body. Send only one of them."
             raise InvalidRequest(InvalidParam("invalid", detail, header=IDEMPOTENCY_KEY.name))
         run = start_run(request.user, body)
-        # A key that was used before names the run it started: nothing was accepted just now.
+        # With a key used before, the run already exists and nothing new is accepted.
         response = self.render_made(RunInfoSerializer, run, status=202 if run.created else 200)
         if not run.created:
             response.headers[REPLAYED.name] = "true"
         return self._wait(run.id, seconds, response) if seconds else response
 
     def _wait(self, run_id: UUID, seconds: float, response: Response) -> Any:
-        """Return the answer to a start once the run rests, or the time is over."""
+        """Return the response of a start once the run pauses or ends, or after the time limit."""
 
         def find() -> Run | None:
             return querysets.visible_runs(self.request.user).filter(pk=run_id).first()
@@ -183,7 +184,7 @@ class RunList(RunResource, Collection):
             return run.state in AT_REST
 
         run = find()
-        if run is None:  # whoever starts a run need not see it
+        if run is None:  # the user who starts a run may not be allowed to view it
             return response
         response.data = self.render_detail(run)
         if is_at_rest(run):
@@ -192,23 +193,23 @@ class RunList(RunResource, Collection):
             self.request._request,
             response,
             seconds,
-            lambda: find() or run,  # which was deleted, or hidden, since it was started
+            lambda: find() or run,  # the run may have been deleted or hidden since it was started
             is_at_rest,
             self.render_detail,
         )
 
 
 class RunDetail(RunResource):
-    """One run: where it is, what it asks, and once it is through, its result."""
+    """One run with its pending interrupts and, if it has succeeded, its result."""
 
     @operation("get_run", responses={200: ResponseSpec("The run.", RunDetailSerializer)})
     def get(self, request: Request, run_id: UUID) -> Response:
-        """Says where a run is, what it asks, and what came of it."""
+        """Retrieve a run with its state, its pending interrupts and its result."""
         return Response(self.render_detail(self.find(querysets.visible_runs, pk=run_id)))
 
 
 class RunCancel(Resource):
-    """Ends a run; its open questions are closed with it."""
+    """Cancellation of a run, which closes its pending interrupts."""
 
     @operation(
         "cancel_run",
@@ -219,7 +220,7 @@ class RunCancel(Resource):
         keyed=True,
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        """End a run that hasn't succeeded, and close its open questions."""
+        """Cancel a run that hasn't succeeded, and close its pending interrupts."""
         wanted = self.read_body()
         return self.run_idempotent(
             lambda: services.cancel(run_id, by=request.user, via="api", **wanted),
@@ -229,7 +230,7 @@ class RunCancel(Resource):
 
 
 class RunRetry(Resource):
-    """Queues a failed or parked run again, from where it stopped."""
+    """Retry of a failed or parked run."""
 
     @operation(
         "retry_run",
@@ -240,7 +241,7 @@ class RunRetry(Resource):
         example={},
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        """Queue a failed or parked run again; it goes on from the last thing it stored."""
+        """Queue a failed or parked run again; it resumes from its last checkpoint."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.retry(run_id, by=request.user, via="api"),
@@ -249,5 +250,5 @@ class RunRetry(Resource):
         )
 
 
-#: An answer that waits holds no transaction: what it waits for sees only what is committed.
+#: A waiting response must not keep a transaction open, in which it would see no new commits.
 list_view = transaction.non_atomic_requests(RunList.as_view())

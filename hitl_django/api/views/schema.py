@@ -18,7 +18,7 @@ from .base import Resource
 
 
 class SchemaDetail(Resource):
-    """What the API takes and answers, as OpenAPI 3.1; needs the extra ``openapi``."""
+    """The API's OpenAPI 3.1 document; requires the extra ``openapi``."""
 
     @operation(
         "get_schema",
@@ -30,7 +30,7 @@ class SchemaDetail(Resource):
         errors=(Http404,),
     )
     def get(self, request: Request) -> Any:
-        """Show this document."""
+        """Retrieve this document."""
         if find_spec("drf_spectacular") is None:
             raise Http404
         from ..openapi.generator import find_root_url
@@ -43,7 +43,7 @@ class SchemaDetail(Resource):
 
 @lru_cache(maxsize=8)
 def _render_document(root: str, language: str | None) -> bytes:
-    """Return the document, which takes long to make and then stays as it is at one root."""
+    """Return the document; cached, because generating it is slow."""
     from ..openapi import Generator
 
     rendered: bytes = PlainJSONRenderer().render(Generator().get_schema())
@@ -54,5 +54,5 @@ def _clear_cache(**kwargs: Any) -> None:
     _render_document.cache_clear()
 
 
-#: Limits, sizes and who signs in how are in it.
+#: The document contains limits, sizes and authentication schemes.
 setting_changed.connect(_clear_cache, dispatch_uid="hitl_django.schema")

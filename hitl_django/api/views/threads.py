@@ -36,19 +36,19 @@ from .base import Collection, Resource
 
 
 def find_threads(user: Any, rows: Sequence[Any]) -> Iterator[tuple[str, Thread]]:
-    """Find the threads of questions or run, for an Expansion."""
+    """Yield the threads of interrupts or runs, for an Expansion."""
     found = querysets.select_with_last_run(user).filter(pk__in={row.thread_id for row in rows})
     return ((thread.thread_id, thread) for thread in found.defer("metadata"))
 
 
 class ThreadList(Collection):
-    """The threads."""
+    """List of threads."""
 
     serializer_class = ThreadSerializer
     filterset_class = ThreadFilterSet
 
     def get_queryset(self) -> QuerySet[Thread]:
-        # Keys are given in order, and there is an index on them for nothing.
+        # Ids ascend with time, and sorting by id needs no additional index.
         return querysets.select_with_last_run(self.request.user).defer("metadata").order_by("-pk")
 
     @operation(
@@ -56,7 +56,7 @@ class ThreadList(Collection):
         responses={200: ResponseSpec("A page of threads.", ThreadSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """List the threads that you may see, newest first."""
+        """List the threads that you can view, newest first."""
         return self.render_page()
 
 
@@ -67,21 +67,21 @@ class ThreadDetail(Resource):
 
     @operation("get_thread", responses={200: ResponseSpec("The thread.", ThreadDetailSerializer)})
     def get(self, request: Request, thread_id: str) -> Response:
-        """Show a thread, and the last of its runs."""
+        """Retrieve a thread with its last run."""
         found = self.find(querysets.select_with_last_run, thread_id=thread_id)
         return Response(self.render(ThreadDetailSerializer, found))
 
     @operation(
         "change_thread",
         body=ThreadChange,
-        responses={200: ResponseSpec("The updated schedule.", ThreadDetailSerializer)},
+        responses={200: ResponseSpec("The updated thread.", ThreadDetailSerializer)},
         errors=(errors.InvalidInputError, errors.UnserializableError, errors.LeaseHeldError),
         example={"metadata": {"channel": "mail"}},
     )
     def patch(self, request: Request, thread_id: str) -> Response:
-        """Add to the metadata of a thread, key by key; the keys that aren't named stay.
+        """Add or replace keys of a thread's metadata; other keys are unchanged.
 
-        Who started its newest run may, and who may operate that.
+        Allowed for the user who started its newest run, and for users who may operate that run.
         """
         metadata = self.read_body()["metadata"]
         services.change_metadata(thread_id, metadata, by=request.user, via="api")
@@ -94,11 +94,12 @@ class ThreadDetail(Resource):
         errors=(errors.ThreadNotFound, errors.RunStateError, errors.LeaseHeldError),
     )
     def delete(self, request: Request, thread_id: str) -> Response:
-        """Erase what a thread and its copies say, once their runs have ended.
+        """Erase the contents of a thread and its copies, once their runs have ended.
 
-        State and history, questions, answers, reasons, errors, metadata and subject go. Runs,
-        decisions and the audit trail stay, with who, when and the digests of what was said. The
-        copies of the thread, and copies of them, are erased with it, all or none.
+        Deletes state, history, interrupts, responses, reasons, errors, metadata and the related
+        object. Runs, decisions and the audit log are kept, with their people, times and digests of
+        the deleted contents. All copies of the thread, and their copies, are erased with it, or
+        none.
         """
         self.find(querysets.visible_threads, thread_id=thread_id)
         erased = services.erase_thread(thread_id, by=request.user, via="api")
@@ -106,7 +107,7 @@ class ThreadDetail(Resource):
 
 
 class ThreadState(Resource):
-    """The values of a thread's channels, for who may see them."""
+    """The values of a thread's channels."""
 
     @operation(
         "get_thread_state",
@@ -115,7 +116,7 @@ class ThreadState(Resource):
         errors=(errors.ThreadNotFound, errors.UnknownGraphError, errors.BrokenGraphError),
     )
     def get(self, request: Request, thread_id: str) -> Response:
-        """Show what a thread's channels hold, now or at one of its checkpoints."""
+        """Retrieve the values of a thread's channels, now or at one of its checkpoints."""
         at = self.read_query().get("checkpoint")
         found = services.thread_state(thread_id, checkpoint_id=at, by=request.user)
         if found is None:
@@ -124,7 +125,7 @@ class ThreadState(Resource):
 
 
 class ThreadHistory(Collection):
-    """The checkpoints of a thread, less its values: those are at state/?checkpoint=…"""
+    """Checkpoints of a thread without their values, which are at state/?checkpoint=…"""
 
     serializer_class = CheckpointSerializer
     filterset_class = CheckpointFilterSet
@@ -144,7 +145,7 @@ class ThreadHistory(Collection):
 
 
 class ThreadAuditLog(Resource):
-    """Who did what with a thread, with the hashes that prove it."""
+    """The audit log of a thread, with its hashes."""
 
     @operation(
         "list_record",
@@ -153,15 +154,15 @@ class ThreadAuditLog(Resource):
         errors=(errors.ThreadNotFound,),
     )
     def get(self, request: Request, thread_id: str) -> Response:
-        """List the record of a thread from its beginning, with its hashes.
+        """List the audit log of a thread from its first entry, with its hashes.
 
-        It names people, and takes the permissions to export decisions and to see figures of
-        reviewers. Each entry's `hash` is of the one before and of its text, so that whoever has
-        the last one sees whether anything was changed, removed or added between.
+        The log contains names of people. It requires the permissions to export decisions and to
+        view statistics of reviewers. Each entry's `hash` covers its text and the previous hash, so
+        the last hash proves that no entry was changed, removed or inserted.
         """
         query = self.read_query()
         limit = query.get("limit", services.RECORD_PAGE)
-        # One more than is shown says whether there are more.
+        # One entry more than shown tells whether there is another page.
         found = services.list_audit_entries(
             thread_id, after=query.get("after", 0), limit=limit + 1, by=request.user
         )
@@ -174,7 +175,7 @@ class ThreadAuditLog(Resource):
 
 
 class ThreadFork(Resource):
-    """Another way from an earlier checkpoint."""
+    """Fork of a thread from an earlier checkpoint."""
 
     input_pointer = "/values"
 
@@ -203,10 +204,10 @@ class ThreadFork(Resource):
         },
     )
     def post(self, request: Request, thread_id: str) -> Response:
-        """Goes on from an earlier checkpoint, as it was or with other values.
+        """Fork a thread from an earlier checkpoint, unchanged or with other values.
 
-        What came after it stays in the history. The thread's newest run is cancelled if it hasn't
-        ended, and what it still asks is superseded.
+        Later checkpoints stay in the history. If the thread's newest run hasn't ended, it is
+        cancelled and its pending interrupts are superseded.
         """
         wanted = self.read_body()
         at = wanted.pop("checkpoint")

@@ -13,12 +13,13 @@ from .base import Resource
 
 
 class WorkerHealthDetail(Resource):
-    """Whether anybody works, and how long what is due has waited; for operators."""
+    """Health of the workers, for operators."""
 
     @operation(
-        "get_worker_health", responses={200: ResponseSpec("How they are.", WorkerHealthSerializer)}
+        "get_worker_health",
+        responses={200: ResponseSpec("Health of the workers.", WorkerHealthSerializer)},
     )
     def get(self, request: Request) -> Response:
-        """Return whether workers report, and since when something waits for one."""
+        """Retrieve the workers' last heartbeat and how long runs have been due."""
         health = services.worker_health(by=request.user)
         return Response(self.render(WorkerHealthSerializer, health))
