@@ -169,7 +169,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Says what came of the tests that count something, so that it can be quoted."""
+    """Print the figures of tests that count, so that they can be quoted."""
     found = [
         (report.nodeid, line, report.duration)
         for outcome in ("passed", "failed")

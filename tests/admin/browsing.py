@@ -71,7 +71,6 @@ def line_feeds(text: str) -> str:
 
 
 def post_of(html: str) -> dict[str, list[str]]:
-    """Return what a browser would post of the form, untouched."""
     reader = FormReader()
     reader.feed(line_feeds(html))
     reader.close()

@@ -1,4 +1,4 @@
-"""Several questions held, put off or assigned at once: each on its own, and with its result."""
+"""Claiming, snoozing and assigning several requests at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holding a question, assigning it, putting it off and talking about it, from its page."""
+"""Claims, assignments, snoozing and comments on a request's page."""
 
 from __future__ import annotations
 

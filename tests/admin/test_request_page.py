@@ -1,4 +1,4 @@
-"""The page of a question: what stands on it, what comes back of it, and what follows it."""
+"""The request page: its contents, its form and the next page."""
 
 from __future__ import annotations
 

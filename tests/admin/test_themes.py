@@ -1,7 +1,7 @@
-"""Every page of ours stands in the themes that people put on Django's admin.
+"""Every page inside third-party themes of Django's admin.
 
-A theme is an app before the admin's, so each has a process with settings of its own: there the
-test of the pages runs again.
+A theme is an app before ``django.contrib.admin``, so each theme has its own process and settings.
+The test of the pages runs again there.
 """
 
 from __future__ import annotations

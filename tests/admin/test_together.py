@@ -32,7 +32,7 @@ def five(advance: Callable[[], int]) -> list[Interrupt]:
 
 
 def forms_of(page: Any) -> dict[str, dict[str, Any]]:
-    """Return what each form that leads to the page of many would post, by its button."""
+    """Return the POST data of each form that leads to the bulk page, by its button."""
     found = re.findall(rf'<form method="post" action="{BULK}">.*?</form>', text_of(page), re.S)
     made = {}
     for form in found:

@@ -1,4 +1,4 @@
-"""What an open page asks: what has become of its questions, who else looks, and what is new."""
+"""Live updates of open pages: decisions, other viewers and new requests."""
 
 from __future__ import annotations
 

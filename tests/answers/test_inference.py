@@ -127,7 +127,7 @@ def test_the_graph_receives_it_and_the_record_has_the_decision(
 def test_a_rejection_gives_the_graph_no_more_than_the_resume_value_says(
     advance: Callable[[], int],
 ) -> None:
-    """As a decision by its type it would have what was asked for besides."""
+    """A decision given by its type would also have the requested approval."""
     interrupt = asked("plain", {"payload": {"amount": 5}}, advance)
     Interrupt.objects.update(response_schema=AMOUNT)
     info = services.decide(interrupt.pk, resume={"approved": False})

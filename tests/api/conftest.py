@@ -98,7 +98,7 @@ def asked(db: None, invoice: str) -> Callable[..., Interrupt]:
 
 
 def in_chunks(body: bytes | str, content_type: str = "application/json") -> dict[str, Any]:
-    """Return what a WSGI server adds to the environment for a body that says no length."""
+    """Return the WSGI environment for a body without a Content-Length."""
     raw = body if isinstance(body, bytes) else body.encode()
     return {
         "wsgi.input": io.BytesIO(raw),

@@ -52,7 +52,7 @@ def check(name: str, method: str, response: Any) -> None:
 
 @cache
 def validator(operation: str, status: str, media: str) -> Draft202012Validator:
-    """Return what an answer is held against: a member that the document hasn't is a fault."""
+    """Return the schema for a response body, in which undocumented members are errors."""
     (told,) = (
         method
         for path in document()["paths"].values()

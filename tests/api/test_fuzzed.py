@@ -64,10 +64,10 @@ JUDGES = [
 
 
 def taken(ctx: Any, response: Any, case: Any) -> None:
-    """Fail where what fits the document is refused for its form.
+    """Fail if a request that matches the OpenAPI document is rejected for its form.
 
-    What nobody but the server can know may still be wrong, a cursor for one, and so may what no
-    schema can say: that a key in the body is that of the header.
+    Allowed rejections: values that only the server can check, such as a cursor, and rules that a
+    schema can't express, such as equal keys in body and header.
     """
     header = (case.headers or {}).get("Idempotency-Key")
     named = case.body.get("key") if isinstance(case.body, dict) else None

@@ -1,4 +1,4 @@
-"""Over HTTP a graph is described and drawn, for who may start it or sees something of it."""
+"""Graphs over HTTP: descriptions, diagrams and permissions."""
 
 from __future__ import annotations
 

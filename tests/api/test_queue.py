@@ -1,4 +1,4 @@
-"""Over HTTP several people share a queue: they take, hold, hand on, put off, and talk."""
+"""The shared queue over HTTP: claim, assign, snooze and comment."""
 
 from __future__ import annotations
 

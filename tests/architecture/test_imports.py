@@ -40,7 +40,7 @@ def circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
 
 
 def reach(start: str, imports: dict[str, set[str]]) -> set[str]:
-    """Return what a module imports, and what that imports, and so on."""
+    """Return the direct and indirect imports of a module."""
     found: set[str] = set()
     left = list(imports[start])
     while left:

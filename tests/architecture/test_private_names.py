@@ -1,6 +1,7 @@
-"""A test uses the private names of the room that it is about, and of no other.
+"""A test uses private names of its own package only.
 
-The tests of ``hitl_django/X`` are in ``tests/X``. What another room's test needs is public.
+The tests of ``hitl_django/X`` are in ``tests/X``. A name that a test of another package needs is
+public.
 """
 
 from __future__ import annotations

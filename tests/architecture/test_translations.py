@@ -36,7 +36,7 @@ PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%[sd%]|\{\w*\}")
 
 
 def source_of(path: Path) -> str:
-    """Return what a file says as Python that can be read; a template's calls of gettext alone."""
+    """Return a file as parsable Python; of a template, only its gettext calls."""
     text = path.read_text()
     if path.suffix == ".py":
         return text

@@ -1,4 +1,4 @@
-"""Each row of the table is tried on each kind of server; what it cost stands in the report."""
+"""Each row of the table against each kind of server, with its cost in the report."""
 
 from __future__ import annotations
 

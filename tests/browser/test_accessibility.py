@@ -42,9 +42,9 @@ def everybody(transactional_db: None) -> str:
 
 
 def faults(page: Any) -> list[str]:
-    """Run axe on the page as it stands; returns what it finds, with where.
+    """Run axe on the page and return its violations with their elements.
 
-    What Django's admin itself has on every page is Django's to mend.
+    Elements that Django's admin adds to every page are excluded.
     """
     context = {"exclude": [["#header"], [".breadcrumbs"], ["#searchbar"], ["#nav-sidebar"]]}
     found = Axe().run(page, context=context).response["violations"]

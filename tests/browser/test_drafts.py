@@ -1,7 +1,7 @@
-"""What was typed is kept until a page says that it was recorded, for who typed it and nobody else.
+"""Drafts: typed text is kept for its author until the server confirms that it was saved.
 
-Each way in which a click may come to nothing is one that leaves the page: the browser forgets the
-form then, and the next page has to bring the text back.
+Each failing submission leaves the page, so the browser drops the form and the next page has to
+restore the text.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def open_interrupt(page: Any, item: Interrupt | None = None) -> None:
 
 
 def focused(page: Any) -> str:
-    """Says what has the focus: a name, a value, or the element's tag."""
+    """Return the name, the value or the tag of the focused element."""
     return str(
         page.evaluate(
             "(e => e.matches('button') ? e.textContent.trim() : e.name || e.tagName)"

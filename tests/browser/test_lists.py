@@ -1,4 +1,4 @@
-"""Lists at a desk and on a phone: what is asked has the room, and nothing is cut off."""
+"""Layout of lists on desktop and phone."""
 
 from __future__ import annotations
 

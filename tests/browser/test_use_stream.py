@@ -168,7 +168,7 @@ def await_text(page: Any, text: str) -> None:
 
 
 def await_interrupt(page: Any, speech: Speech) -> None:
-    """See the words of the offer come one after another, and what is asked after them."""
+    """Check that the words of the offer arrive one by one, followed by the interrupt."""
     await_text(page, "A")
     speech.go_on(2)
     await_text(page, "A lamp,")

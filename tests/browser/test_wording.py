@@ -31,7 +31,7 @@ OTHER_STYLES = re.compile(r"\d\d/\d\d/\d{4}|\d{4}-\d\d-\d\d \d\d:|\d\d:\d\d:\d\d
 
 
 def read(page: Any, url: str) -> str:
-    """Open a page and what is folded in it; returns what it says, with what stands in tips."""
+    """Open a page with all its details; return its text, tooltips included."""
     page.goto(url)
     for summary in page.locator("details:not([open]) > summary").all():
         if summary.is_visible():

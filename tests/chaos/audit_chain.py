@@ -38,7 +38,7 @@ HEAD = "SELECT thread_id, audit_seq, audit_hash FROM hitl_django_thread WHERE id
 
 
 def faults(thread: int) -> Iterator[str]:
-    """Yield what doesn't hold of the chain of one thread."""
+    """Yield the broken invariants of one thread's audit chain."""
     with connection.cursor() as cursor:
         cursor.execute(HEAD, [thread])
         [(name, last, head)] = cursor.fetchall()

@@ -1,25 +1,25 @@
-"""What holds of every thread whatever has happened: looked up in the rows, through the ORM alone.
+"""Invariants of every thread after any crash, checked on the rows through the ORM.
 
-I1 to I4, I6 to I11, I13 and I14 hold at every moment between two transactions. I5 and I12 are about
-what has come to rest: nothing is left to do that nobody will do.
+I1 to I4, I6 to I11, I13 and I14 hold between any two transactions. I5 and I12 hold once no work is
+left.
 
-I1  one chain of checkpoints in each namespace, so one head
-I2  a task's writes of one kind are there once, on a checkpoint that is there
-I3  a question is decided, has one decision and one stored answer: all three or none
-I4  a run that ended, waits or is parked holds no lease; one that ended asks nothing, and the
+I1  each namespace has one chain of checkpoints, so one head
+I2  a task's writes of one kind are stored once, on an existing checkpoint
+I3  a decided interrupt has one decision and one stored response: all three or none
+I4  a run that ended, waits or is parked has no lease; an ended run has no pending interrupt, and a
     thread has ended when its runs have
-I5  no run is due and left alone for longer than a bound
-I6  epochs never fall along a chain, and none is ahead of its thread's
-I7  conservation: what tasks added up is what tasks there were, each once
-I8  the audit chain holds
-I9  no more attempts than allowed
-I10 every task that counted has left its effect
-I11 what is stored decodes, and encodes to its digest again
-I12 no message is about a run that isn't there
-I13 a run's events are numbered without a gap, the last state they tell is its own, and each task
-    that counted is told of once
-I14 a run that waits for its turn has its input, one that has begun has none, and a thread says
-    whether runs wait for it
+I5  no run is due and unprocessed for longer than a bound
+I6  epochs never decrease along a chain, and none exceeds its thread's
+I7  conservation: the sum that tasks added equals the number of tasks
+I8  the audit chain verifies
+I9  no run has more attempts than allowed
+I10 every completed task has left its effect
+I11 stored values decode, and encode to their digest again
+I12 no message names a missing run
+I13 a run's events are numbered without a gap, their last state is the run's, and each completed
+    task has one event
+I14 a run waiting for earlier runs has its input, a started run has none, and its thread says
+    whether runs wait
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def faults(pks: Iterable[int] | None = None, effects: Effects | None = None) -> 
 
 
 def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
-    """Yield what doesn't hold of one thread."""
+    """Yield the broken invariants of one thread."""
     held = (chains, writes, answers, rest, epochs, conservation, history, attempts, digests)
     for check in (*held, told, turns):
         for fault in check(record):

@@ -1,4 +1,4 @@
-"""A crash before and after every statement of a fork: it has happened, or nothing of it has."""
+"""A crash before and after every statement of a fork leaves all of the fork or nothing."""
 
 from __future__ import annotations
 

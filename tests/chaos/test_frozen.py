@@ -67,10 +67,10 @@ class Frozen:
 
 
 def nobody_writes() -> bool:
-    """Return whether SQLite's one writer is free: who is frozen in a heartbeat keeps all others
-    out.
+    """Return whether SQLite's write lock is free.
 
-    PostgreSQL ends a heartbeat, which is a statement, whatever becomes of who sent it.
+    A process frozen during a heartbeat keeps it. PostgreSQL completes the statement without its
+    client.
     """
     if connection.vendor != "sqlite":
         return True

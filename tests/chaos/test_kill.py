@@ -115,7 +115,7 @@ def test_workers_killed_at_random_instants_lose_and_double_nothing(
 
 
 def report(points: int, left: int, effects: Effects) -> str:
-    """Return what the kills met, and makes sure that they met something."""
+    """Return the states in which workers were killed; fail if none was."""
     counted = sum(len(invariants.tasks_of(record)) for record in invariants.records())
     begun, done = len(effects.begun()), len(effects.done())
     claims = sum(Thread.objects.values_list("epoch", flat=True))

@@ -69,9 +69,9 @@ def test_nor_does_a_crash_of_a_run_that_is_stored_later(
 
 
 def spend_by_crashes(shape: str, after: bool, effects: Effects) -> float:
-    """Has runs crash at each statement, and looks at what is left, at once and in the end.
+    """Crash runs at each statement and check the rows, immediately and after recovery.
 
-    Returns how many functions ran in vain, for each crash.
+    Return the number of repeated function calls per crash.
     """
     keys = crash_everywhere(shape, effects.path, after)
     assert len(keys) > 15

@@ -1,4 +1,4 @@
-"""A crash before and after every statement of a vote: it counts, or nothing of it is there."""
+"""A crash before and after every statement of a vote leaves all of the vote or nothing."""
 
 from __future__ import annotations
 

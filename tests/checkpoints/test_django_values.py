@@ -1,4 +1,4 @@
-"""What a node returns of Django's is no state, and the error says so."""
+"""Errors for Django objects that a node returns as state."""
 
 from __future__ import annotations
 

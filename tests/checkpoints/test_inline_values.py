@@ -1,4 +1,4 @@
-"""What stands in a checkpoint's own row: its scalars, and the writes that led to it."""
+"""Values in a checkpoint's own row: scalars, and the writes that led to it."""
 
 from __future__ import annotations
 

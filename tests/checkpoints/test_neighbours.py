@@ -66,7 +66,7 @@ def answers_to(where: Where, number: int, task: str) -> dict[str, Any]:
 
 
 def alone(where: list[Where], read: Callable[..., Any], *of: str) -> Any:
-    """Return what is read of places while nothing else is stored."""
+    """Return the checkpoints that are read while nothing is stored concurrently."""
     with transaction.atomic():
         for one in where:
             build(one)

@@ -36,7 +36,7 @@ def side_by_side(*names: str) -> StateGraph[Any]:
 
 
 def list_log(found: CheckpointTuple | None) -> list[str]:
-    """Return what is stored of the log: by the newest checkpoint, and by tasks beside it."""
+    """Return the stored log: of the newest checkpoint, and of pending tasks."""
     if found is None:
         return []
     log = list(found.checkpoint["channel_values"].get("log", []))

@@ -38,10 +38,10 @@ class Watch:
         self._since: dict[str, tuple[int, float]] = {}  # by run: the epoch, and when
 
     def begin(self, living: Iterable[psutil.Process]) -> None:
-        """Begin with what waits already, or is at work in one of the processes.
+        """Start the clock of each run that waits or is executed by a surviving process.
 
-        Whose message was sent since begins anew: it may be with the process that is to die, as may
-        be the thread of what is at work.
+        The clock of a run starts again with a new message or epoch: the previous one may have been
+        with the killed process.
         """
         pids = {process.pid for process in living}
         for run in Run.objects.select_related("thread").exclude(state__in=ENDED):

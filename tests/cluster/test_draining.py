@@ -1,4 +1,4 @@
-"""SIGTERM: whoever gets it, a run is left at a step's edge and nothing of it is done twice."""
+"""SIGTERM: a run stops between two super-steps, and nothing is executed twice."""
 
 from __future__ import annotations
 

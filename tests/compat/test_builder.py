@@ -19,7 +19,7 @@ case = cases_of(CASES)
 
 
 def made(e: Engine, nodes: dict[str, Any], given: Any, result: Any, **channels: Any) -> Any:
-    """Return what a case compiles: a Pregel of these nodes and channels."""
+    """Return the Pregel that a case compiles from these nodes and channels."""
 
     def compiled(checkpointer: Any, **options: Any) -> Any:
         return e.Pregel(

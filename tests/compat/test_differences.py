@@ -45,7 +45,7 @@ def paused(engine: Engine, node: Any) -> Any:
 
 
 def error_of(call: Callable[[], Any]) -> BaseException | None:
-    """Return what a call raises."""
+    """Return the exception of a call."""
     try:
         call()
     except Exception as error:

@@ -26,7 +26,7 @@ SOME = [
 
 
 def first_run(engine: Engine, case: Case, call: Any, *, saver: bool) -> Any:
-    """Return what the first step of a case gives."""
+    """Return the stream chunks of the first step of a case."""
     graph = case.build(engine).compile(
         checkpointer=engine.InMemorySaver() if saver else None, **case.compiled
     )

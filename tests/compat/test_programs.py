@@ -20,7 +20,7 @@ DJANGO = "from hitl_django.checkpoints import DjangoSaver as InMemorySaver"
 
 
 def ported(source: str) -> str:
-    """Return what the command makes of a program, about which it has nothing to remark."""
+    """Return the ported source of a program; the command reports no findings."""
     after, remarks = port_source(source)
     assert (remarks, "from langgraph" in after) == ([], False)
     return after

@@ -40,7 +40,7 @@ class Answer(BaseModel):
 
 
 class Model(BaseChatModel):
-    """Says what it was given to say, and notes what it was asked, with which tools."""
+    """A model that returns scripted messages and records its inputs and tools."""
 
     says: list[AIMessage]
     asked: list[Any] = Field(default_factory=list)
@@ -86,7 +86,7 @@ def calling(*calls: tuple[str, dict[str, Any]]) -> AIMessage:
 
 
 def plain(value: Any) -> Any:
-    """Return what differs between engines left out: ids, words of errors and refusals."""
+    """Return a result without ids and error texts, in which the engines differ."""
     if isinstance(value, BaseException):
         return type(value).__name__
     if isinstance(value, ToolMessage):
@@ -133,7 +133,7 @@ TOOLS = [add, shout]
 
 @dataclass
 class Case:
-    """What ``build`` makes of an engine and a model: an agent; and what is asked of it."""
+    """Build an agent with ``build``, call it, and return the result and the model's inputs."""
 
     name: str
     build: Callable[[Engine, Model], Any]
@@ -145,7 +145,7 @@ class Case:
 
 
 def outcome(engine: Engine, case: Case, way: str) -> Any:
-    """Return what an agent comes to, and what its model was asked."""
+    """Return the result of an agent and the inputs of its model."""
     model = Model(says=list(case.says), asked=[])
     how = {} if case.context is None else {"context": case.context}
     value = HI if case.value is None else case.value

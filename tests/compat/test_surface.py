@@ -135,7 +135,7 @@ def find_missing_members(theirs: type, ours: type) -> Iterator[str]:
 
 @cache
 def find_missing() -> frozenset[str]:
-    """Return what LangGraph has and this hasn't, by its name there."""
+    """Return the names that LangGraph has and this package doesn't."""
     found: set[str] = set()
     seen: set[tuple[int, int]] = set()
     for module in list_modules():

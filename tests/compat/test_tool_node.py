@@ -60,7 +60,7 @@ def run(graph: Any, value: Any, way: str = "invoke") -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return what is said in messages; of errors only that they are."""
+    """Return the contents of messages; of an error only that it is one."""
     if isinstance(value, BaseException):
         return type(value).__name__
     if isinstance(value, ToolMessage):

@@ -139,7 +139,7 @@ def answer(run: Any = None) -> int:
 
 
 def last_line(text: Any) -> str:
-    """Return what a tool said, without what the middleware says of a call that was edited."""
+    """Return a tool's message without the middleware's note on an edited call."""
     return str(text).rpartition("\n")[2]
 
 
@@ -190,7 +190,7 @@ def _list_stored_parts(commits: list[Commit]) -> list[str]:
 
 
 def _list_texts(name: str, value: Any) -> list[Any]:
-    """Return what a write has of tools and nodes, or of a task."""
+    """Return the tools, nodes and tasks of a write."""
     if name == RETURN:
         return [value]
     messages = value if name == "messages" else []

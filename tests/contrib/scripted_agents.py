@@ -53,7 +53,7 @@ class ScriptedModel(BaseChatModel):
 
 
 def sum_up(messages: Sequence[BaseMessage]) -> str:
-    """Says what the tools have said."""
+    """A model that repeats the tools' messages."""
     return "; ".join(m.text for m in messages if isinstance(m, ToolMessage))
 
 

@@ -65,7 +65,7 @@ class Told(NamedTuple):
 
 
 def read_events(run: Any) -> Told:
-    """Read what a run tells, without what is its own."""
+    """Return the events of a run without its ids."""
     events = RunEvent.objects.filter(run=run).order_by("seq")
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     told = [(event.ns, event.kind, event.data) for event in events]
@@ -98,7 +98,7 @@ def list_lines(chunks: Iterable[tuple[str, str, Any]]) -> list[str]:
 
 
 def _find_task(kind: str, data: Any) -> str:
-    """Return what names the task that a chunk is of; "" where it is of the super-step itself."""
+    """Return the task id of a chunk, or "" for a chunk of the super-step itself."""
     if kind == "tasks" and ("result" in data or list(data["triggers"]) == ["__pregel_push"]):
         given = None if "result" in data else data["input"]
         # Of two calls of one task each has its number; which begins first is open as well.
@@ -116,10 +116,10 @@ def _find_name(data: Any) -> str:
 
 
 def _read_words(events: Iterable[RunEvent]) -> Iterator[str]:
-    """Yield what models say, a line for each task: by the workers that went on with it.
+    """Yield the models' text, one line for each task, combined over its workers.
 
-    Who dies has said the beginning; the last says all, before the task's end is told. A task that
-    leaves its graph has none.
+    A killed worker sent the beginning, the last worker sends all of it before the task ends. A
+    task that leaves its graph has no line.
     """
     said: dict[str, dict[int, str]] = {}
     for event in events:

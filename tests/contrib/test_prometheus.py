@@ -33,7 +33,7 @@ def operator(django_user_model: Any) -> Client:
 
 
 def read(client: Client) -> dict[tuple[str, ...], float]:
-    """Return what the page says, by the name of a gauge and its label."""
+    """Return the metrics page as values by gauge and label."""
     response = client.get("/metrics")
     assert response.status_code == 200
     assert response["Content-Type"].startswith("text/plain")

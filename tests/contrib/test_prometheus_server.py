@@ -38,7 +38,7 @@ def find_free_port() -> int:
 
 
 def ask_until(url: str, ask: Callable[[Any], Any]) -> Any:
-    """Return what is found in an answer of Prometheus's, which tells nobody when it has read."""
+    """Return the result of a query, once Prometheus has scraped the page."""
     ends, found = time.monotonic() + SECONDS, None
     while time.monotonic() < ends:
         try:

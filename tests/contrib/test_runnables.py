@@ -72,7 +72,7 @@ def chatting(engine: Engine) -> Any:
 
 
 def get_x(state: Any) -> Any:
-    """Return ``x``; of a stream's chunk, in which nodes stand above it, the chunk."""
+    """Return ``x``, or a stream chunk without the path of its nodes."""
     return state.get("x", state)
 
 

@@ -33,7 +33,7 @@ def build(engine: Engine) -> Any:
 
 
 def trace(engine: Engine, form: str) -> list[tuple[str, str, str | None]]:
-    """Return what a tracer is told of a run: each name with its kind and that of its parent."""
+    """Return the traced runs: each name with its kind and its parent's name."""
     client, graph, given = MagicMock(spec=Client), build(engine), {"messages": "hi"}
     with tracing_v2_enabled(client=client):
         if form == "ainvoke":

@@ -1,4 +1,4 @@
-"""What the database undoes for the sake of others is made anew, and nobody notices."""
+"""Transactions that the database rolls back for a conflict are retried."""
 
 from __future__ import annotations
 

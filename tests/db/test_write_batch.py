@@ -114,7 +114,7 @@ def test_what_fails_as_it_commits_leaves_no_transaction_open(threads: list[str])
 
 
 def begun(name: str, runs: int) -> tuple[WriteBatch, Thread]:
-    """Return what writes a thread and run of it, of which one at most is live."""
+    """Return the statements that insert a thread and its run; at most one run is active."""
     made, thread = WriteBatch("default"), Thread(thread_id=name)
     made.insert_first(THREAD, thread)
     for _ in range(runs):

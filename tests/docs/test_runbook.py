@@ -21,7 +21,7 @@ LOUD = {"warning", "error", "exception", "critical"}
 
 
 def find_lines() -> Iterator[tuple[str, str]]:
-    """Find what is logged, as it is before its values are filled in, and in which module."""
+    """Yield each log message before formatting, with its module."""
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if name.startswith(FOR_DEVELOPERS):

@@ -1,4 +1,4 @@
-"""A node that misbehaves until it is mended, between nodes that do not."""
+"""A node that fails until it is fixed, between nodes that do not fail."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PLACES = ("alone", "beside")
 
 
 class Trial:
-    """A thread of a graph whose node ``bad`` does ``fault(state)`` until it is mended.
+    """A thread of a graph whose node ``bad`` calls ``fault(state)`` until it is fixed.
 
-    ``able`` runs before it or beside it, ``after`` when both are done. ``calls`` says which of
-    the two ran, in which order.
+    ``able`` runs before or in parallel, ``after`` when both are done. ``calls`` has the order in
+    which these two ran.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ def targets(node: NodeSpec) -> dict[str, Any]:
 
 
 def action(engine: Engine, node: NodeSpec) -> Any:
-    """Return what a node runs."""
+    """Return the function of a node."""
     child = build(engine, node.child).compile() if node.child else None
     if child is not None and not node.called:
         return child

@@ -1,4 +1,4 @@
-"""Channels: what is held after a super-step's writes, and what of it can be read."""
+"""Channels: their values after a super-step's writes, and reading them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .graphs import CONFIG, saved
 
 
 def held_after(channel: BaseChannel, *steps: Sequence[Any]) -> Any:
-    """Return what is held after some super-steps' writes; () is a step without one."""
+    """Return a channel's value after the writes of several super-steps."""
     held = channel.initial()
     for writes in steps:
         if not writes and not channel.expires:

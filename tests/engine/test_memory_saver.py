@@ -10,7 +10,7 @@ from hitl_django.engine.serde import Codec
 
 
 class Counting(Codec):
-    """Counts what is decoded."""
+    """A serializer that counts decoded values."""
 
     decoded = 0
 

@@ -179,7 +179,7 @@ def interrupts_of(graph: Any) -> dict[str, str]:
 
 
 def run_to_the_end(calls: Calls, graphs: list[Any], answered_first: int) -> Any:
-    """Answers what is asked, each time with the next of the graphs, whose last one goes on."""
+    """Answer all interrupts, each time with the next of the graphs."""
     calls.invoke(graphs[0], {"log" if "log" in graphs[0].channels else "notes": []})
     step = 0
     while asked := interrupts_of(graphs[min(step, len(graphs) - 1)]):

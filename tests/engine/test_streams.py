@@ -15,7 +15,7 @@ from .graphs import CONFIG, State, asks, line, paused, saved, says, side_by_side
 
 
 def told(graph: Any, value: Any, **options: Any) -> list[Any]:
-    """Return what both drivers tell, which has to be the same."""
+    """Return the stream of both drivers, which must be equal."""
     chunks = list(graph.stream(value, CONFIG, **options))
 
     async def collect(twin: Any) -> list[Any]:

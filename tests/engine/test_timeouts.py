@@ -157,7 +157,7 @@ def test_sends_with_other_timeouts_are_other_sends() -> None:
 
 @pytest.fixture
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The nodes whose idle timeout began anew, each time that one did."""
+    """Names of nodes, one for each time that their idle timeout was restarted."""
     found: list[str] = []
     touch = timeouts.AttemptTimer.touch
 

@@ -37,7 +37,7 @@ def start(thread_id: str, graph: str, advance: Callable[[], int]) -> None:
 
 
 def answer(thread_id: str, advance: Callable[[], int], *, most: int) -> None:
-    """Answers that many questions of a thread, in the order in which they stand in the graph."""
+    """Answer that many interrupts of a thread, in the order of the graph."""
     asked = Interrupt.objects.filter(thread__thread_id=thread_id, status="pending")
     for _ in range(most):
         interrupt = asked.order_by("title").first()

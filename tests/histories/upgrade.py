@@ -53,7 +53,7 @@ def main(name: str) -> None:
 
 
 def write_rows(name: str) -> None:
-    """Write what a version saved with the models as its last migration has them."""
+    """Insert the rows that a version saved, with the models of its last migration."""
     from django.core.management.color import no_style
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor

@@ -31,7 +31,7 @@ def record(tmp_path: Path) -> Path:
 
 
 def verify(*arguments: Any) -> tuple[str, str]:
-    """Return what is said to be broken, and the last word."""
+    """Return the reported faults and the last line."""
     out, err = io.StringIO(), io.StringIO()
     try:
         call_command("hitl", "verify-audit", *map(str, arguments), stdout=out, stderr=err)

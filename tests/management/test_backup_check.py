@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def check(*arguments: str) -> tuple[str, str]:
-    """Return what is printed, and why it failed."""
+    """Return the output and the error of the command."""
     out = io.StringIO()
     try:
         call_command("hitl", "verify-backup", *arguments, stdout=out, stderr=io.StringIO())

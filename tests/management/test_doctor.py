@@ -38,7 +38,7 @@ pytestmark = pytest.mark.django_db
 
 
 def examined(*arguments: str) -> tuple[int, str]:
-    """Return the exit code, and what was said."""
+    """Return the exit code and the output."""
     out = io.StringIO()
     try:
         call_command("hitl", "doctor", *arguments, stdout=out, no_color=True)

@@ -1,4 +1,4 @@
-"""Every column of a question says how the other rooms treat it, and they go by that."""
+"""The declared treatment of each column of an interrupt, and its readers."""
 
 from __future__ import annotations
 

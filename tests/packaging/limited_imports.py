@@ -29,7 +29,7 @@ NAME, EXTRAS = PROJECT["name"], PROJECT["optional-dependencies"]
 
 
 def list_requirements(name: str, extra: str) -> Sequence[str]:
-    """Return what a distribution requires for an extra; of ours, as the source says it."""
+    """Return the requirements of a distribution for an extra; of ours, from its source."""
     if name == NAME:
         return [*PROJECT["dependencies"], *EXTRAS.get(extra, ())]
     try:

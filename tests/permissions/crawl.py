@@ -22,7 +22,7 @@ LIST_QUERIES = ("", "o=1", "o=-1", "o=2.-3", "_facets=True", "_popup=1", "_to_fi
 
 
 def asked_for(things: Things) -> dict[str, str]:
-    """Return what somebody who guesses may ask for, by the name of the parameter."""
+    """Return the parameter values that an attacker could guess, by name."""
     return {
         "graph": GRAPHS[things.area],
         "thread": things.thread.thread_id,
@@ -130,7 +130,7 @@ def pages_of(things: Things, world: World) -> Iterator[str]:
 
 
 def plain(response: Any, path: str) -> str:
-    """Return what an answer says, less what was in the request and what changes each time."""
+    """Return a response without values of the request and values that change each time."""
     if getattr(response, "streaming", False):
         return ""
     dated = ("Expires", "Content-Length", "X-Request-ID", "RateLimit")

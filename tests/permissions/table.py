@@ -1,7 +1,7 @@
-"""Who gets what where: one row for each address and method.
+"""The expected status of each address and method, by permission.
 
-An address has a ``kind`` of thing that it is about. To who doesn't see the thing it is as if it
-weren't there; who sees it and doesn't what the row asks for is refused.
+An address has the ``kind`` of its object. Without permission to view the object the response is
+404; with it, but without the permission of the row, it is 403.
 """
 
 from __future__ import annotations
@@ -169,9 +169,9 @@ API = {(f"hitl_django:{name}", method): row for (name, method), row in _API.item
 
 @dataclass(frozen=True)
 class Answer(Row):
-    """Answers what a thread asks, as LangGraph's clients do; ``follows`` is that the run is shown.
+    """A resume of a thread by LangGraph's clients; with ``follows`` the run is returned.
 
-    To who sees the thread and not its question it asks nothing.
+    Without permission to view the interrupt the thread has none.
     """
 
     follows: bool = False
@@ -280,9 +280,9 @@ MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Page(Row):
-    """A page of the admin: what is answered to a GET; a POST changes something for who ``posts``.
+    """A page of the admin: the status of a GET, and of a POST with the permission ``posts``.
 
-    ``lists`` are the permissions that a page about no single thing asks for.
+    ``lists`` are the permissions that a page without an object requires.
     """
 
     lists: tuple[str, ...] | None = None

@@ -50,7 +50,7 @@ def hidden(person: Person, row: Row, area: str) -> bool:
 
 
 def absent(value: Any) -> Any:
-    """Return what nothing is called, as long as what something is called."""
+    """Return an unknown name of the same length as a known one."""
     if isinstance(value, UUID):
         return UUID(nowhere())
     if isinstance(value, int):
@@ -75,7 +75,7 @@ def told(response: Any, arguments: Arguments) -> tuple[Any, ...]:
 
 
 def requests_of(method: str, body: Any) -> Iterator[dict[str, Any]]:
-    """Yield what is sent besides the method and the address."""
+    """Yield the headers and bodies to send with a method and an address."""
     yield {}
     if method == "POST":
         for data, kind in WRONG:

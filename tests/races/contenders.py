@@ -89,7 +89,7 @@ def vote(number: int, interrupt: str) -> str:
 
 
 def propose(number: int, interrupt: str) -> str:
-    """Half approve what was asked, half what one of them proposes."""
+    """Half of them approve the payload, half approve an edit proposed by one of them."""
     who = person(number)
     kind, value = ("edit", {"text": "y"}) if number % 2 else ("approve", services.UNSET)
     try:

@@ -1,4 +1,4 @@
-"""URLs of a project that has included nothing of ours."""
+"""URLs of a project without those of this package."""
 
 from __future__ import annotations
 

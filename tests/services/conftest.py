@@ -87,7 +87,7 @@ def unchanged(db: None) -> Callable[..., None]:
 
 @pytest.fixture
 def lena(advance: Callable[[], int], settings: Any) -> User:
-    """A superuser who stands in each table, in each way that there is."""
+    """A superuser with rows in each table, in each column for users."""
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
     lena = User.objects.create_superuser("lena")
     rita = User.objects.create_superuser("rita")

@@ -1,4 +1,4 @@
-"""Whose turn a question is, when it comes up again, and what is said about it."""
+"""Assignment, snoozing and comments."""
 
 from __future__ import annotations
 

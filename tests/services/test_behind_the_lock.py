@@ -1,4 +1,4 @@
-"""What was so when somebody looked, and isn't when their turn comes, is looked at again."""
+"""Conditions are checked again after the lock is acquired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person is forgotten: a pseudonym stands in their place, and every record still holds."""
+"""Pseudonymization of a user, after which the audit log still verifies."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def check_export(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def find_faults() -> dict[str, list[Any]]:
-    """Return what each of the verifiers says: in the database, beside the package, of a file."""
+    """Return the results of the verifiers: of the database, of the package, of a file."""
     found: dict[str, list[Any]] = {
         "package": list(audit.find_faults()),
         "judge": [fault for thread in Thread.objects.all() for fault in ask_judge(thread)],
@@ -128,7 +128,7 @@ def find_faults() -> dict[str, list[Any]]:
 
 
 def follow_recipe(entries: list[dict[str, Any]]) -> list[str]:
-    """Return what the program in the guide finds in a file of these entries."""
+    """Return the faults that the guide's program finds in a file of these entries."""
     guide = Path(hitl_django.__file__).parents[1] / "docs/guides/leads.md"
     (program,) = (
         block.partition("```")[0]

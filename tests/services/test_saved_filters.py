@@ -1,4 +1,4 @@
-"""Saved filters: whose they are, who else has them, and what is kept of a query."""
+"""Saved filters: owners, sharing and stored parameters."""
 
 from __future__ import annotations
 

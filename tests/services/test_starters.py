@@ -1,4 +1,4 @@
-"""Who starts a graph: whom its code names, from where it says, or whom a product's view lets."""
+"""Permission to start a graph: from code, from the API and from a project's own view."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class TestAViewThatHasAsked:
 
 
 class OnlyMia(ModelPermissionPolicy):
-    """A host's own rule of who starts, which asks for no permission of ours."""
+    """A project's own policy, which checks no permission of this package."""
 
     def may_start(self, user: Any, graph: str) -> bool:
         return user.get_username() == "mia" and graph == "approval"

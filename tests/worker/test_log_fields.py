@@ -1,4 +1,4 @@
-"""The fields of log records: ids for who collects them as JSON, and nothing of what runs hold."""
+"""Fields of log records: ids, and no contents of runs."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def keys(ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callab
 
 
 def reencrypt(*arguments: str) -> tuple[str, bool]:
-    """Return what is said, and whether the exit code is 0."""
+    """Return the output, and whether the exit code is 0."""
     out = io.StringIO()
     try:
         call_command("hitl", "reencrypt", *arguments, stdout=out, stderr=io.StringIO())

@@ -1,4 +1,4 @@
-"""What a run asks of the database: counted, as time is no measure on a busy machine."""
+"""The number of database statements of a run."""
 
 from __future__ import annotations
 

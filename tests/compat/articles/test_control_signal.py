@@ -106,7 +106,7 @@ def test_a_plan_goes_back_until_it_is_approved(checkpointer: Any, config: Any) -
 
 
 def test_an_approved_plan_is_not_asked_about(checkpointer: Any, config: Any) -> None:
-    """Follow "Human review": the question stands behind a condition."""
+    """Follow "Human review": the interrupt is raised in a branch."""
     graph = reviewed_plan(checkpointer=checkpointer)
     final = graph.invoke({"plan": "p", "auto_approved": True}, config)
     assert final == {"plan": "p", "rounds": 1, "auto_approved": True}
@@ -252,8 +252,8 @@ def test_a_call_before_the_interrupt_runs_twice(checkpointer: Any, config: Any) 
 def test_a_mark_on_the_state_does_not_help(checkpointer: Any, config: Any) -> None:
     """Follow "Idempotence", GOOD.
 
-    The article's mark on the state is lost: the node stopped, so nothing of it is kept, and the
-    call is made again, here as in LangGraph.
+    A flag that the node sets in its state is lost at the pause, so the call is repeated, as in
+    LangGraph.
     """
     calls = []
 

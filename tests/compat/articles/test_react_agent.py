@@ -26,7 +26,7 @@ class Answer(BaseModel):
 
 
 class Model(GenericFakeChatModel):
-    """Says what it is given to say, whatever its tools."""
+    """A model that returns scripted messages, whatever its tools."""
 
     def bind_tools(self, tools: Any, **kwargs: Any) -> Model:
         return self

@@ -1,4 +1,4 @@
-"""Nodes read a typed context and their runtime; what is no state isn't stored."""
+"""Nodes that read a typed context and their runtime, which are not stored."""
 
 from dataclasses import dataclass
 from typing import TypedDict

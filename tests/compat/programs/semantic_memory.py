@@ -1,4 +1,4 @@
-"""What was said in other threads is found by its meaning."""
+"""Search by meaning for messages of other threads."""
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_store

@@ -43,7 +43,7 @@ def supervisor(state: State) -> Command[Literal["writer", "coder", "__end__"]]:
 
 
 def take_next(state: State):
-    """A node between: hands the worker what is left to do."""
+    """Hand the remaining tasks to the worker."""
     return {"todo": state["todo"][1:] + state["todo"][:1]}
 
 

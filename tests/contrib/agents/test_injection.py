@@ -79,7 +79,7 @@ def of_their_store(x: int, store: Annotated[Any, TheirStore()]) -> str:
 
 
 def of_their_runtime(x: int, runtime: TheirRuntime) -> str:
-    """Take what LangGraph's runtime has, too."""
+    """A tool that takes LangGraph's runtime."""
     return f"{x} {runtime.state['user']}"
 
 

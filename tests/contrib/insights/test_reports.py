@@ -1,4 +1,4 @@
-"""How reviewing went: what is counted on which day, for whom, and at which cost."""
+"""Reports: counts by day, permissions and number of queries."""
 
 from __future__ import annotations
 

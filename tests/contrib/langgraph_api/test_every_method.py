@@ -169,7 +169,7 @@ def list_methods(client: Any) -> set[str]:
 
 
 def find_type(client: Any, method: str) -> Any:
-    """Return what a method says that it answers; of a stream, what each of its parts is."""
+    """Return the annotated return type of a method; of a stream, the type of its parts."""
     if method in UNSAID:
         return UNSAID[method]
     area, _, name = method.partition(".")
@@ -180,7 +180,7 @@ def find_type(client: Any, method: str) -> Any:
 
 
 def finish(answer: Any, run: Callable[[Any], Any]) -> list[Any]:
-    """Return what a call of either client answers: one value, or the parts of a stream."""
+    """Return the result of a call of either client: one value, or the parts of a stream."""
     if inspect.isawaitable(answer):
         answer = run(answer)
     if isinstance(answer, AsyncIterator):

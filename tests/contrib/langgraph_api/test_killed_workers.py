@@ -82,7 +82,7 @@ def count_commits(client: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[int, An
 
 
 def read_mode(parts: list[Any], mode: str) -> list[str]:
-    """Return what a stream tells in a mode, without what is another in each run."""
+    """Return the parts of a stream in one mode, without ids of the run."""
     found = [part.data for part in parts if part.event == mode.removesuffix("-tuple")]
     if mode == "messages-tuple":
         return sorted(read_messages(found))
@@ -94,7 +94,7 @@ def read_mode(parts: list[Any], mode: str) -> list[str]:
 
 
 def read_messages(found: list[Any]) -> Iterator[str]:
-    """Yield what models said, without what was said by a task that another worker repeated."""
+    """Yield the messages of models, without those of tasks that another worker repeated."""
     tasks: dict[str, dict[int, str]] = {}
     for message, metadata in found:
         attempts = tasks.setdefault(metadata["langgraph_checkpoint_ns"], {})

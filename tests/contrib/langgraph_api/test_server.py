@@ -1,4 +1,4 @@
-"""The server itself: that it is there, who is let in, and what it says of what it hasn't."""
+"""Server information, authentication and unsupported endpoints."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_graph_is_called_by_its_title(
 
 
 class Open(ModelPermissionPolicy):
-    """Lets what is asked go out by mail."""
+    """A policy that allows the payload in email."""
 
     def may_send_payload(self, channel: str, interrupt: Interrupt) -> bool:
         return channel == "email"

@@ -1,4 +1,4 @@
-"""Cron expressions: what is due when, by the wall clock of a time zone."""
+"""Cron expressions: due times in the wall clock of a time zone."""
 
 from __future__ import annotations
 

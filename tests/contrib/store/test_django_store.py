@@ -1,4 +1,4 @@
-"""The store in the database: what it refuses, who shares it, and how it stands in transactions."""
+"""The store in the database: invalid input, sharing and transactions."""
 
 from __future__ import annotations
 
