@@ -85,7 +85,7 @@ def test_what_failed_and_still_waits_stays_selected(
     page = reviewer.post(BULK, select(three))
     Interrupt.objects.filter(pk=three[0].pk).update(payload_digest="other", version=2)
     done = reviewer.post(BULK, confirmed(page))
-    assert "It has changed since it was listed." in words(done)
+    assert "This request has changed since you opened the list." in words(done)
     row = Interrupt.objects.get(pk=three[0].pk)
     assert confirmed(done)["item"] == [get_checkbox_value(row)]
     again = reviewer.post(BULK, {**confirmed(done), "decision": "approve"})
@@ -97,7 +97,7 @@ def test_a_rejection_says_why(reviewer: Client, three: list[Interrupt]) -> None:
     page = reviewer.post(BULK, select(three, "reject"))
     for reason in ("", "  "):
         back = reviewer.post(BULK, confirmed(page, reason=reason))
-        assert "Say why" in words(back)
+        assert "Enter a reason" in words(back)
     assert not Decision.objects.exists()
     reviewer.post(BULK, confirmed(page, reason=" Too late. "))
     found = set(Decision.objects.values_list("type", "reason"))
@@ -128,8 +128,8 @@ def test_what_can_not_be_decided_like_this_is_left_out_and_says_why(
     page = reviewer.post(BULK, shown)
     assert "1 request to decide" in words(page)
     for reason in (
-        "It has changed since", "sam approved this", "Its run has stopped",
-        "It needs an answer", "It isn't there any more".replace("'", "&#x27;"),
+        "This request has changed since", "sam approved this", "The run has stopped",
+        "This request needs a response", "This request no longer exists",
     ):  # fmt: skip
         assert reason in words(page), words(page)
     assert confirmed(page)["item"] == [get_checkbox_value(good)]
@@ -141,7 +141,7 @@ def test_who_holds_one_is_said_and_stands_in_nobodys_way(
     services.claim(three[0].pk, by=sam)
     page = reviewer.post(BULK, select(three[:1]))
     assert "Claimed by sam." in words(page)
-    assert "1 was recorded" in words(reviewer.post(BULK, confirmed(page)))
+    assert "1 decision saved" in words(reviewer.post(BULK, confirmed(page)))
     assert Decision.objects.get().claimed_by_label == "sam"
 
 
@@ -155,7 +155,7 @@ def test_one_that_was_claimed_since_it_was_listed_is_asked_about(
     assert not Decision.objects.exists()
     # It stays selected, and its name is said before it is decided after all.
     again = confirmed(reviewer.post(BULK, confirmed(page, decision="approve")))
-    assert "1 was recorded" in words(reviewer.post(BULK, again))
+    assert "1 decision saved" in words(reviewer.post(BULK, again))
 
 
 def test_one_that_needs_several_approvals_gets_one_of_each(
@@ -166,20 +166,20 @@ def test_one_that_needs_several_approvals_gets_one_of_each(
     assert "Saved: 1 of 2 approvals." in words(done)
     row = Interrupt.objects.get(pk=three[0].pk)
     page = reviewer.post(BULK, select([row], confirmed="1", key="another"))
-    assert "You approved it before." in words(page)
+    assert "You have already approved it." in words(page)
 
 
 def test_one_that_has_to_be_claimed_says_so(reviewer: Client, three: list[Interrupt]) -> None:
     Interrupt.objects.filter(pk=three[0].pk).update(claim_required=True)
     page = reviewer.post(BULK, select(three[:1], confirmed="1", key="x"))
-    assert "Open it and claim it first." in words(page)
+    assert "Open it and claim it." in words(page)
     assert not Decision.objects.exists()
     # It says so before, too, and lists it among those to be decided once it is theirs.
     page = reviewer.post(BULK, select(three))
-    assert "2 questions to decide" in words(page)
-    assert "Open it and claim it first." in words(page)
+    assert "2 requests to decide" in words(page)
+    assert "Open it and claim it." in words(page)
     services.claim(three[0].pk, by=page.wsgi_request.user)
-    assert "3 questions to decide" in words(reviewer.post(BULK, select(three)))
+    assert "3 requests to decide" in words(reviewer.post(BULK, select(three)))
 
 
 def test_who_started_a_run_is_told_why_they_do_not_approve_it(
@@ -188,8 +188,8 @@ def test_who_started_a_run_is_told_why_they_do_not_approve_it(
     Interrupt.objects.filter(pk=three[0].pk).update(no_self_approval=True)
     Run.objects.update(started_by=person("reviewer"))
     page = reviewer.post(BULK, select(three))
-    assert "2 questions to decide" in words(page)
-    assert "You started this run, so somebody else has to approve" in words(page)
+    assert "2 requests to decide" in words(page)
+    assert "You started this run, so someone else has to approve" in words(page)
 
 
 @pytest.mark.promise("P18")

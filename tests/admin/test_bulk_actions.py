@@ -49,7 +49,7 @@ def test_many_are_claimed_at_once_and_what_others_hold_is_named(
     Interrupt.objects.filter(pk=three[1].pk).update(**held)
     response = reviewer.post(MANY, select(three, verb="claim"))
     assert response.status_code == 302
-    assert told(response) == ["Requests claimed: 2", "Claimed by “Ship two?”: sam."]
+    assert told(response) == ["Requests claimed: 2", "“Ship two?”: Claimed by sam."]
     mine = Interrupt.objects.filter(claimed_by=person("reviewer"))
     assert set(mine) == {three[0], three[2]}
 
@@ -61,7 +61,7 @@ def test_many_are_put_off_after_a_page_that_asks_until_when(
     assert "Ship one?" in words(page)
     assert not Interrupt.objects.filter(snoozed_until__isnull=False).exists()
     response = reviewer.post(MANY, confirmed(page, until="week"))
-    assert told(response) == ["Put off: 2"]
+    assert told(response) == ["Requests snoozed: 2"]
     assert Interrupt.objects.filter(snoozed_until__gt=Now() + 100 * HOUR).count() == 2
 
 

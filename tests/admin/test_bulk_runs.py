@@ -93,7 +93,7 @@ def test_what_cannot_be_done_is_left_out_and_says_why(
     services.start("fragile", {"count": 9}, thread_id=thread)
     waiting = asked().run
     page = operator.post(RUNS, select([*failed, waiting]))
-    assert "2 runs to try again" in words(page)
+    assert "2 runs to retry" in words(page)
     left_out = words(page).split("Skipped")[1]
     assert "This thread has a newer run." in left_out
     assert "Only failed or parked runs can be retried." in left_out
@@ -145,9 +145,9 @@ def test_all_that_the_list_shows_are_those_of_its_filters(
     asked()
     monkeypatch.setattr("hitl_django.admin.runs.run_admin.RunAdmin.list_per_page", 2)
     listed = operator.get(f"{RUNS}?state__exact=failed")
-    assert "All 3 that are listed" in words(listed)
+    assert "Select all 3 results, on all pages" in words(listed)
     page = operator.post(f"{RUNS}?state__exact=failed", select([], all="1"))
-    assert "3 runs to try again" in words(page)
+    assert "3 runs to retry" in words(page)
     assert "Skipped" not in words(page)
     assert f'href="{RUNS}?state__exact=failed"' in text_of(page)
     page = operator.post(f"{RUNS}?q=fragile+1", select([], all="1"))
@@ -164,8 +164,8 @@ def test_no_more_are_done_at_once_than_one_can_wait_for(
     assert "1 run to retry" in words(operator.post(RUNS, select([], all="1")))
     Run.objects.exclude(pk__in=[row.pk for row in failed]).delete()
     page = operator.post(RUNS, select([], all="1"))
-    assert "2 runs to try again" in words(page)
-    assert "No more than 2 are done at once." in words(page)
+    assert "2 runs to retry" in words(page)
+    assert "At most 2 runs are processed at once." in words(page)
     operator.post(MANY, select(failed))
     assert states().count("queued") == 2
 
@@ -208,11 +208,11 @@ def test_a_run_that_the_policy_keeps_is_left_out(
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.NotThatOne"}
     page = operator.post(RUNS, select(failed))
-    assert "2 runs to try again" in words(page)
-    assert "You don't have permission to do this." in words(page)
+    assert "2 runs to retry" in words(page)
+    assert "You don&#x27;t have permission to do this." in words(page)
     done = operator.post(MANY, select(failed))
     assert "2 runs queued." in words(done)
-    assert "You don't have permission to do this." in words(done)
+    assert "You don&#x27;t have permission to do this." in words(done)
     assert states() == ["queued", "failed", "queued"]
 
 

@@ -114,7 +114,7 @@ class TestAForm:
 
 
 def test_a_form_is_a_class_or_a_path() -> None:
-    with pytest.raises(TypeError, match="A form is a class or a dotted path"):
+    with pytest.raises(TypeError, match="A form must be a class or a dotted path"):
         ReviewPolicy(forms={"ask": 7})
 
 

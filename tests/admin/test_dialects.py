@@ -163,7 +163,7 @@ class TestAHumanInterrupt:
     ) -> None:
         item = ask(asked, [HUMAN])
         page = text_of(press(reviewer, item, "approve", to="sam@example.com"))
-        assert "You changed something" in page
+        assert "You made changes" in page
         assert "sam@example.com" in page
         assert not Decision.objects.exists()
 
@@ -338,7 +338,7 @@ class TestARequestForSeveralActions:
         item = ask(asked, REQUEST)
         changed = {"action/2/args/cents": "99"}
         page = text_of(self.send(reviewer, item, *["approve"] * 3, button=button, **changed))
-        assert "You changed something" in page
+        assert "You made changes" in page
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["edit", "respond", "", "all"])
@@ -346,7 +346,7 @@ class TestARequestForSeveralActions:
         self, reviewer: Client, asked: Asked, button: str
     ) -> None:
         item = ask(asked, REQUEST)
-        assert "Use one of the buttons" in text_of(self.send(reviewer, item, button=button))
+        assert "Choose a decision to submit" in text_of(self.send(reviewer, item, button=button))
 
     def test_keeps_what_was_chosen_when_somebody_else_was_faster(
         self, reviewer: Client, asked: Asked
@@ -372,9 +372,9 @@ class TestARequestForSeveralActions:
     def test_for_very_many_is_decided_as_a_whole(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, many(600, args=1))
         page = text_of(reviewer.get(page_of(item)))
-        assert "too many to be decided one by one" in page
+        assert "too many actions to decide individually" in page
         assert "550 more values not shown." in page
-        assert "Use one of the buttons" in text_of(self.send(reviewer, item))
+        assert "Choose a decision to submit" in text_of(self.send(reviewer, item))
         assert self.send(reviewer, item, button="approve").status_code == 302
         assert answer_of(item) == {"decisions": [{"type": "approve"}] * 600}
 
@@ -391,7 +391,7 @@ class TestARequestForSeveralActions:
         item = ask(asked, {"action_requests": requests, "review_configs": configs})
         assert item.title == "Allow mail (150 times), pay (150 times)?"
         page = text_of(reviewer.get(page_of(item)))
-        assert "goes for all of the same name" in page
+        assert "applies to all actions with the same name" in page
         assert page.count('class="module aligned hitl-action"') == 2
         assert "× 150" in page
         assert "Choose a decision for this action." in text_of(self.send(reviewer, item))

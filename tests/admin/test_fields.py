@@ -46,8 +46,8 @@ class TestFaults:
         }
         page = text_of(press(reviewer, order, "approve", {**sheet, **wrong}))
         assert set(faults_of(page)) == {
-            "Must have between 5 and 20 characters, and has 2.",
-            "Must be a web address with its beginning, such as https://example.com/page.",
+            "Must have between 5 and 20 characters, but has 2.",
+            "Must be a URL, for example https://example.com/page.",
             "Must be between 1 and 99.",
             "Enter a whole number, for example 12.",
             "Ensure this value has at most 10000 characters (it has 10001).",
@@ -159,7 +159,7 @@ class TestThePreview:
     def test_of_a_typed_answer_tells_it_as_well(self, reviewer: Client, order: Interrupt) -> None:
         page = self.preview(reviewer, order, **{"lines/0/count": "3"})
         assert "Lines ▸ 1 ▸ Count" in page
-        assert "You changed nothing" in self.preview(reviewer, order)
+        assert "No changes." in self.preview(reviewer, order)
 
     def test_has_all_that_is_wrong_instead(self, reviewer: Client, order: Interrupt) -> None:
         wrong = {"lines/0/count": "100", "contact?1/number": "1"}
@@ -179,7 +179,7 @@ class TestThePreview:
         posted = {**sheet_of(reviewer, item), "preview": ["1"], "action/1/args/cents": ["9"]}
         page = text_of(reviewer.post(page_of(item), posted))
         assert "2. pay ▸ Cents" in page
-        assert "Say what is to become" not in page
+        assert "Choose a decision for this action" not in page
 
     def test_is_refused_of_what_was_asked_otherwise_by_now(
         self, reviewer: Client, order: Interrupt

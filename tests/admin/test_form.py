@@ -152,7 +152,7 @@ def test_a_choice_is_what_was_offered_and_not_what_python_takes_for_equal(presen
         ("/moods", ["0", "1"], ["cross", "calm"]),
         ("/moods", [], []),
         ("/anything", '{"a": 1.0}', {"a": 1.0}),
-        ("/kind", "something else", "refund"),
+        ("/kind", "something different", "refund"),
     ],
 )
 def test_an_edited_field_keeps_its_type(field: str, typed: Any, expected: Any) -> None:
@@ -615,8 +615,8 @@ class TestAUnion:
         )
         form.add_faults(faults)
         assert form.errors == {
-            "answer/contact?1/number": ["Must have between 5 and 20 characters, and has 1."],
-            "__all__": ["Must have at least 2 items, and has 1."],
+            "answer/contact?1/number": ["Must have between 5 and 20 characters, but has 1."],
+            "__all__": ["Must have at least 2 items, but has 1."],
         }
 
     def test_is_json_text_where_the_value_is_of_no_alternative(self) -> None:
@@ -742,7 +742,7 @@ def test_limits_are_shown_before_anything_is_wrong() -> None:
     assert shown == [
         "Between 1 and 99.",
         "At most 200 characters.",
-        "One per line. At least 2 entries.",
+        "One per line. At least 2 items.",
         "More than 0.",
         "Of the shop. For example https://example.com/page.",
     ]

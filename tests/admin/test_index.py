@@ -70,7 +70,7 @@ def test_takes_five_queries_more_at_the_most(
         make_interrupt({})
     # Session, user, permissions, Django's own log; the groups, the first one, the count.
     with django_assert_max_num_queries(8):
-        assert "5 questions" in text_of(reviewer.get(INDEX))
+        assert "5 requests" in text_of(reviewer.get(INDEX))
 
 
 def log_in(user: Any, next: str = INDEX) -> str:  # noqa: A002

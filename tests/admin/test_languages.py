@@ -154,7 +154,7 @@ def unmarked(html: str) -> set[str]:
 
 #: What is data, or the same in every language; Django's own search form says "Search" itself.
 DATA = {
-    "Request", "made", "ask", "Amount", "amount", "Names", "names",
+    "Question", "made", "ask", "Amount", "amount", "Names", "names",
     "admin", "log", "reviewer", "rita", "code", "JSON", "Search",
 }  # fmt: skip
 

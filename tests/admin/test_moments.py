@@ -63,13 +63,13 @@ def test_what_is_due_held_put_off_and_decided_says_when(
         "decision": "approve", "digest": item.payload_digest, "version": item.version,
         "answer/amount": "12.5",
     })  # fmt: skip
-    assert "public holds this until" in text_of(page)
+    assert "Claimed by public until" in text_of(page)
     services.release(item.pk, by=person("public"))
     services.snooze(item.pk, until=soon, by=person("reviewer"))
-    assert "The first one comes back at" in text_of(reviewer.get(list_of("reviewitem")))
+    assert "The first one returns at" in text_of(reviewer.get(list_of("reviewitem")))
     put_off = {"verb": "snooze", "until": "tomorrow"}
     page = reviewer.post(f"{page_of(item).removesuffix('change/')}handling/", put_off, follow=True)
-    assert "is put off until" in text_of(page)
+    assert "is snoozed until" in text_of(page)
     services.decide(item.pk, "approve", by=person("reviewer"))
     assert "You approved" in text_of(reviewer.get(page_of(item)))
 

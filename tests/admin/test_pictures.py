@@ -53,8 +53,8 @@ def test_a_state_is_told_by_a_class_a_mark_and_in_words() -> None:
     marks = set()
     for title, name in (
         ("a: visited", "visited"),
-        ("b: waits here", "paused"),
-        ("c: comes next", "next"),
+        ("b: waiting here", "paused"),
+        ("c: next", "next"),
         ("d: failed here", "failed"),
     ):
         assert f"hitl-{name}" in nodes[title].get("class", "").split()
@@ -69,7 +69,7 @@ def test_a_state_is_told_by_a_class_a_mark_and_in_words() -> None:
 def test_where_a_thread_waits_is_said_even_if_it_was_there_before() -> None:
     nodes = nodes_of(drawn(graph_of("a", "b"), visited=["a", "b"], paused=["b"], next=["b"]))
 
-    assert "b: waits here" in nodes
+    assert "b: waiting here" in nodes
 
 
 def test_a_screen_reader_hears_what_the_picture_shows() -> None:

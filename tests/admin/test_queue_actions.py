@@ -46,7 +46,7 @@ class TestHolding:
         item.refresh_from_db()
         assert item.claimed_by == person("reviewer")
         page = text_of(reviewer.get(page_of(item)))
-        assert "You hold this for 1" in page
+        assert "Claimed by you for another 1" in page
         assert 'value="release"' in page
         handle(reviewer, item, "release")
         item.refresh_from_db()
@@ -59,7 +59,7 @@ class TestHolding:
         other = person("public")
         services.claim(item.pk, by=other)
         page = text_of(reviewer.get(page_of(item)))
-        assert "public holds this for 1" in page
+        assert "Claimed by public for another 1" in page
         assert 'value="take_over"' not in page
         response = handle(reviewer, item, "claim")
         assert response.status_code == 409
@@ -107,7 +107,7 @@ class TestPuttingOff:
         assert abs(item.snoozed_until - timezone.now() - timedelta(days=days)) < timedelta(days=1)
         [message] = told(response)
         assert message.startswith(f"“{item.title}” is snoozed until ")
-        assert "put off until" in text_of(reviewer.get(page_of(item)))
+        assert "snoozed until" in text_of(reviewer.get(page_of(item)))
         handle(reviewer, item, "wake")
         item.refresh_from_db()
         assert item.snoozed_until is None
@@ -219,7 +219,7 @@ class TestTheHead:
             {"n": 1}, due_at=timezone.now() - day, expires_at=timezone.now() + day
         )
         for then, said in (
-            ("answer", "named for this case"),
+            ("answer", "default response"),
             ("cancel", "then the run is cancelled"),
         ):
             Interrupt.objects.update(expiry={"seconds": 1, "then": then})
@@ -294,7 +294,7 @@ class TestWhatWasTypedInTheAnswer:
         assert response.status_code == 200
         assert 'value="9.5"' in page
         assert "Half a &lt;thought&gt;</textarea>" in page
-        assert "put right" not in page
+        assert "correct the errors" not in page
         return page
 
     @pytest.mark.parametrize("verb", ["claim", "release", "wake"])
@@ -313,7 +313,7 @@ class TestWhatWasTypedInTheAnswer:
             self.sent(reviewer, item, "assign", user="reviewer")
         )
         page = self.assert_kept(self.sent(reviewer, item, "snooze", until="hour"))
-        assert "is put off until" in page
+        assert "is snoozed until" in page
         item.refresh_from_db()
         assert item.snoozed_until is not None
 
@@ -327,7 +327,7 @@ class TestWhatWasTypedInTheAnswer:
         assert "Said.</textarea>" not in page
         assert Comment.objects.get().text == "Said."
         page = text_of(press(reviewer, item, "approve", amount="a lot"))
-        assert "put right" in page
+        assert "correct the errors" in page
         form = {**sheet_of(reviewer, item), "answer/amount": "a lot", "decision": "approve"}
         page = text_of(reviewer.post(page_of(item), {**form, "text": "Not yet said."}))
         assert "Not yet said.</textarea>" in page
@@ -392,7 +392,7 @@ class TestDecidingOverAClaim:
         response = press(reviewer, item, "approve", sheet, amount="9.5", reason="A <thought>")
         page = text_of(response)
         assert response.status_code == 409
-        assert "public holds this until " in page
+        assert "Claimed by public until " in page
         assert ". Decide anyway?" in page
         assert ".. Decide" not in page
         assert 'value="9.5"' in page

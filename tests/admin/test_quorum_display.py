@@ -43,9 +43,9 @@ class TestAInterruptForTwo:
         item = jointly(asked)
         page = text_of(reviewer.get(page_of(item)))
         assert "Requires 2 approvals. None yet." in page
-        assert "The run goes on when enough people do." in page
+        assert "The run resumes once there are enough approvals." in page
         [message] = told(press(reviewer, item, "approve"))
-        assert "1 of 2 people have approved" in message
+        assert "1 of 2 approvals; the run is waiting for the rest" in message
         page = text_of(other.get(page_of(item)))
         assert "1 of 2 approvals: reviewer approved this version." in page
         [message] = told(press(other, item, "approve"))
@@ -60,7 +60,7 @@ class TestAInterruptForTwo:
         item = jointly(asked)
         press(reviewer, item, "approve")
         page = text_of(reviewer.get(page_of(item)))
-        assert "You already approved this version." in page
+        assert "You approved this version. It needs more approvals." in page
         assert 'value="approve"' not in page
         assert 'value="reject"' in page
         response = press(reviewer, item, "approve")
@@ -75,7 +75,7 @@ class TestAInterruptForTwo:
         item = jointly(asked)
         old = sheet_of(other, item)
         [message] = told(press(reviewer, item, "edit", amount="4", text=f"{TEXT} Regards."))
-        assert "Others have to approve that." in message
+        assert "The edited version needs more approvals." in message
         page = text_of(other.get(page_of(item)))
         assert "1 of 2 approvals: reviewer approved this version." in page
         assert '<del class="hitl-text">5</del>' in page
@@ -114,7 +114,7 @@ class TestWhoStartedTheRun:
         assert 'value="approve"' not in page
         response = press(reviewer, item, "approve", amount="5", reason="Mine.")
         assert response.status_code == 403
-        assert "You can't approve this request" in text_of(response)
+        assert "You can&#x27;t approve this request" in text_of(response)
         assert "Mine." in text_of(response)
         assert not Decision.objects.exists()
 
@@ -127,7 +127,7 @@ class TestWhoStartedTheRun:
         page = text_of(browse("reviewer").get(page_of(item)))
         assert "Approve with changes" not in page
         assert "Send response" not in page
-        assert "with a link" not in page
+        assert "Create a review link" not in page
         assert 'value="reject"' in page
 
 
@@ -231,6 +231,6 @@ def test_a_run_that_waits_for_all_its_answers_says_so(
         lambda name: ReviewPolicy(resume_on="all"),
     )
     item = asked("panel")
-    assert "the run goes on when all are answered" in text_of(reviewer.get(page_of(item)))
+    assert "The run resumes when all are decided" in text_of(reviewer.get(page_of(item)))
     [message] = told(press(reviewer, item, "respond", reply="Yes."))
-    assert "Age review." in message
+    assert "Waiting for review." in message

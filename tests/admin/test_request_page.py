@@ -43,7 +43,7 @@ class TestSeveralInterruptsOfARun:
         [second] = Interrupt.objects.exclude(pk=first.pk)
         page = text_of(reviewer.get(page_of(second)))
         assert "2 requests from one run" in page
-        assert "the run goes on with each answer" in page
+        assert "The run resumes after each decision" in page
         forms = sheets_in(page)
         assert [page_of(item) in form for item, form in zip((second, first), forms, strict=True)]
         ids = re.findall(r' id="([^"]*)"', page)
@@ -77,7 +77,7 @@ class TestSeveralInterruptsOfARun:
             "hitl_django.permissions.ModelPermissionPolicy.visible_interrupts", only_first
         )
         page = text_of(reviewer.get(page_of(first)))
-        assert "questions of one run" not in page
+        assert "requests from one run" not in page
         assert len(sheets_in(page)) == 1
 
     def test_need_no_query_each(
@@ -153,7 +153,7 @@ class TestWhatIsTooLarge:
 
     def test_can_still_be_decided_and_says_why_it_has_no_fields(self, reviewer: Client) -> None:
         item = make_interrupt({"note": "x" * 300_000})
-        assert "too large to be edited here" in text_of(reviewer.get(page_of(item)))
+        assert "too large to edit here" in text_of(reviewer.get(page_of(item)))
         assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
         assert Decision.objects.get().type == "reject"
 
@@ -165,10 +165,10 @@ class TestWhatIsTooLarge:
         }
         item = make_interrupt({"note": "x" * 300_000}, schema)
         page = text_of(reviewer.get(page_of(item)))
-        assert "The response, including the original request, is 300027 bytes large" in page
+        assert "The response, including the original request, is 300027 bytes" in page
         assert 'value="approve"' not in page
         response = press(reviewer, item, "approve")
-        assert "262144 are allowed" in text_of(response)
+        assert "the limit is 262144" in text_of(response)
         assert not Decision.objects.exists()
         assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
 
@@ -200,7 +200,7 @@ class TestTheLineThatFollowsARun:
         item = asked("interview")
         press(reviewer, item, "approve")
         advance()
-        assert self.status_of(reviewer, item)["text"] == "Age review."
+        assert self.status_of(reviewer, item)["text"] == "Waiting for review."
 
     def test_leads_who_sees_no_runs_to_the_interrupt(
         self, browse: Callable[[str], Client], person: Any, asked: Asked
@@ -227,8 +227,10 @@ def test_what_each_decision_leads_to_is_said_before(reviewer: Client, asked: Ask
         reviewer.get(page_of(asked("approval")))
     )
     typed = text_of(reviewer.get(page_of(asked())))
-    assert "with a yes and with the answer as it stands above" in typed
-    assert "where it was told to stop" in text_of(reviewer.get(page_of(asked("gated", text="x"))))
+    assert "Approves the request with the response above." in typed
+    assert "Resumes the run from the breakpoint." in text_of(
+        reviewer.get(page_of(asked("gated", text="x")))
+    )
 
 
 def test_the_page_takes_few_queries_from_who_may_see_everything(
@@ -243,7 +245,7 @@ def test_the_page_takes_few_queries_from_who_may_see_everything(
 
 def test_what_comes_next_is_told_and_drawn(reviewer: Client, asked: Asked) -> None:
     page = text_of(reviewer.get(page_of(asked())))
-    assert re.search(r"<dt>Then comes</dt><dd><bdi>end of the run<", page)
+    assert re.search(r"<dt>Next node</dt><dd><bdi>end of the run<", page)
     assert 'class="hitl-graph"' in page
 
 

@@ -63,7 +63,7 @@ def test_a_failed_run_is_tried_again_by_one_button(
     response = client.post(url_of("retry", failed.pk), follow=True)
     advance()
 
-    assert "queued again" in response.content.decode()
+    assert "Run queued. It resumes from its last saved step." in response.content.decode()
     failed.refresh_from_db()
     assert failed.state == "succeeded"
     entry = AuditEntry.objects.get(verb="retry")
@@ -83,7 +83,7 @@ def test_a_run_that_cannot_be_tried_again_says_so(browse: Browse, waiting: Run) 
     assert "Retry" not in client.get(page_of(waiting.pk, "run")).content.decode()
     response = client.post(url_of("retry", waiting.pk))
     assert response.status_code == 302
-    assert "only a failed or parked one" in told(response)
+    assert "Only failed or parked runs" in told(response)
     assert Run.objects.get().state == "interrupted"
 
 
@@ -105,7 +105,7 @@ def test_before_a_run_is_cancelled_it_is_said_what_that_withdraws(
 
     response = client.post(url_of("cancel", waiting.pk), {"reason": "a duplicate"}, follow=True)
 
-    assert "The run is cancelled" in response.content.decode()
+    assert "Run cancelled" in response.content.decode()
     assert Run.objects.get().state == "cancelled"
     assert Interrupt.objects.get().status == "cancelled"
     assert AuditEntry.objects.get(verb="cancel").detail["reason"] == "a duplicate"
@@ -120,7 +120,7 @@ def test_a_run_that_ended_meanwhile_is_not_cancelled(browse: Browse, waiting: Ru
     response = client.post(url_of("cancel", waiting.pk), {"reason": "too late"})
     assert response.status_code == 409
     page = response.content.decode()
-    assert "nothing to cancel" in page
+    assert "The run is already succeeded." in page
     assert "too late" in page
 
 
@@ -130,7 +130,7 @@ def test_a_thread_goes_on_from_a_step(browse: Browse, waiting: Run, advance: Adv
     assert link in client.get(page_of(waiting.pk, "run")).content.decode()
     page = client.get(link).content.decode()
     assert "This cancels the thread's current run" in page
-    assert "What it still asks is withdrawn with it" in page
+    assert "These pending requests will be withdrawn" in page
     assert Interrupt.objects.get().title in page
 
     response = client.post(link, {"as_node": "", "values": '{"customer": "Rita"}'}, follow=True)
@@ -148,9 +148,9 @@ def test_a_thread_goes_on_from_a_step(browse: Browse, waiting: Run, advance: Adv
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ("{not json", "This is not JSON"),
-        ("NaN", "This is not JSON"),
-        ("[" * 5000, "This is not JSON"),
+        ("{not json", "Enter valid JSON"),
+        ("NaN", "Enter valid JSON"),
+        ("[" * 5000, "Enter valid JSON"),
         ('{"unknown": 1}', "unknown"),
         ('"text"', "as_node"),
     ],
@@ -181,7 +181,7 @@ def test_a_thread_that_a_worker_holds_is_left_alone(browse: Browse, waiting: Run
     at = url_of("fork", waiting.pk, after(waiting, 0))
     response = browse("engineer").post(at, {"as_node": "", "values": '{"customer": "Rita"}'})
     assert response.status_code == 409
-    assert "right now" in response.content.decode()
+    assert "A worker is running this thread" in response.content.decode()
     assert "Rita" in response.content.decode()
     assert Run.objects.get().state == "running"
 
@@ -351,7 +351,7 @@ def test_what_a_row_holds_is_shown_without_secrets_to_those_who_may_see_the_stat
     user.user_permissions.remove(user.user_permissions.get(codename="view_thread_state"))
     page = browse("engineer").get(page_of(blob.pk, "channelblob")).content.decode()
     assert "the news" not in page
-    assert "takes a permission" in page
+    assert "have permission to view the contents" in page
 
 
 @pytest.mark.promise("P22")

@@ -47,7 +47,7 @@ def test_a_run_that_nobody_works_on_says_so(browse: Browse) -> None:
     run = services.start("approval", {"text": "the news"})
     worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     page = browse("operator").get(page_of(run.id, "run")).content.decode()
-    assert "Queued, waiting for a worker." in page
+    assert "Waiting for a worker." in page
     WorkerHeartbeat.objects.filter(pk=worker.pk).update(at=timezone.now() - timedelta(hours=1))
     page = browse("operator").get(page_of(run.id, "run")).content.decode()
     assert "Queued, but no worker is running." in page
@@ -118,8 +118,8 @@ def test_an_error_is_for_operators_and_all_others_see_that_there_is_one(
     for page in pages[:2]:
         assert str(Run.State(state).label) in browse("reader").get(page).content.decode()
         assert escape(error) in browse("operator").get(page).content.decode()
-    assert "shown to who may operate the run" in browse("reader").get(pages[1]).content.decode()
-    assert "to who may operate the run" not in browse("operator").get(pages[1]).content.decode()
+    assert "visible to operators only" in browse("reader").get(pages[1]).content.decode()
+    assert "visible to operators only" not in browse("operator").get(pages[1]).content.decode()
 
 
 def test_a_list_is_neither_searched_nor_sorted_by_what_errors_say(
@@ -227,9 +227,9 @@ def test_a_search_looks_at_the_newest_and_says_so(
             type(row).objects.filter(pk=row.pk).update(created_at=at)
     found = browse("reader").get(list_of(model), {"q": "eedle"})
     assert found.context["cl"].result_count == 2
-    assert "The search looked at the newest 2." in found.content.decode()
+    assert "Searched the newest 2 entries only." in found.content.decode()
     narrowed = browse("reader").get(list_of(model), {"q": "eedle", "graph": "other"})
-    assert "The search looked" not in narrowed.content.decode()
+    assert "Searched the newest" not in narrowed.content.decode()
     # What is called so exactly is found however old it is.
     assert (browse("reader").get(list_of(model), {"q": "needle:0"}).context["cl"].result_count) == (
         model in ("run", "thread")
@@ -266,7 +266,7 @@ def test_no_sentence_of_the_admin_ends_in_two_full_stops(browse: Browse) -> None
     worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     WorkerHeartbeat.objects.filter(pk=worker.pk).update(at=timezone.now() - timedelta(hours=1))
     page = browse("reviewer").get(list_of()).content.decode()
-    assert "One last reported:" in page
+    assert "Last worker seen:" in page
     assert ".m.." not in page
 
 
@@ -296,4 +296,4 @@ def test_times_have_one_style_and_pages_say_their_zone_once(
 def test_the_index_tells_the_queue_from_all_interrupts(browse: Browse) -> None:
     index = browse("reviewer").get("/admin/").content.decode()
     assert "Review queue" in index
-    assert "All questions" in index
+    assert "All requests" in index

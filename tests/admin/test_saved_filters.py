@@ -107,5 +107,5 @@ def test_what_is_no_filter_removes_none(
 @pytest.mark.parametrize("name", ["", "x" * 61, "  "])
 def test_what_cannot_be_saved_is_said(name: str, reviewer: Client) -> None:
     done = reviewer.post(SAVE, {"query": "show=mine", "name": name}, follow=True)
-    assert "It was not saved" in text_of(done)
+    assert "Not saved: enter a different name" in text_of(done)
     assert not SavedFilter.objects.exists()

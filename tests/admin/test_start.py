@@ -131,7 +131,7 @@ def test_the_way_leads_from_the_runs_by_the_graph_to_the_run(
     )
     run = Run.objects.get()
     assert done.redirect_chain == [(page_of(run.pk, "run"), 302)]
-    assert "The run is queued." in words(done)
+    assert "Run queued." in words(done)
     assert (run.started_by_label, run.graph) == ("operator", "approval")
     assert AuditEntry.objects.get(verb="start").via == "admin"
     advance()
@@ -170,7 +170,7 @@ def test_all_that_is_wrong_is_said_at_its_field_and_what_was_typed_stays(starter
     }
     page = starter.post(form_of("parcel"), posted)
     assert page.status_code == 200
-    assert "Nothing was started." in words(page)
+    assert "The run was not started." in words(page)
     form = page.context["form"]
     assert {*form.input.errors} == {"input/customer", "input/weight", "input/lines/0/count"}
     assert {*form.terms.errors} == {"run_key"}
@@ -195,7 +195,7 @@ def test_a_graph_without_a_schema_takes_json(starter: Client, advance: Advance) 
     page = starter.get(form_of("retry"))
     assert posted_of(page)["input"] == [""]
     wrong = starter.post(form_of("retry"), posted_of(page) | {"input": "{oops"})
-    assert "This is not JSON" in words(wrong)
+    assert "Enter valid JSON" in words(wrong)
     assert posted_of(wrong)["input"] == ["{oops"]
     starter.post(form_of("retry"), posted_of(page) | {"input": '{"any": [1, 2]}'})
     assert Run.objects.get().graph == "retry"
@@ -217,10 +217,10 @@ def test_sent_twice_it_is_one_run(starter: Client) -> None:
     posted = opened(starter, "approval") | {"input/text": "x"}
     first, second = (starter.post(form_of("approval"), posted, follow=True) for _ in range(2))
     assert first.redirect_chain == second.redirect_chain
-    assert "no second one was" in words(second)
+    assert "No second run was" in words(second)
     # Another input from the same page, as after the browser's way back, asks first.
     other = starter.post(form_of("approval"), posted | {"input/text": "y"})
-    assert "start it once more" in words(other)
+    assert "Submit again to start another one" in words(other)
     assert Run.objects.count() == 1
     starter.post(form_of("approval"), posted_of(other))
     assert Run.objects.count() == 2
@@ -232,7 +232,7 @@ def test_a_key_and_a_thread_can_be_named(starter: Client, advance: Advance) -> N
     run = Run.objects.get()
     assert (run.key, run.thread.thread_id) == ("news 7", "the news")
     page = starter.post(form_of("approval"), opened(starter, "approval") | terms, follow=True)
-    assert "no second one was" in words(page)
+    assert "No second run was" in words(page)
     page = starter.post(
         form_of("approval"), opened(starter, "approval") | terms | {"input/text": "y"}
     )
@@ -241,7 +241,7 @@ def test_a_key_and_a_thread_can_be_named(starter: Client, advance: Advance) -> N
     page = starter.post(
         form_of("approval"), opened(starter, "approval") | terms | {"run_key": "news 8"}
     )
-    assert "This thread waits for answers" in words(page)
+    assert "This thread has pending requests" in words(page)
     services.cancel(run.pk)
     starter.post(form_of("approval"), opened(starter, "approval") | terms | {"run_key": "news 8"})
     assert set(Run.objects.values_list("thread", flat=True)) == {run.thread_id}
@@ -251,7 +251,7 @@ def test_a_key_and_a_thread_can_be_named(starter: Client, advance: Advance) -> N
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda thread: Run.objects.update(state="running"), "that isn’t at its end"),
+        (lambda thread: Run.objects.update(state="running"), "that hasn’t ended"),
         (lambda thread: Thread.objects.update(graph="typed"), "belongs to the graph"),
     ],
 )

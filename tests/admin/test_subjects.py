@@ -130,7 +130,7 @@ def test_no_run_is_started_about_what_one_may_not_see(
     form = reverse("admin:hitl_django_run_start_graph", args=["approval"])
     posted = {"input/text": "x", "start": "1", "subject": name.format(group.pk)}
     page = browse("operator").post(form, posted)
-    assert "No run can be started about this object" in text_of(page)
+    assert "run can&#x27;t be started for this object" in text_of(page)
     assert "zq secret qz" not in text_of(page)
     assert not Run.objects.exists()
 
@@ -147,5 +147,5 @@ def test_column_functions_of_the_admin_are_described_once() -> None:
 
 def test_subject_columns_have_their_own_headings() -> None:
     queue, deliveries = admin.site._registry[ReviewItem], admin.site._registry[Delivery]
-    assert str(label_for_field("subject", ReviewItem, queue)) == "about"
+    assert str(label_for_field("subject", ReviewItem, queue)) == "related object"
     assert str(label_for_field("recipient", Delivery, deliveries)) == "recipient"

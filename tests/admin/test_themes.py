@@ -80,7 +80,7 @@ def test_every_page_stands_by_itself(root: Client, rows: dict[str, Any]) -> None
 
 def test_the_index_is_the_themes_with_a_line_above(root: Client) -> None:
     page = root.get("/admin/").content.decode()
-    assert page.index("for you") < page.rindex(list_of("run"))
+    assert page.index("your review") < page.rindex(list_of("run"))
     for word in ("<html", "<title", "</body>", "hitl_django/index.css", list_of("decision")):
         assert word in page
 

@@ -49,7 +49,7 @@ def test_exactly_what_one_run_asks_is_selected(
 ) -> None:
     address = page_of(five[2]) if where == "question" else page_of(five[0].run_id, "run")
     page = reviewer.get(address)
-    assert f"{decision.capitalize()} 5 together…" in words(page)
+    assert f"{decision.capitalize()} 5 requests…" in words(page)
     posted = forms_of(page)[decision]
     assert {*posted["item"]} == {get_checkbox_value(item) for item in five}
     asked = reviewer.post(BULK, posted)

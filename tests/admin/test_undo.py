@@ -51,10 +51,10 @@ def test_after_a_decision_a_button_undoes_it(reviewer: Client, asked: Asked) -> 
     page = decide(reviewer, item)
     assert page.redirect_chain[-1][0] == page_of(other)
     assert "Undo ( 60 s)" in words(page)
-    assert "unless that is undone" in words(page)
+    assert "unless you undo the decision" in words(page)
     back = reviewer.post(undo_of(item), undo_form(page), follow=True)
     assert back.redirect_chain == [(page_of(item), 302)]
-    assert "is open again" in words(back)
+    assert "is pending again" in words(back)
     assert now(item).status == "pending"
     assert now(item).claimed_by_label == "reviewer"
 
@@ -86,7 +86,7 @@ def test_who_comes_too_late_is_told_so(reviewer: Client, asked: Asked) -> None:
     Run.objects.filter(pk=item.run_id).update(resumes_at=Now() - timedelta(seconds=1))
     page = reviewer.post(undo_of(item), form)
     assert page.status_code == 409
-    assert "be undone any more" in words(page)
+    assert "can no longer be undone" in words(page)
     assert now(item).status == "decided"
 
 
@@ -115,7 +115,7 @@ def test_somebody_else_undoes_nothing(
     form = undo_form(decide(reviewer, item))
     page = browse("operator").post(undo_of(item), form)
     assert page.status_code == 403
-    assert "You can't undo this decision" in words(page)
+    assert "You can&#x27;t undo this decision" in words(page)
     assert browse("nobody").post(undo_of(item), form).status_code == 404
     assert now(item).status == "decided"
 
@@ -144,8 +144,8 @@ def test_all_that_was_decided_together_is_undone_together(reviewer: Client, aske
     Run.objects.filter(pk=three[0].run_id).update(state="queued", resumes_at=None)
     back = reviewer.post(UNDO_BULK, form, follow=True)
     assert back.redirect_chain == [(QUEUE, 302)]
-    assert "2 were undone" in words(back)
-    assert "be undone any more" in words(back)
+    assert "2 decisions undone" in words(back)
+    assert "can no longer be undone" in words(back)
     assert [now(item).status for item in three] == ["decided", "pending", "pending"]
 
 

@@ -88,7 +88,7 @@ def test_a_hint_of_the_response_schema_counts_as_well(reviewer: Client) -> None:
 
 def test_a_format_that_there_is_not_is_refused_where_it_is_written() -> None:
     for wrong in ("html", "markdown please", "", None):
-        with pytest.raises(ValueError, match="A format is one of"):
+        with pytest.raises(ValueError, match="format must be one of"):
             ReviewPolicy(display={"it": wrong})  # type: ignore[dict-item]
 
 

@@ -59,7 +59,7 @@ def test_there_is_one_way_to_save_it(integrator: Client) -> None:
 def test_an_address_inside_is_refused_at_its_field(integrator: Client) -> None:
     response = integrator.post(reverse(ADD), {"url": "https://169.254.169.254/", "is_active": "on"})
     assert response.status_code == 200
-    assert "not a public address" in response.content.decode()
+    assert "which is not public" in response.content.decode()
     assert not WebhookEndpoint.objects.exists()
 
 
