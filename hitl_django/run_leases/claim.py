@@ -84,7 +84,7 @@ def claim(run_id: UUID) -> RunLease | None:
 def _describe_no_progress(last_error: str) -> str:
     times = format_count(hitl.MAX_ATTEMPTS, "time", "times")
     if last_error:
-        return f"{last_error}. The run was taken up {times} and got nowhere."
+        return f"{last_error}. The run was claimed {times} without progress."
     return (
         f"The run was claimed {times} without progress, and its worker died each time "
         "before it could report an error."

@@ -106,7 +106,7 @@ def test_timeout_in_node_is_named_and_parks_the_run_after_five(made: Made, node:
     assert run.state == "parked"
     assert run.error == (
         "exceeded Q_CLUSTER['timeout'] (60 s) in node 'pay'. "
-        "The run was taken up 5 times and got nowhere."
+        "The run was claimed 5 times without progress."
     )
 
 

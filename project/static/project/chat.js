@@ -9,7 +9,7 @@
     const field = document.getElementById("words");
     const log = document.getElementById("log");
     const status = document.getElementById("status");
-    const door = form.dataset.door.replace(/ok$/, "");
+    const base = form.dataset.url.replace(/ok$/, "");
     const token = form.elements.csrfmiddlewaretoken.value;
     const assistant = "support";
     const pause = 2000;
@@ -28,10 +28,10 @@
             body: JSON.stringify(body),
             headers: { "Content-Type": "application/json", "X-CSRFToken": token },
         };
-        const answer = await fetch(door + path, { ...given, headers: { ...given.headers, ...headers } });
+        const answer = await fetch(base + path, { ...given, headers: { ...given.headers, ...headers } });
         if (answer.ok) return answer;
         const problem = await answer.json().catch(() => ({}));
-        throw new Refusal(problem.detail || `The server answers ${answer.status}.`, answer.status);
+        throw new Refusal(problem.detail || `The server returned ${answer.status}.`, answer.status);
     };
     class Refusal extends Error {
         constructor(message, code) {
@@ -40,7 +40,7 @@
         }
     }
 
-    /* What is shown. */
+    /* Display */
 
     const say = (text, waits = false) => {
         status.textContent = text;
@@ -65,7 +65,7 @@
     const addWords = (message, metadata) => {
         const place = metadata.langgraph_checkpoint_ns;
         const before = attempts.get(place);
-        // Another worker took the task over, and its model begins anew: the words before don't count.
+        // Another worker has taken over the task, and its model starts again: drop the earlier text.
         if (before && before.attempt > metadata.run_attempt) return;
         if (before && before.attempt < metadata.run_attempt) document.getElementById(before.id)?.remove();
         const type = message.type.replace(/MessageChunk$/, "").toLowerCase();
@@ -89,18 +89,18 @@
         }
         for (const item of [...log.children]) if (!known.has(item.id)) item.remove();
     };
-    const showQuestions = (questions) => {
-        const calls = questions.flatMap((question) => question.value?.action_requests ?? []);
-        say(`Waiting for a person to decide: ${calls.map(describe).join(", ") || "a question"}`, true);
+    const showInterrupts = (interrupts) => {
+        const calls = interrupts.flatMap((interrupt) => interrupt.value?.action_requests ?? []);
+        say(`Waiting for review: ${calls.map(describe).join(", ") || "a request"}`, true);
     };
 
-    /* What a stream says. */
+    /* Streams */
 
     const take = (frame) => {
         const lines = frame.split("\n").map((line) => line.split(/: ?(.*)/s, 2));
         const { id, event, data } = Object.fromEntries(lines);
         if (id) last = id;
-        if (!event) return false; // the server's sign that it is still there
+        if (!event) return false; // a keep-alive of the server
         const value = JSON.parse(data);
         if (event === "metadata") run = value.run_id;
         if (event === "messages") addWords(...value);
@@ -108,7 +108,7 @@
         if (event === "error") say(value.message);
         return event === "end";
     };
-    /** Reads one answer; says whether the stream has come to its end, or only the answer. */
+    /** Read one response. Return whether the stream has ended, and not only the response. */
     const read = async (answer) => {
         const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
         let rest = "";
@@ -126,22 +126,22 @@
         undefined,
         last === null ? {} : { "Last-Event-ID": last },
     );
-    /** Does something until it is done, whatever the network does meanwhile. */
+    /** Repeat a call until it succeeds or fails for good. */
     const insist = async (act) => {
         for (;;) {
             try {
                 return await act();
             } catch (error) {
                 if (error.isFinal || run === null) throw error;
-                say("The connection is gone. Trying again …");
+                say("Connection lost. Reconnecting …");
                 await wait();
             }
         }
     };
 
-    /** Follows the run to its end, across answers that are cut off and questions to people. */
+    /** Follow the run to its end, across lost connections and interrupts. */
     const follow = async (answer) => {
-        const works = () => say("The agent is at work …");
+        const works = () => say("The agent is working …");
         works();
         let next = answer;
         let ended = await insist(async () => {
@@ -151,12 +151,12 @@
         });
         for (;;) {
             while (!ended) {
-                await rest(); // a server that holds no stream open sends what there is at once
+                await rest(); // a server without open streams sends its events at once
                 ended = await insist(async () => read(await join()));
             }
             const now = await insist(async () => (await call(`threads/${thread}`)).json());
             if (now.status === "interrupted") {
-                showQuestions(Object.values(now.interrupts).flat());
+                showInterrupts(Object.values(now.interrupts).flat());
                 await wait();
                 continue;
             }
@@ -196,7 +196,7 @@
     });
     form.hidden = false;
 
-    // A page that is opened again shows the thread, and goes on with its run.
+    // If the page is opened again, show the thread and follow its run.
     if (thread !== null) {
         converse(async () => {
             const runs = await (await call(`threads/${thread}/runs?limit=1`)).json();
