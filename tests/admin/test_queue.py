@@ -265,7 +265,7 @@ class TestCountsAndFilters:
     ) -> None:
         response = reviewer.get(list_of())
         assert tabs(response) == {
-            "Pending": "5", "Mine": "1", "Unclaimed": "2", "Claimed by others": "1", "Overdue": "1",
+            "Open": "5", "Mine": "1", "Unclaimed": "2", "Claimed by others": "1", "Overdue": "1",
             "Snooze": "1",
         }  # fmt: skip
         for tab in response.context["tabs"]:
@@ -290,7 +290,7 @@ class TestCountsAndFilters:
             response = reviewer.get(list_of(), query)
             assert [row.title for row in response.context["cl"].result_list] == [title]
             if "q" not in query:
-                assert tabs(response)["Pending"] == "1"
+                assert tabs(response)["Open"] == "1"
             assert "1 pending request" in words(response)
 
     @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ class TestCountsAndFilters:
         for _ in range(5):
             make_interrupt({})
         response = reviewer.get(list_of())
-        assert tabs(response)["Pending"] == "2+"
+        assert tabs(response)["Open"] == "2+"
         assert "More than 3 requests." in words(response)
 
     def test_a_search_finds_the_same_however_many_match(

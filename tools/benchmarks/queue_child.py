@@ -33,7 +33,7 @@ PAGES = {
     "API: list": API + "interrupts/",
     "API: graph": API + "interrupts/?graph=typed",
     "API: free": API + "interrupts/?free=true&page_size=20",
-    "API: held": API + "interrupts/?held=true",
+    "API: claimed": API + "interrupts/?claimed=true",
     "API: overdue": API + "interrupts/?overdue=true",
     "API: rare word": API + "interrupts/?search=zebr",
     "API: no match": API + "interrupts/?search=unicorn",

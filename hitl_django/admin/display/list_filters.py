@@ -14,7 +14,6 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
 from hitl_django import services
 from hitl_django.admin.base import SEARCHED, GraphFilter, name_graph
@@ -29,12 +28,12 @@ TAB_PARAMETER = "show"
 #: Its values, the count that goes with each, and what a reader calls it. The first is the list as
 #: it opens.
 TABS: dict[str, tuple[str, Any]] = {
-    "": ("awake", _("Pending")),
+    "": ("awake", _("Open")),
     "mine": ("mine", _("Mine")),
     "free": ("free", _("Unclaimed")),
     "held": ("held", _("Claimed by others")),
     "overdue": ("overdue", _("Overdue")),
-    "snoozed": ("snoozed", pgettext_lazy("of questions", "Snooze")),
+    "snoozed": ("snoozed", _("Snoozed")),
 }
 
 

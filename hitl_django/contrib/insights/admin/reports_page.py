@@ -186,7 +186,7 @@ class ReportPages(ReadOnlyAdmin):
     def reports_view(self, request: HttpRequest) -> HttpResponse:
         """Show the report of a period."""
         form = self._read_form(request)
-        context: dict[str, Any] = {"form": form, "title": _("Reports")}
+        context: dict[str, Any] = {"form": form, "title": _("Insights")}
         if form.is_valid():
             period, graph = form.cleaned_data["period"], form.cleaned_data["graph"] or None
             figures = review_report(request.user, period, graph=graph)
@@ -197,7 +197,7 @@ class ReportPages(ReadOnlyAdmin):
                 if services.may_view_reviewer_reports(request.user):
                     context["record_url"] = rows.download(self.url("record", request))
         status = 200 if form.is_valid() else 400
-        return self.page(request, _("Reports"), "reports.html", status=status, **context)
+        return self.page(request, _("Insights"), "reports.html", status=status, **context)
 
     def decisions_csv_view(self, request: HttpRequest) -> HttpResponseBase:
         """Return the decisions of a period as CSV."""
