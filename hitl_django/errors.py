@@ -1,4 +1,4 @@
-"""Errors of the services, the queue and the leases; some that Django answers with 403 or 404.
+"""All errors of the package, including those of the engine.
 
     HitlError
     ├─ NotAllowedError(PermissionDenied)
@@ -26,9 +26,8 @@
        ├─ ClaimRequiredError
        └─ StaleInterruptError
 
-A view that lets an error pass which isn't a PermissionDenied or an Http404 has to catch it: what is
-wrong with an answer it alone can show beside the form. The errors of the engine are here as well,
-so that one module has all of them.
+Django answers errors that derive from PermissionDenied or Http404 with status 403 or 404. Views
+have to catch all others. The default message of an error is the first line of its docstring.
 """
 
 from __future__ import annotations
@@ -140,9 +139,11 @@ __all__ = [
 
 
 class NotAllowedError(HitlError, PermissionDenied):
-    """The user may not do that.
+    """The user doesn't have permission to do this.
 
-    ``thread_id`` names the thread that was to be changed, ``subject`` what of it.
+    Attributes:
+        thread_id: the id of the thread concerned; empty if there is none.
+        subject: the id of the row concerned within the thread, such as an interrupt or a run.
     """
 
     def __init__(self, *args: object, thread_id: str = "", subject: str = "") -> None:
@@ -151,29 +152,31 @@ class NotAllowedError(HitlError, PermissionDenied):
 
 
 class SelfApprovalError(NotAllowedError):
-    """Whoever started the run may not approve what it asks."""
+    """The user who started a run may not approve its interrupts."""
 
 
 class NoSuchThread(ThreadNotFound, Http404):
-    """There is no such thread, or none that the user may see."""
+    """Thread not found, or the user doesn't have permission to view it."""
 
 
 class RunNotFound(HitlError, LookupError, Http404):
-    """There is no such run."""
+    """Run not found."""
 
 
 class InterruptNotFound(HitlError, LookupError, Http404):
-    """There is no such question."""
+    """Interrupt not found."""
 
 
 class CheckpointNotFound(HitlError, LookupError, Http404):
-    """There is no such checkpoint of the thread."""
+    """Checkpoint not found."""
 
 
 class AlreadyDecidedError(ResumeError):
-    """The question is no longer open.
+    """The interrupt is no longer pending.
 
-    ``status`` says what became of it, ``decision`` (may be None) who decided, when and what.
+    Attributes:
+        status: the interrupt's status.
+        decision: the ``DecisionInfo`` of the decision that closed it, or None.
     """
 
     def __init__(self, message: str, *, status: str, decision: Any = None) -> None:
@@ -182,25 +185,27 @@ class AlreadyDecidedError(ResumeError):
 
 
 class AlreadyApprovedError(AlreadyDecidedError):
-    """The same person has approved this version of the question; others have to agree."""
+    """You already approved this version of the interrupt. Another person must approve it."""
 
 
 class ClaimRequiredError(ResumeError):
-    """The question is decided by who has claimed it, and nobody has; nothing was recorded."""
+    """The interrupt must be claimed before it can be decided. Nothing was saved."""
 
 
 class StaleInterruptError(ResumeError):
-    """The question changed after it was shown; nothing was recorded."""
+    """The interrupt changed after it was displayed. Nothing was saved."""
 
 
 class UndoRefusedError(HitlError):
-    """The decision can't be undone any more; nothing was changed."""
+    """The decision can no longer be undone. Nothing was changed."""
 
 
 class ClaimedError(HitlError):
-    """Somebody else holds the question.
+    """The interrupt is claimed by another user.
 
-    ``claimed_by_label`` names who, ``until`` says for how long (a datetime).
+    Attributes:
+        claimed_by_label: the name of that user.
+        until: the time at which the claim ends, a datetime.
     """
 
     def __init__(self, message: str, *, claimed_by_label: str, until: Any) -> None:
@@ -209,13 +214,15 @@ class ClaimedError(HitlError):
 
 
 class IdempotencyKeyReusedError(HitlError, ValueError):
-    """The idempotency key was used before with something else."""
+    """The idempotency key was already used with a different request."""
 
 
 class RunStateError(HitlError):
-    """The run's state doesn't allow that.
+    """The run's state doesn't allow this.
 
-    ``state`` is the run's state, ``allowed`` the states from which it would be possible.
+    Attributes:
+        state: the run's state.
+        allowed: the states in which the action is possible.
     """
 
     def __init__(self, message: str, *, state: str, allowed: Sequence[str]) -> None:
@@ -224,7 +231,7 @@ class RunStateError(HitlError):
 
 
 class RunTimeoutError(HitlError, TimeoutError):
-    """The run goes on longer than it was waited for; ``run_id`` names it."""
+    """The run has not ended within the time limit; ``run_id`` is its id."""
 
     def __init__(self, run_id: Any) -> None:
         super().__init__(f"Timed out waiting for run {run_id}; it is still active.")
@@ -232,11 +239,15 @@ class RunTimeoutError(HitlError, TimeoutError):
 
 
 class ThreadExistsError(HitlError, ValueError):
-    """Another thread or run has the id or the key that this one had."""
+    """A thread or run with this id or idempotency key already exists."""
 
 
 class EventsPrunedError(HitlError, LookupError):
-    """Events after that place are kept no longer; ``last`` is the run's last, to go on from."""
+    """Events after this position have been deleted.
+
+    Attributes:
+        last: the number of the run's last event. Reading can continue after it.
+    """
 
     def __init__(self, last: int) -> None:
         super().__init__()
@@ -244,7 +255,7 @@ class EventsPrunedError(HitlError, LookupError):
 
 
 class UnknownGraphError(GraphError, LookupError):
-    """No graph of that name is registered."""
+    """The graph is not registered."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         names = ", ".join(sorted(known)) or "none"
@@ -253,9 +264,9 @@ class UnknownGraphError(GraphError, LookupError):
 
 
 class BrokenGraphError(UnknownGraphError, ValueError):
-    """The graph of that name is registered, and can't be built.
+    """The graph is registered, but can't be built.
 
-    ``reason`` says why, for whoever can mend it.
+    ``reason`` is the error message, for developers.
     """
 
     def __init__(self, name: str, reason: str) -> None:
@@ -275,4 +286,4 @@ class UnknownVersionError(UnknownGraphError):
 
 
 class OpenTransactionError(GraphError, RuntimeError):
-    """A node returned and left a database transaction open; it is rolled back."""
+    """A node returned with an open database transaction, which has been rolled back."""

@@ -1,4 +1,4 @@
-"""Extensions: the interface through which an optional app adds to this one.
+"""Registration interface for optional apps that extend this package.
 
 An app calls ``register()`` in its ``AppConfig.ready()``. An app that is not installed adds nothing
 and is not imported.
@@ -45,7 +45,7 @@ Level = Literal["ok", "note", "warning", "error"]
 class Finding:
     """A line of ``manage.py hitl doctor``: a state of the installation, and advice.
 
-    A level of "error" makes the command fail.
+    With level "error", the command fails.
     """
 
     level: Level
@@ -74,12 +74,12 @@ class Guests:
 
 
 class Archive(ABC):
-    """Threads outside of their tables: a row of the archive's model has all rows of one thread.
+    """An archive that stores threads outside of their tables, one thread in one row of its model.
 
     A thread is in its tables or in one archive. It is restored when a run is started with its id or
-    with the idempotency key of its first run, and when its contents are erased. The retention
-    deletes it as it does other threads; persons are exported and forgotten in it, and it is
-    encrypted with new keys. The model has the columns ``thread_id``, ``graph``, ``key``,
+    with the idempotency key of its first run, and when its contents are erased. Retention deletes
+    archived threads like other threads. Export and pseudonymization of users cover them, and so
+    does re-encryption with new keys. The model has the columns ``thread_id``, ``graph``, ``key``,
     ``ended_at`` and ``digest``.
     """
 
@@ -100,9 +100,9 @@ class Archive(ABC):
 
     @abstractmethod
     def restore(self, archived: QuerySet[Any]) -> Any:
-        """Move the first of these threads back to its tables; return it, or None if none is left.
+        """Move the first of these threads back to its tables.
 
-        ``restored_at`` of the thread is then the time of the restoration.
+        Returns the thread, with ``restored_at`` set to the current time; None if no thread is left.
         """
 
 
@@ -111,21 +111,22 @@ class Table:
     """Rules for the rows of a model: visibility, archiving, export and erasure.
 
     Attributes:
-        model: the model. It is not a proxy.
+        model: the model, which is not a proxy.
         graph: the column with the name of a graph. Rows of a graph that is reserved for groups are
-            visible to their members alone. Empty for rows of no graph.
+            visible to their members only. Empty if rows belong to no graph.
         thread: the lookup from a row to its thread, such as ``"interrupt__thread"``. The rows are
             archived and restored with the thread, and deleted with it by ``on_delete=CASCADE``.
-            Empty for rows that belong to no thread.
-        user_labels: each column with the name of a user, with the foreign key beside it. Both are
+            Empty if rows belong to no thread.
+        user_labels: each column with the name of a user, with the name of its foreign key. Both are
             erased by ``pseudonymize_user()``.
-        user_keys: each column that holds keys of users as text, with a function that lists those of
-            a row. ``export_person()`` returns the rows; ``pseudonymize_user()`` leaves them as they
-            are, so the app deletes them itself after a time.
-        exported: the columns that ``export_person()`` returns; by default all but binary ones.
-        erased: values that ``forget()`` writes into the rows of a thread, by column.
-        guests: the columns that name a person without an account; None if no column does.
-        archive: how the rows hold threads; None if they hold none.
+        user_keys: each column that contains keys of users as text, with a function that lists the
+            keys in a row. ``export_person()`` returns the rows. ``pseudonymize_user()`` leaves them
+            unchanged, so the app should delete them itself after a time.
+        exported: the columns that ``export_person()`` returns; by default all except binary
+            columns.
+        erased: values that ``erase_thread()`` writes into the rows of a thread, by column.
+        guests: the columns that name a person without an account; None if there are none.
+        archive: how the rows store archived threads; None if they don't.
     """
 
     model: type[Model]
@@ -140,7 +141,7 @@ class Table:
 
 
 class Event(NamedTuple):
-    """A change of a run or an interrupt, with which subscribers are called.
+    """A change of a run or an interrupt, which is passed to subscribers.
 
     Attributes:
         name: the name of the event, such as ``"interrupt.created"``.
@@ -190,28 +191,28 @@ class Extension:
             ``hitl_django``.
         urls: a module whose ``urlpatterns`` are added to those of ``hitl_django.urls``, in the
             namespace ``hitl_django``.
-        panels: parts of the request page in the admin, each name with the dotted path of its class,
-            a subclass of ``hitl_django.admin.panels.Panel``.
+        panels: panels of the request page in the admin, each name with the dotted path of its
+            class, a subclass of ``hitl_django.admin.panels.Panel``.
         admin_links: links to pages of the app. The review queue and the list of decisions in the
             admin show them.
-        audit_verbs: labels of the verbs of the audit entries that the app writes.
+        audit_verbs: labels for the verbs of the audit log entries that the app writes.
         tables: rules for the rows of the app's models.
-        sweep: functions without arguments that each sweep calls, after runs were enqueued. An
-            exception is logged; the other functions are called nevertheless.
-        overdue: functions that take the expression of a moment and return the earliest time before
-            it at which a sweep should have done something for the app, or None. The health of the
-            workers is judged by it.
+        sweep: functions without arguments that each sweep calls after it has enqueued runs. An
+            exception is logged, and the other functions are still called.
+        overdue: functions that take an expression of a time and return the earliest time before it
+            at which a sweep should have done work for the app, or None. Worker health is based on
+            it.
         doctor: functions without arguments that yield findings.
         tasks: dotted paths of functions with one argument, a string, that messages to workers may
             name. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds such a message to a write
             batch.
         events: the events that the app itself publishes, each name with its label. Webhooks can be
             sent for them.
-        settings: a frozen dataclass whose fields, made by ``hitl_django.conf.kinds.setting``, are
-            keys of HITL.
+        settings: a frozen dataclass whose fields are keys of HITL. The fields are created with
+            ``hitl_django.conf.kinds.setting``.
         subscribers: functions that take a write batch and an event. They are called in the
-            transaction of the event, and add their rows to the batch: these are written with the
-            change, or not at all. An exception rolls the change back.
+            transaction of the event and add their rows to the batch, so these rows are stored
+            together with the change or not at all. An exception rolls the change back.
     """
 
     name: str
@@ -264,8 +265,8 @@ def register(extension: Extension) -> None:
 def require_app(name: str) -> None:
     """Raise ImproperlyConfigured unless an app of this package is installed.
 
-    The modules of its models call it first: Django takes models of an app that isn't installed for
-    those of ``hitl_django``, whose package they are in.
+    Modules with models of optional apps call it first. Without it, Django would assign the models
+    of an app that isn't installed to ``hitl_django``, whose package contains them.
     """
     if not apps.is_installed(name):
         raise ImproperlyConfigured(f"Add {name!r} to INSTALLED_APPS to use it.")
@@ -304,5 +305,5 @@ def list_models() -> list[type[Model]]:
 
 
 def find_table(model: type[Model]) -> Table | None:
-    """Return the rules for a model; None if no extension has any."""
+    """Return the rules for a model; None if no extension has registered the model."""
     return next((table for table in iterate_tables() if table.model is model), None)

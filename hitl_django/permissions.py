@@ -1,9 +1,9 @@
-"""Who may see, decide and operate: asked by the admin, the API and the services alike.
+"""Permission policy for the admin, the API and the services.
 
-What a user may not see looks as if it didn't exist: ``select_visible`` narrows a queryset to what
-somebody may see, and ``find_row`` looks a row up in that. A policy of your own subclasses
-``ModelPermissionPolicy`` and is named by ``HITL["POLICY"]``. Code that acts for nobody
-(``by=None``) is never asked about.
+A row that a user may not see is treated as not existing: ``select_visible`` narrows a queryset to
+the visible rows, and ``find_row`` looks a row up among them. To use your own policy, subclass
+``ModelPermissionPolicy`` and name the class in ``HITL["POLICY"]``. Code that acts without a user
+(``by=None``) is not checked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hitl_django.models import (
 M = TypeVar("M", bound=Model)
 Subject = TypeVar("Subject", Interrupt, Run)
 
-#: The method of the policy that says which rows of a model a user may see.
+#: The policy method that narrows a queryset of each model.
 _NARROWED_BY: dict[type[Model] | None, str] = {
     Thread: "visible_threads",
     Run: "visible_runs",
@@ -41,11 +41,11 @@ _NARROWED_BY: dict[type[Model] | None, str] = {
 
 
 class ModelPermissionPolicy:
-    """Django's model permissions, for every row alike.
+    """Django's model permissions, the same for all rows of a model.
 
-    But a graph whose ``ReviewPolicy`` names groups is reviewed by their members alone, and one that
-    is ``startable_by`` groups is started by those.
-    Inactive and anonymous users have none of them, so they see nothing and may nothing.
+    There are two exceptions. A graph whose ``ReviewPolicy`` names groups can be reviewed by their
+    members only. A graph that is ``startable_by`` groups can be started by their members only.
+    Inactive and anonymous users have no permissions.
     """
 
     def visible_threads(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
@@ -55,7 +55,8 @@ class ModelPermissionPolicy:
     def visible_runs(self, user: Any, runs: QuerySet[Run]) -> QuerySet[Run]:
         """Narrow a queryset to the runs that the user may see.
 
-        Who may start a graph sees the runs of it that they started; ``view_run`` is about all.
+        ``view_run`` grants all runs. Without it, a user sees the runs that they started, of the
+        graphs that they may start.
         """
         seen = self._visible(user, "view_run", runs)
         if seen is runs or not user.is_active:
@@ -64,10 +65,10 @@ class ModelPermissionPolicy:
         return runs.filter(started_by=user.pk, graph__in=graphs) if graphs else seen
 
     def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
-        """Narrow a queryset to the questions that the user may see.
+        """Narrow a queryset to the interrupts that the user may see.
 
-        Those of a graph that is reserved for groups are for their members and superusers; the
-        model permission is about all others.
+        Interrupts of a graph that is reserved for groups are visible to the members of those groups
+        and to superusers. ``view_interrupt`` grants all others.
         """
         reserved = registry.list_reviewer_groups()
         ordinary = self._visible(user, "view_interrupt", interrupts)
@@ -75,14 +76,14 @@ class ModelPermissionPolicy:
             return ordinary
         others = ~Q(graph__in=list(reserved))
         open_to = others if self._has(user, "view_interrupt") else Q(pk__in=[])
-        return interrupts.filter(open_to | _reserved_for(user))
+        return interrupts.filter(open_to | _match_reserved_rows(user))
 
     def visible_rows(self, user: Any, rows: QuerySet[M]) -> QuerySet[M]:
         """Narrow a queryset of an optional app's model to the rows that the user may see.
 
-        It takes the model's view permission. If its table names a column for the graph
-        (``hitl_django.extensions.Table``), rows of a graph that is reserved for groups are visible
-        to members alone.
+        The user needs the model's view permission. If the model's table names a column for the
+        graph (``hitl_django.extensions.Table``), rows of a graph that is reserved for groups are
+        visible to their members only.
         """
         model: type[Model] = rows.model._meta.concrete_model or rows.model
         of, table = model._meta, find_table(model)
@@ -92,17 +93,18 @@ class ModelPermissionPolicy:
         if table is None or not table.graph or not reserved or user.is_superuser:
             return rows
         unreserved = ~Q(**{f"{table.graph}__in": list(reserved)})
-        return rows.filter(unreserved | _reserved_for(user, table.graph))
+        return rows.filter(unreserved | _match_reserved_rows(user, table.graph))
 
     def has_permission(self, user: Any, permission: str) -> bool:
-        """Return whether the user has a permission of an optional app: "app.codename"."""
+        """Return whether the user has a permission of an optional app, such as "app.codename"."""
         return bool(user.is_active and user.has_perm(permission))
 
     def visible_subjects(self, user: Any, subjects: QuerySet[M]) -> QuerySet[M]:
-        """Narrow a queryset of the product's own objects to those that the user may name.
+        """Narrow a queryset of your project's own objects to those that the user may relate to a
+        run.
 
-        Asked where a run is started about an object by its key, as over the API; code that hands
-        over the object itself has decided that already.
+        Called if a run is started with the key of a related object, as over the API. Code that
+        passes the object itself is not checked.
         """
         of = subjects.model._meta
         names = [f"{of.app_label}.{verb}_{of.model_name}" for verb in ("view", "change")]
@@ -114,51 +116,54 @@ class ModelPermissionPolicy:
         groups = registry.get_starter_groups(graph)
         if not groups or not user.is_active or user.is_superuser:
             return self._has(user, "start_run")
-        return bool(_groups_of(user, groups))
+        return bool(_find_own_groups(user, groups))
 
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
-        """Return whether the user may decide the interrupt; called in the deciding transaction."""
+        """Return whether the user may decide the interrupt; called in the same transaction."""
         groups = frozenset(registry.get_review_policy(interrupt.graph).groups)
         if not groups or not user.is_active or user.is_superuser:
             return self._has(user, "decide_interrupt")
-        return bool(_groups_of(user, groups))
+        return bool(_find_own_groups(user, groups))
 
     def may_undo(self, user: Any, decision: Decision) -> bool:
-        """Return whether the user may undo the decision: who made it, and superusers.
+        """Return whether the user may undo the decision.
 
-        As long as they may decide its question.
+        By default, the person who made the decision and superusers may, while they may decide the
+        interrupt.
         """
         if not self.may_decide(user, decision.interrupt):
             return False
         return bool(user.is_superuser) or decision.by_id == user.pk
 
     def may_take_over(self, user: Any, interrupt: Interrupt) -> bool:
-        """Return whether the user may take a question over from who holds it, and end the claim."""
+        """Return whether the user may take over or end another user's claim on the interrupt."""
         return self._has(user, "take_over_interrupt")
 
     def may_assign(self, user: Any, interrupt: Interrupt) -> bool:
-        """Return whether the user may assign the question to people and groups."""
+        """Return whether the user may assign the interrupt to users and groups."""
         return self._has(user, "assign_interrupt")
 
     def may_comment(self, user: Any, interrupt: Interrupt) -> bool:
-        """Return whether the user may comment on the question."""
+        """Return whether the user may comment on the interrupt."""
         return self.may_decide(user, interrupt) or self._has(user, "add_comment")
 
     def may_operate(self, user: Any, run: Run) -> bool:
-        """Return whether the user may cancel, retry and fork the run, and see its errors.
+        """Return whether the user may cancel, retry and fork the run, and view its errors.
 
-        To start another on its thread that discards what it asks is to cancel it.
+        Starting another run that discards this run's pending interrupts needs this permission as
+        well, since it cancels the run.
         """
         return self._has(user, "operate_run")
 
     def may_view_workers(self, user: Any) -> bool:
-        """Return whether the user may see how the workers are."""
+        """Return whether the user may view the state of the workers."""
         return self._has(user, "operate_run")
 
     def may_view_reviewer_insights(self, user: Any) -> bool:
-        """Return whether the user may see how much and how each reviewer decides.
+        """Return whether the user may view statistics of each reviewer.
 
-        What is seen of somebody's work may be theirs to agree to, so nobody may by another right.
+        This is a permission of its own, because statistics about a person's work may need their
+        consent.
         """
         return self._has(user, "view_reviewer_insights")
 
@@ -167,25 +172,25 @@ class ModelPermissionPolicy:
         return self._has(user, "export_decisions")
 
     def may_share_filters(self, user: Any) -> bool:
-        """Return whether the user may share filters of the queue, and remove those that are."""
+        """Return whether the user may share filters of the review queue, and remove shared ones."""
         return self._has(user, "share_savedfilter")
 
     def may_send_payload(self, channel: str, interrupt: Interrupt) -> bool:
-        """Return whether what is asked goes out over a channel, "email" or "slack", with the title.
+        """Return whether messages over a channel contain the payload in addition to the title.
 
-        It never does unless a policy of your own says so.
+        ``channel`` is "email" or "slack". The default is False for all interrupts.
         """
         return False
 
     def may_view_state(self, user: Any, thread: Thread) -> bool:
-        """Return whether the user may see the values in the thread's channels."""
+        """Return whether the user may view the values in the thread's channels."""
         return self._has(user, "view_thread_state")
 
     def may_view_result(self, user: Any, run: Run) -> bool:
-        """Return whether the user may see the state that a run they see ended with.
+        """Return whether the user may view the final state of a run that they can see.
 
-        Who started it may, where nobody else started another on its thread: what those were given
-        and computed is in that state, too.
+        A user who started all runs of the thread may. If other users started runs on it, the state
+        also contains their input and results.
         """
         if self.may_view_state(user, run.thread):
             return True
@@ -195,9 +200,10 @@ class ModelPermissionPolicy:
         return not runs.exclude(started_by=user.pk).exists()
 
     def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
-        """Return whether the user may read, or write, what threads share in a namespace and below.
+        """Return whether the user may read or write the store in a namespace and below it.
 
-        Nobody may unless a policy of your own says so: what is in the store is your graphs' affair.
+        The default is False for all namespaces, since the contents of the store depend on your
+        graphs.
         """
         return False
 
@@ -208,23 +214,21 @@ class ModelPermissionPolicy:
         return rows if self._has(user, codename) else rows.none()
 
 
-def _reserved_for(user: Any, column: str = "graph") -> Q:
-    """Select rows of the graphs that are reserved for a group of the user's."""
+def _match_reserved_rows(user: Any, column: str = "graph") -> Q:
     found = Q(pk__in=[])
     for name, groups in registry.list_reviewer_groups().items():
-        # Looked up by the query itself: a list asks what is visible for each of its parts.
+        # A subquery, because a list view calls this several times for one page.
         found |= Q(Exists(user.groups.order_by().filter(name__in=groups)), **{column: name})
     return found
 
 
-def _groups_of(user: Any, names: frozenset[str]) -> frozenset[str]:
-    """Return those of the groups that the user is in, at this moment and not as it was read."""
+def _find_own_groups(user: Any, names: frozenset[str]) -> frozenset[str]:
     groups = user.groups.using(router.db_for_write(Interrupt)).order_by()
     return frozenset(groups.filter(name__in=names).values_list("name", flat=True))
 
 
 def may_start(user: Any, graph: str, via: str) -> bool:
-    """Return whether the user may start a run of the graph from there ("api", "admin", "code")."""
+    """Return whether the user may start a run of the graph via "api", "admin" or "code"."""
     if via == "api" and not registry.is_startable_over_api(graph):
         return False
     return get_policy().may_start(user, graph)
@@ -233,13 +237,14 @@ def may_start(user: Any, graph: str, via: str) -> bool:
 def find_startable_graphs(user: Any) -> Iterator[str]:
     """Yield the names of the graphs that the user may start with an input of their own.
 
-    In the admin as over the API: what only the product's own code knows isn't asked for.
+    This applies to the admin and the API. Graphs that only your project's own code starts are left
+    out.
     """
     return (name for name in registry.list_names() if may_start(user, name, "api"))
 
 
 def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
-    """Narrow a queryset to the rows that ``by`` may see; None is the program, which sees all."""
+    """Narrow a queryset to the rows that ``by`` may see; None (code) sees all rows."""
     if by is None:
         return rows
     name = _NARROWED_BY.get(rows.model._meta.concrete_model, "visible_rows")
@@ -249,24 +254,25 @@ def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
 
 
 def select_visible_through(rows: QuerySet[M], name: str, by: Any) -> QuerySet[M]:
-    """Narrow a queryset to the rows whose related row ``by`` may see.
-
-    ``name`` is the field that leads there.
-    """
+    """Narrow a queryset to the rows whose related row ``name`` is visible to ``by``."""
     related: Any = rows.model._meta.get_field(name).related_model
     every = related.objects.using(rows._db)  # type: ignore[attr-defined]
     seen = select_visible(every, by)
-    # Where all or nothing can be seen, no subquery says so at less cost.
+    # If all related rows are visible, or none, a subquery would only add cost.
     if seen is every:
         return rows
     return rows.none() if seen.query.is_empty() else rows.filter(**{f"{name}__in": seen})
 
 
 def find_row(rows: QuerySet[M], absent: Exception | type[Exception], **key: Any) -> M:
-    """Return the row with this key; raises ``absent`` where there is none, or can't be any."""
+    """Return the row with this key.
+
+    Raises:
+        Exception: ``absent``, if there is no such row or a key has an invalid format.
+    """
     try:
         found = rows.filter(**key)
-    except (TypeError, ValueError, ValidationError):  # such as an id that is no UUID
+    except (TypeError, ValueError, ValidationError):  # such as an invalid UUID
         raise absent from None
     row = found.first()
     if row is None:
@@ -277,9 +283,9 @@ def find_row(rows: QuerySet[M], absent: Exception | type[Exception], **key: Any)
 def refuse_unless_may(
     by: Any, may: Callable[[Any, Subject], bool], row: Subject, message: str
 ) -> None:
-    """Raise NotAllowedError unless ``by`` may do that with a question or a run.
+    """Raise NotAllowedError unless ``by`` may act on an interrupt or a run.
 
-    The error names the row and its thread, on whose record it is.
+    The error names the row and its thread, in whose audit log the denial is stored.
     """
     if by is not None and not may(by, row):
         raise NotAllowedError(message, thread_id=row.thread.thread_id, subject=str(row.pk))

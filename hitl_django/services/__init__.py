@@ -1,13 +1,12 @@
-"""The public verbs: start, decide, claim, assign, comment, cancel, retry, fork, forget, and more.
+"""Public services: start, decide, claim, assign, comment, cancel, retry, fork, erase and more.
 
-Whatever changes a run or a question on behalf of a person goes through here: the admin, the API,
-commands and the embedding product's own code. Each verb is one transaction that holds the
-permission check, the change, its audit entry and the message to a worker; inside a caller's
-transaction that rolls back, nothing has happened.
+The admin, the API, the commands and your project's code change runs and interrupts through these
+functions. Each runs in one transaction with the permission check, the change, its audit log entry
+and the message to a worker. If a caller's transaction rolls back, all of these are undone.
 
-``by`` is the user on whose behalf it happens; None is code, recorded as "system" and allowed
-everything. ``via`` says through what: "admin", "api", "code" or "command", and of what a schedule
-starts "schedule".
+``by`` is the user on whose behalf the change is made. None stands for code: it has all permissions,
+and the audit log shows "system". ``via`` is the source of the change: "admin", "api", "code",
+"command" or, for runs that a schedule starts, "schedule".
 """
 
 from __future__ import annotations

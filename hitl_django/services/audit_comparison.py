@@ -1,4 +1,4 @@
-"""Comparison of questions and decisions with the record of them."""
+"""Comparison of interrupts and decisions with the audit log."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from hitl_django.engine.errors import PayloadError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Thread
 from hitl_django.models.fields import digest_json
 
-#: Entries that a decision is stored with, and the one that erased what was decided.
+#: Verbs of entries that are stored with a decision, and of the entry that erases its value.
 DECIDED, ERASED = ("decide", "vote", "expire"), "erase"
-#: An undo moves the votes of others to the version that is open again.
+#: An undo moves earlier approvals to the version that is pending again.
 UNDONE = "undo"
-#: Threads that are read together.
+#: Number of threads that one query reads.
 BATCH = 500
 
 
 def find_forged_rows() -> Iterator[tuple[str, str]]:
-    """Yield each question or decision that isn't as it was recorded: its thread's id, and words.
+    """Yield the id of a thread and a message for each row that differs from the audit log.
 
-    A thread that can't be decrypted is left out: the check of its record names it.
+    The rows are interrupts and decisions. Threads that can't be decrypted are skipped; the
+    verification of the audit log reports them.
     """
     threads = Thread.objects.using(write_alias()).filter(has_interrupts=True).order_by("pk")
     last = 0
@@ -41,7 +42,6 @@ def find_forged_rows() -> Iterator[tuple[str, str]]:
 
 @retry_on_conflict
 def _compare_locked(thread: Thread) -> Sequence[str]:
-    """Compare again with the thread's row locked: something may have been decided in between."""
     with transaction.atomic(using=write_alias()):
         rows = Thread.objects.using(write_alias()).select_for_update()
         locked = rows.filter(pk=thread.pk).first()

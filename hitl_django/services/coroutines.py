@@ -1,4 +1,4 @@
-"""Verbs as coroutine functions: each does its work in a thread, and lets the event loop go on."""
+"""Asynchronous versions of services, which run in an OS thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ ResultT = TypeVar("ResultT")
 
 
 def _make_coroutine(verb: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Return a coroutine function that takes and return what the verb does."""
     call = sync_to_async(verb)
 
     @wraps(verb)
@@ -48,5 +47,4 @@ async def arun_result(run_id: UUID | str, schema: type[ResultT], *, by: Any = No
 
 
 async def arun_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any:
-    """Like run_result."""
     return await sync_to_async(lambda: run_result(run_id, schema, by=by))()

@@ -1,4 +1,4 @@
-"""Attempts that a permission refused: in the record, although the attempt itself left nothing."""
+"""Audit log entries for actions that were denied."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from hitl_django.models.functions import Now
 
 logger = logging.getLogger("hitl_django")
 
-#: Entries that one user can add to one thread's record by being refused. What comes on top is
-#: logged only: who may do nothing must not be able to fill the table either.
+#: Maximum number of "refuse" entries for one user and thread in this time. Further denials are only
+#: written to the application log, so that a user without permissions can't fill the table.
 MOST, WITHIN = 10, timedelta(hours=1)
 
 
 @contextmanager
 def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
-    """Record a NotAllowedError that comes out of the block, on the thread that it names.
+    """Append an audit log entry if the block raises NotAllowedError with the id of a thread.
 
-    Stands around the transaction of the attempt, which has been rolled back by then: the entry has
-    one of its own. In a caller's transaction it lasts if the caller's does.
+    Enclose the transaction of the action in this block: the action's transaction is rolled back,
+    and the entry has its own. Inside a caller's transaction, the entry is rolled back with it.
     """
     try:
         yield
@@ -45,14 +45,14 @@ def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
         try:
             _append(error, verb, by, via)
         except Exception:
-            # The answer to the user is the refusal, whether or not it could be written down.
+            # The user gets the NotAllowedError, even if the entry can't be stored.
             logger.exception("could not record a permission denial", extra=fields)
         raise
 
 
 @retry_on_conflict
 def _append(error: NotAllowedError, verb: str, by: Any, via: str) -> None:
-    if by.pk is None or not error.thread_id:  # nobody, or nothing that has a record
+    if by.pk is None or not error.thread_id:  # an anonymous user, or no thread
         return
     using = write_alias()
     with transaction.atomic(using=using):
@@ -60,7 +60,7 @@ def _append(error: NotAllowedError, verb: str, by: Any, via: str) -> None:
         if found is None or _has_enough(found, by):
             return
         thread = leases.lock_thread(pk=found.pk)
-        if _has_enough(thread, by):  # those that came at the same time count now
+        if _has_enough(thread, by):  # counts entries of concurrent requests
             return
         detail = {"type": verb}
         audit.append_alone(thread, "refuse", by=by, via=via, subject=error.subject, detail=detail)

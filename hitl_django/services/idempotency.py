@@ -1,7 +1,6 @@
-"""run_idempotent: what changes something happens once for each idempotency key of a user.
+"""Idempotency records for requests whose rows have no column for the idempotency key.
 
-For what has no key of its own: a start, a decision and the taking of a question keep theirs with
-what they make.
+Runs, decisions and claims store the key in their own rows.
 """
 
 from __future__ import annotations
@@ -21,12 +20,17 @@ from hitl_django.models.functions import Now
 
 Made = TypeVar("Made")
 
-#: How long a key is known, and how many the sweep removes at a time.
+#: How long a key is valid, and how many expired keys the sweep deletes at a time.
 KEPT, BATCH = timedelta(days=1), 1000
 
 
 class IdempotentResult(NamedTuple):
-    """What came of a request: what was made just now, or the id of what was made before."""
+    """Result of an idempotent call.
+
+    Attributes:
+        made: the result of the function; None if the call was repeated.
+        earlier: the id that the first call returned; None if this is the first call.
+    """
 
     made: Any
     earlier: str | None
@@ -35,12 +39,14 @@ class IdempotentResult(NamedTuple):
 def run_idempotent(
     act: Callable[[], Made], name: Callable[[Made], str], *, key: str, request: Any, by: Any
 ) -> IdempotentResult:
-    """Call ``act``, unless the user has had it called under the same key before.
+    """Call ``act`` unless the user has used the same idempotency key before.
 
-    ``name`` gives the id of what was made, under which a repeat finds it. ``request`` is JSON that
-    says what is asked for; the same key with another is an IdempotencyKeyReusedError. One
-    transaction holds the key and what is done under it. Whatever raises leaves the key free. A key
-    is known for a day.
+    ``name`` returns the id of the result, which a repeated call gets. ``request`` is the JSON
+    content of the request. The key and the changes of ``act`` are stored in one transaction, so an
+    exception leaves the key unused. A key is valid for one day.
+
+    Raises:
+        IdempotencyKeyReusedError: if the key was used with another ``request``.
     """
     digest = digest_json(request)
     earlier = _find(key, digest, by)
@@ -49,7 +55,7 @@ def run_idempotent(
     try:
         return IdempotentResult(_act(act, name, key, digest, by), None)
     except IntegrityError:
-        # The same came at once: the constraint let one through, which is there by now.
+        # A concurrent call with the same key was first. Its record exists by now.
         earlier = _find(key, digest, by)
         if earlier is None:
             raise
@@ -57,7 +63,7 @@ def run_idempotent(
 
 
 def remove_old(limit: int = BATCH) -> int:
-    """Delete keys that are no longer known, so many at most; returns how many there were."""
+    """Delete at most ``limit`` expired idempotency records; return the number deleted."""
     rows = IdempotencyRecord.objects.using(write_alias())
     old = rows.filter(created_at__lt=Now() - KEPT).order_by("created_at")
     gone = list(old.values_list("pk", flat=True)[:limit])
@@ -81,12 +87,12 @@ def _act(
 ) -> Made:
     using, refusal = write_alias(), None
     with transaction.atomic(using=using):
-        # Before anything is done: who comes with the same key waits here.
+        # Created first, so that a concurrent call with the same key waits here.
         row = IdempotencyRecord.objects.using(using).create(user=by, key=key, digest=digest)
         try:
             made = act()
         except NotAllowedError as error:
-            # That it was refused is in the thread's record, which is of this transaction.
+            # Not rolled back: the audit log entry of the denial is part of this transaction.
             row.delete(using=using)
             refusal = error
         else:

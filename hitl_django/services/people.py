@@ -1,7 +1,8 @@
-"""People: where a user stands in what is stored, and all of it as rows to be handed out.
+"""Export of all rows that contain data about a user.
 
-A user stands in a row by a foreign key, by the label beside it, or in a column of names alone. What
-graphs and questions hold is the product's own: it is found by the subject of a thread.
+A row refers to a user by a foreign key, by a label next to it, or in a column of names. The
+contents of graphs and payloads are your project's data. They are found by the related object of a
+thread.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from hitl_django.models import (
 )
 from hitl_django.models.thread_tables import list_thread_tables
 
-#: Columns with the names of users as they were then, each with the foreign key beside it.
+#: Columns with the names of users at the time, each with the name of its foreign key.
 LABELS: Mapping[type[Model], Mapping[str, str]] = {
     Run: {"started_by_label": "started_by"},
     Interrupt: {"assignee_label": "assignee", "claimed_by_label": "claimed_by"},
@@ -47,14 +48,14 @@ LABELS: Mapping[type[Model], Mapping[str, str]] = {
     AuditEntry: {"actor_label": "actor"},
 }
 
-#: Columns that have names, or keys, of users without a foreign key; each with what reads them.
+#: Columns with names or keys of users and no foreign key, each with a function that reads them.
 NAMES: Mapping[type[Model], Mapping[str, Callable[[Any], list[str]]]] = {
     Decision: {"claimed_by_label": lambda row: [row.claimed_by_label]},
     Comment: {"mentions": lambda row: row.mentions or []},
     AuditEntry: {"detail": audit.list_names},
 }
 
-#: What is handed out of rows that hold more than what is about the user; of others it is all.
+#: Exported columns of models that also contain other data. Other models are exported completely.
 _SHOWN: Mapping[type[Model], tuple[str, ...]] = {
     Thread: ("thread_id", "graph", "metadata", "created_at"),
     Run: ("id", "graph", "key", "state", "started_by_label", "created_at", "finished_at"),
@@ -74,9 +75,14 @@ _SHOWN: Mapping[type[Model], tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonRow:
-    """A row in which a user stands: of which table, in which of its columns, and what it says.
+    """A row that refers to a user.
 
-    ``thread_id`` is that of the thread that the row belongs to, empty where it belongs to none.
+    Attributes:
+        table: the label of the model.
+        columns: the columns that refer to the user.
+        thread_id: the id of the thread that the row belongs to, or an empty string.
+        is_archived: whether the row is in an archive.
+        row: the exported columns with their values.
     """
 
     table: str
@@ -87,9 +93,12 @@ class PersonRow:
 
 
 def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
-    """Yield every row in which a user stands, table by table, and then those of the archive.
+    """Yield each row that refers to a user, table by table, followed by archived rows.
 
-    The archive is read from end to end. NotAllowedError at once for who is no superuser; None may.
+    All archives are read completely.
+
+    Raises:
+        NotAllowedError: if ``by`` is not a superuser. Raised before the first row; None is allowed.
     """
     if by is not None and not (by.is_active and by.is_superuser):
         raise NotAllowedError("Only superusers can export a person's data.")
@@ -97,7 +106,7 @@ def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
 
 
 class Person:
-    """A user, the names that they had here, their invitations, and where they stand."""
+    """A user with their names, invitations and the conditions that find their rows."""
 
     def __init__(self, user: Any) -> None:
         self.user, self.using = user, write_alias()
@@ -108,8 +117,8 @@ class Person:
         }
         self.names = self._find_names()
         self.email = self._find_email()
-        #: Ids of the rows that name the user as a guest; and the guests that the user was, each by
-        #: source, interrupt and name.
+        #: Ids of the rows that name the user as a guest, and the guest identities of the user: each
+        #: a source, an interrupt and a name.
         self.invitations: set[str] = set()
         self.guests: set[tuple[str, str, str]] = set()
         if self.email:
@@ -137,7 +146,7 @@ class Person:
                     yield from self._build(row, archived.thread_id, is_archived=True)
 
     def add_guests(self, rows: Iterable[Any]) -> None:
-        """Add the guests that those of these rows name that have the user's email address."""
+        """Add the guests in these rows that have the user's email address."""
         for row in rows:
             guests = find_guests(type(row))
             if guests is not None and self._is_own(row, guests):
@@ -145,9 +154,9 @@ class Person:
                 self.guests.add((guests.via, str(row.interrupt_id), getattr(row, guests.name)))
 
     def _find_names(self) -> set[str]:
-        """Return the names of the user alone, today's and former ones, by all rows and archives.
+        """Return current and former names that only this user has had, from all rows and archives.
 
-        A name that another user has, or had in what is stored, doesn't say whose a row is.
+        A name that another user has or had doesn't identify a person, so it is left out.
         """
         found = {audit.label_user(self.user)}
         archived = self._read_archived_names()
@@ -169,7 +178,7 @@ class Person:
         return found - taken
 
     def _read_archived_names(self) -> set[tuple[str, Any]]:
-        """Return the names that archived rows have beside the keys of users, each with the key."""
+        """Return the labels in archived rows, each with the key of the user next to it."""
         return {
             (getattr(row, label), getattr(row, f"{key}_id"))
             for _, found in self._read_archived()
@@ -185,7 +194,7 @@ class Person:
                 yield archived, archive.read(archived)
 
     def _find_email(self) -> str:
-        """Return the e-mail address of the user alone; nothing where somebody else has it too."""
+        """Return the user's email address; an empty string if another user has the same."""
         name = self.users.get_email_field_name()
         email = str(getattr(self.user, name, "") or "")
         others = self.users._default_manager.using(self.using).exclude(pk=self.user.pk)
@@ -196,13 +205,12 @@ class Person:
         return bool(self.email) and email.casefold() == self.email.casefold()
 
     def rows(self, model: type[Model]) -> QuerySet[Any]:
-        """Return all rows of a table."""
         return model._base_manager.using(self.using)
 
     def select(self, model: type[Model], *, keyed: bool = True) -> Q | None:
-        """Return the condition on rows in which the user may stand; None where none can.
+        """Return a condition for rows that may refer to the user; None if no row of the model can.
 
-        Unless they are ``keyed``, those are left out that only a foreign key leads from.
+        Without ``keyed``, rows are left out if only a foreign key refers to the user.
         """
         found = [Q(**{key: self.user.pk}) for key in list_keys(model) if keyed]
         for label, key in list_labels(model).items():
@@ -214,12 +222,12 @@ class Person:
         if guests is not None and self.email:
             found.append(Q(**{f"{guests.email}__iexact": self.email}))
         if model is AuditEntry:
-            # Each is read: a column that may be encrypted can't be asked for a name.
+            # All of these entries are read, since an encrypted column can't be searched for a name.
             found += [Q(subject__in=interrupts), Q(verb__in=list(audit.NAMES))]
             return reduce(or_, found)
         for column in NAMES.get(model, {}):
             for name in self.names:
-                # As JSON has it; where the column is no JSON, without the quotes.
+                # As JSON, and as plain text for columns that don't contain JSON.
                 said = json.dumps(name, ensure_ascii=False)[1:-1]
                 found += [Q(**{f"{column}__contains": text}) for text in {name, said}]
         if model is Thread:
@@ -229,7 +237,7 @@ class Person:
         return reduce(or_, found) if found else None
 
     def find_columns(self, row: Any) -> Iterator[str]:
-        """Yield the columns of a row in which the user stands."""
+        """Yield the columns of a row that refer to the user."""
         model = type(row)
         for key in list_keys(model):
             if getattr(row, f"{key}_id") == self.user.pk:
@@ -256,9 +264,9 @@ class Person:
                 yield column
 
     def find_places(self, entry: AuditEntry, *, keyed: bool = True) -> list[str]:
-        """List the places of an entry of the record in which the user stands.
+        """List the parts of an audit log entry that refer to the user.
 
-        Unless they are ``keyed``, those are left out to which a foreign key leads.
+        Without ``keyed``, parts are left out if only a foreign key refers to the user.
         """
         detail, places = entry.detail, list[str]()
         account = entry.actor_id is None and entry.actor_label in self.names
@@ -304,7 +312,7 @@ def _show(row: Any) -> dict[str, Any]:
 
 
 def list_labels(model: type[Model]) -> Mapping[str, str]:
-    """Return the columns of a model with names of users, each with the foreign key beside it."""
+    """Return the columns of a model with names of users, each with the name of its foreign key."""
     if (found := LABELS.get(model)) is not None:
         return found
     table = find_table(model)
@@ -317,7 +325,7 @@ def _iterate_labels() -> Iterator[tuple[type[Model], Mapping[str, str]]]:
 
 
 def find_guests(model: type[Model]) -> Guests | None:
-    """Return the columns of a model that name a person without an account, if it has any."""
+    """Return the columns of a model that name a person without an account, or None."""
     table = find_table(model)
     return None if table is None else table.guests
 
@@ -327,13 +335,13 @@ def _list_guest_tables() -> list[Any]:
 
 
 def list_keys(model: type[Model]) -> list[str]:
-    """List the foreign keys of a model that lead to users."""
+    """List the foreign keys of a model that refer to users."""
     users = get_user_model()
     return [field.name for field in model._meta.concrete_fields if field.related_model is users]
 
 
 def get_user_keys(model: type[Model]) -> Mapping[str, Callable[[Any], Iterable[str]]]:
-    """Return the columns of a model that hold keys of users as text, each with its reader."""
+    """Return the columns of a model with keys of users as text, each with its reader."""
     table = find_table(model)
     return {} if table is None else table.user_keys
 

@@ -1,7 +1,7 @@
-"""Pseudonyms: they take the place of a user in all that is stored, and the record stays provable.
+"""Replacement of a user by a pseudonym in all stored rows, with a verifiable audit log.
 
-A thread is changed in one transaction, under the lock of its row, and so is one of the archive. Who
-is stopped in between begins again: what was done is not found any more.
+Each thread is changed in one transaction, with its row locked, and so is each archived thread. An
+interrupted call can be repeated: rows that it has changed are not found again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from .people import (
 )
 from .reviews.mentions import split_at_mentions
 
-#: Rows that one query reads.
+#: Number of rows that one query reads.
 PAGE = 500
-#: Columns that a person is not taken out of: what a thread is about is erased with the thread, and
-#: messages go by themselves.
+#: Columns that are not changed. The related object is erased with the thread, and messages are
+#: deleted after some time.
 KEPT = ("subject", "data")
-#: Columns that tell of whom others are, or have their names as well.
+#: Columns that show what other rows belong to, or that also contain names.
 OTHERS: Mapping[type[Model], tuple[str, ...]] = {
     Decision: ("interrupt", "via"),
     Comment: ("text",),
@@ -48,51 +48,53 @@ OTHERS: Mapping[type[Model], tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PseudonymizedUser:
-    """A person's pseudonym, and how many rows were changed or deleted, by table."""
+    """A pseudonym, with the number of changed or deleted rows by table."""
 
     pseudonym: str
     rows: Mapping[str, int]
 
 
 def pseudonymize_user(user: Any, *, by: Any = None, via: str = "code") -> PseudonymizedUser:
-    """Put a pseudonym in place of a user, in every row in which they stand and in the archive.
+    """Replace a user by a pseudonym in all rows and archives.
 
-    Foreign keys to the user become NULL, and rows that are the user's alone go. Words stay, but for
-    the name in comments that mention them. Each record still holds, and says that it was changed.
-    All tables are read from end to end. It can be repeated, and has to be if it was stopped; what
-    the user does meanwhile may stay. NotAllowedError for who is no superuser; None may.
+    Foreign keys to the user become NULL, and rows that only the user uses are deleted. Texts are
+    kept, except for the name in comments that mention the user. The audit log can still be
+    verified, and new entries describe the changes. All tables are read completely. If the call is
+    interrupted, it must be repeated. Rows that the user changes during the call may keep their
+    name.
+
+    Raises:
+        NotAllowedError: if ``by`` is not a superuser; None is allowed.
     """
     if by is not None and not (by.is_active and by.is_superuser):
         raise NotAllowedError("Only superusers can forget a person.")
-    return _Forgetting(user, by, via).perform()
+    return _Pseudonymization(user, by, via).perform()
 
 
-class _Forgetting:
-    """A pseudonym that takes the place of a person."""
-
+class _Pseudonymization:
     def __init__(self, user: Any, by: Any, via: str) -> None:
         self.person = Person(user)
         self.using = self.person.using
         self.pseudonym = audit.make_pseudonym(user)
         self.rows = Counter[str]()
-        self.told: dict[str, Any] = {"by": by, "via": via}
+        self.entry_fields: dict[str, Any] = {"by": by, "via": via}
         if by is not None and by.pk == user.pk:
-            self.told = {"by": None, "via": via, "guest": self.pseudonym}
+            self.entry_fields = {"by": None, "via": via, "guest": self.pseudonym}
 
     def perform(self) -> PseudonymizedUser:
         if self.person.names - {audit.label_user(self.person.user)}:
-            # Former names are known by rows with the user's key: as long as one of them is
-            # somewhere by itself, these have to stay.
-            self._forget_in_threads(keyed=False)
-            self._forget_in_archives(keyed=False)
-        self._forget_in_threads()
-        self._forget_in_archives()
-        # A thread may have come back from the archive behind the first look.
-        self._forget_in_threads()
-        self.rows.update(self._forget_outside())
+            # Former names are found in rows with the user's key. They must stay until no row has
+            # one of these names without the key.
+            self._change_threads(keyed=False)
+            self._change_archives(keyed=False)
+        self._change_threads()
+        self._change_archives()
+        # A thread may have been restored from an archive after the first pass.
+        self._change_threads()
+        self.rows.update(self._change_other_tables())
         return PseudonymizedUser(pseudonym=self.pseudonym, rows=dict(self.rows))
 
-    def _forget_in_threads(self, *, keyed: bool = True) -> None:
+    def _change_threads(self, *, keyed: bool = True) -> None:
         for model, lookup in list_thread_tables().items():
             selected = self.person.select(model, keyed=keyed)
             if model is Thread or selected is None:
@@ -102,19 +104,19 @@ class _Forgetting:
                 found = page
                 if model is AuditEntry:
                     found = [row for row in page if self.person.find_places(row, keyed=keyed)]
-                # Which thread a row is of is asked for a page at a time.
+                # Threads are looked up a page at a time.
                 keys = self.person.rows(model).filter(pk__in=[row.pk for row in found])
                 for pk in sorted({*keys.values_list(lookup, flat=True)}):
-                    self.rows.update(self._forget_in_thread(pk, keyed=keyed))
+                    self.rows.update(self._change_thread(pk, keyed=keyed))
 
     @retry_on_conflict
-    def _forget_in_thread(self, pk: int, *, keyed: bool) -> Counter[str]:
+    def _change_thread(self, pk: int, *, keyed: bool) -> Counter[str]:
         counts = Counter[str]()
         with transaction.atomic(using=self.using):
             try:
                 thread = leases.lock_thread(pk=pk)
             except NoSuchThread:
-                return counts  # deleted, or archived, where it is found
+                return counts  # deleted, or archived and changed there
             for model, lookup in list_thread_tables().items():
                 selected = self.person.select(model, keyed=keyed)
                 if model in (Thread, AuditEntry) or selected is None:
@@ -125,13 +127,13 @@ class _Forgetting:
         return counts
 
     def _update(self, rows: QuerySet[Any], *, keyed: bool = True) -> int:
-        """Update these rows of one table; returns how many of them it had to."""
+        """Update these rows of one table; return the number of rows with changes."""
         count = 0
         model = rows.model
         for page in _read_pages(rows.only(*_list_columns(model))):
             for row in page:
                 if changes := self._find_changes(row, keyed=keyed):
-                    # Zero rows: somebody has claimed the question, which takes no thread's lock.
+                    # Zero rows: someone has claimed the interrupt, which doesn't lock the thread.
                     as_read = {
                         name: getattr(row, name)
                         for label, key in list_labels(model).items()
@@ -143,7 +145,7 @@ class _Forgetting:
         return count
 
     def _update_record(self, thread: Thread, *, keyed: bool) -> int:
-        """Redact a thread's entries, and appends one that says which for each page of them."""
+        """Redact a thread's entries, and append an entry for each page of redactions."""
         redaction = Redaction(self.pseudonym)
         entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")
         count = last = 0
@@ -159,30 +161,30 @@ class _Forgetting:
             if (detail := redaction.take_detail()) is not None:
                 subject = thread.thread_id
                 audit.append_alone(
-                    thread, audit.FORGET_PERSON, subject=subject, detail=detail, **self.told
+                    thread, audit.FORGET_PERSON, subject=subject, detail=detail, **self.entry_fields
                 )
         return count
 
-    def _forget_in_archives(self, *, keyed: bool = True) -> None:
+    def _change_archives(self, *, keyed: bool = True) -> None:
         for model, archive in iterate_archives():
             for page in _read_pages(self.person.rows(model).only("pk")):
                 for pk in [row.pk for row in page]:
                     threads = self.person.rows(model).filter(pk=pk).annotate(now=Now())
-                    self.rows.update(self._forget_in_archived(archive, threads, keyed=keyed))
+                    self.rows.update(self._change_archived(archive, threads, keyed=keyed))
 
     @retry_on_conflict
-    def _forget_in_archived(
+    def _change_archived(
         self, archive: Archive, threads: QuerySet[Any], *, keyed: bool
     ) -> Counter[str]:
         rows = threads.order_by()
         found = rows.first()
-        # Looked at before it is locked: in most there is nothing to do.
+        # Checked before it is locked, since most archived threads have no changes.
         if found is None or not self._change_rows(archive, found, keyed=keyed)[0].total():
             return Counter()
         with transaction.atomic(using=self.using):
             found = rows.select_for_update(of=("self",)).first()
             if found is None:
-                return Counter()  # brought back, where it is found
+                return Counter()  # restored, and changed in its tables
             counts, changed = self._change_rows(archive, found, keyed=keyed)
             rows.update(**archive.write(changed))
         return counts
@@ -190,7 +192,7 @@ class _Forgetting:
     def _change_rows(
         self, archive: Archive, archived: Any, *, keyed: bool
     ) -> tuple[Counter[str], Mapping[type[Model], Sequence[Model]]]:
-        """Return how many rows of an archived thread change, by table, and all its rows then."""
+        """Return the number of changed rows of an archived thread by table, and all its rows."""
         stored, counts = archive.read(archived), Counter[str]()
         self.person.add_guests(chain.from_iterable(stored.values()))
         for model, each in stored.items():
@@ -209,13 +211,17 @@ class _Forgetting:
                 counts[AuditEntry._meta.label] += 1
         if (detail := redaction.take_detail()) is not None:
             made = audit.make_entry(
-                thread, audit.FORGET_PERSON, subject=thread.thread_id, detail=detail, **self.told
+                thread,
+                audit.FORGET_PERSON,
+                subject=thread.thread_id,
+                detail=detail,
+                **self.entry_fields,
             )
             entries.append(made)
         return counts, {**stored, AuditEntry: entries}
 
     @retry_on_conflict
-    def _forget_outside(self) -> Counter[str]:
+    def _change_other_tables(self) -> Counter[str]:
         counts = Counter[str]()
         with transaction.atomic(using=self.using):
             tables = list_thread_tables()
@@ -228,12 +234,13 @@ class _Forgetting:
                     selected = self.person.select(model)
                     counts[name] += self._update(rows.filter(selected))
                 for key in {*list_keys(model)} - {*labels.values()}:
-                    # As when the account is deleted: what is the user's alone has no use.
+                    # As when the account is deleted: rows that only the user uses have no purpose
+                    # any more.
                     counts[name] += rows.filter(**{key: self.person.user.pk}).delete()[0]
         return counts
 
     def _find_changes(self, row: Any, *, keyed: bool = True) -> dict[str, Any]:
-        """Return what a row has where the person stands in it, by the names of its columns."""
+        """Return the new values of the columns that refer to the person."""
         labels = {key: label for label, key in list_labels(type(row)).items()}
         guests = find_guests(type(row))
         changes: dict[str, Any] = {}
@@ -255,12 +262,12 @@ class _Forgetting:
         parts = split_at_mentions(comment.text, names)
         text = "".join(f"@{self.pseudonym}" if is_theirs else part for part, is_theirs in parts)
         mentions = comment.mentions or []
-        told = [self.pseudonym if name in names else name for name in mentions]
-        return {"text": text, "mentions": told}
+        replaced = [self.pseudonym if name in names else name for name in mentions]
+        return {"text": text, "mentions": replaced}
 
 
 def _list_columns(model: type[Model]) -> list[str]:
-    """List the columns that are read to find a person, and others that change with them."""
+    """List the columns that find a person, and the columns that change with them."""
     guests = find_guests(model)
     return [
         "pk",
@@ -273,7 +280,7 @@ def _list_columns(model: type[Model]) -> list[str]:
 
 
 def _read_pages(rows: QuerySet[Any]) -> Iterator[list[Any]]:
-    """Yield rows a page at a time, along their key: nothing is open while they are changed."""
+    """Yield rows a page at a time in the order of their key, without an open cursor."""
     last: Any = None
     ordered = rows.order_by("pk")
     while page := list((ordered if last is None else ordered.filter(pk__gt=last))[:PAGE]):

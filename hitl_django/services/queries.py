@@ -1,10 +1,10 @@
-"""Prepared statements of every start and of every decision that closes its question.
+"""Prepared statements for starting a run and for the decision that closes an interrupt.
 
-Elsewhere the services use the ORM. These stay prepared because of what the ORM costs here: with the
-four below compiled anew for each decision, as the ORM does, ``services.decide`` takes 4.9 ms of
-processor time on SQLite instead of 0.8 ms. The rows of a start and of a decision are inserted by
-the statement that writes the rest of their batch, so on PostgreSQL they take no round trip of their
-own. Where zero rows mean something, the caller says what.
+Other services use the ORM. These statements are prepared because of the cost: with the four below
+compiled for each decision, as the ORM does, ``services.decide`` takes 4.9 ms of processor time on
+SQLite instead of 0.8 ms. The rows of a start and of a decision are inserted in the statement that
+writes the rest of their batch, so on PostgreSQL they need no round trip. The caller documents the
+meaning of zero rows.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _INTERRUPT = Parameter("interrupt", models.UUIDField())
 
 RUN, INTERRUPT, DECISION = RowMapper(Run), RowMapper(Interrupt), RowMapper(Decision)
 
-#: Begins a run.
+#: Inserts a run.
 NEW_RUN = BulkInsert(Run, [*insertable_columns(Run), "number"], fresh=True)
 
-#: Adds a run that waits for its turn, and its input.
+#: Inserts a run that waits for earlier runs, with its input.
 NEW_WAITING_RUN = BulkInsert(Run, [*insertable_columns(Run), "number", "input"], fresh=True)
 
-#: Records a decision, at the moment and over the claim that its audit entry names as well.
+#: Inserts a decision, with the time and the claim that its audit log entry names.
 NEW_DECISION = BulkInsert(
     Decision,
     [*insertable_columns(Decision), "created_at", "claimed_by_label", "undo_epoch"],
     fresh=True,
 )
 
-#: Locks a thread, unless something was added to its record since that was looked at.
+#: Locks a thread, unless its audit log has grown since it was read.
 LOCK_UNCHANGED = PreparedSelect(
     lambda: (
         Thread.objects.order_by()
@@ -51,8 +51,8 @@ LOCK_UNCHANGED = PreparedSelect(
     lock=True,
 )
 
-#: Reads a question with its run, its thread as ``leases`` reads it, and what its task has been
-#: answered so far; nothing is locked.
+#: Reads an interrupt with its run, its thread as ``leases`` reads it, and the responses that its
+#: task has received so far. No row is locked.
 QUESTION = PreparedSelect(
     lambda: (
         Interrupt.objects.order_by()
@@ -64,7 +64,7 @@ QUESTION = PreparedSelect(
     )
 )
 
-#: Closes a question that is open, and still the one that was looked at.
+#: Closes a pending interrupt, unless it has changed since it was read.
 CLOSE = PreparedUpdate(
     Interrupt,
     Q(
@@ -83,14 +83,14 @@ _INTERRUPTED = Q(
     pk=Parameter("run", models.UUIDField()), state__in=(Run.State.INTERRUPTED, NO_STATE)
 )
 
-#: Has a run that waits go on later, when what was decided can't be undone any more.
+#: Sets the time at which an interrupted run resumes, after the time limit for an undo.
 RESUME_LATER = PreparedUpdate(
     Run,
     _INTERRUPTED,
     lambda: {"resumes_at": Parameter("at", models.DateTimeField())},
 )
 
-#: Queues a run that waits for an answer.
+#: Queues an interrupted run.
 RESUME = PreparedUpdate(
     Run,
     _INTERRUPTED,

@@ -1,4 +1,4 @@
-"""Results of the services: plain values, so that no row leaves them."""
+"""Results of the services, as plain values instead of model instances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """A run as it stands; ``created`` is False where ``start`` found the one it was asked for."""
+    """The state of a run; ``created`` is False if ``start`` found an existing run."""
 
     id: UUID
     thread_id: str
@@ -29,7 +29,6 @@ class RunInfo:
 
     @classmethod
     def from_row(cls, run: Run, *, created: bool = False) -> RunInfo:
-        """Return a run's row as a plain value."""
         return cls(
             id=run.pk,
             thread_id=run.thread.thread_id,
@@ -47,18 +46,24 @@ class RunInfo:
     def result(self, schema: type[ResultT], *, by: Any = None) -> ResultT: ...
 
     def result(self, schema: Any = None, *, by: Any = None) -> Any:
-        """Return what came of the run, as ``run_result`` does, looked up anew."""
+        """Return the result of the run as ``run_result`` does, read from the database each time."""
         return run_result(self.id, schema, by=by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionInfo:
-    """A decision; ``repeated`` where the same request had been carried out before.
+    """A decision on an interrupt.
 
-    ``value`` is the resume value that the graph receives, ``version`` that of the question which
-    it decides. ``refusal`` says why the graph couldn't use the value, where it couldn't,
-    ``claimed_by_label`` who else held the question, where somebody did. One that was undone says
-    when (``undone_at``) and isn't ``complete``.
+    Attributes:
+        value: the resume value that the graph receives.
+        version: the version of the interrupt that it decides.
+        refusal: the reason why the graph rejected the value, or an empty string.
+        claimed_by_label: the name of another user who had claimed the interrupt, or an empty
+            string.
+        complete: whether the decision closed the interrupt. False for an approval that needs
+            others, and after an undo.
+        undone_at: the time of the undo, or None.
+        repeated: whether an earlier request with the same idempotency key stored this decision.
     """
 
     id: UUID
@@ -82,7 +87,6 @@ class DecisionInfo:
 
     @classmethod
     def from_row(cls, decision: Decision, run_id: UUID, *, repeated: bool = False) -> DecisionInfo:
-        """Return a decision's row as a plain value."""
         return cls(
             **read_fields(cls, decision, but=("run_id", "type", "complete", "repeated")),
             run_id=run_id,
@@ -93,6 +97,6 @@ class DecisionInfo:
 
 
 def read_fields(info: type[Any], row: Any, *, but: Collection[str] = ()) -> dict[str, Any]:
-    """Return what a row has of the fields of a dataclass, less those that are told otherwise."""
+    """Return a row's values for the fields of a dataclass, except the fields in ``but``."""
     names = info.__dataclass_fields__
     return {name: getattr(row, name) for name in names if name not in but}

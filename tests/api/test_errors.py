@@ -64,7 +64,7 @@ def test_statuses_are_those_of_a_wrong_request_and_codes_are_words() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "members"),
     [
-        (errors.RunNotFound(), 404, {"code": "not_found", "detail": "There is no such run."}),
+        (errors.RunNotFound(), 404, {"code": "not_found", "detail": "Run not found."}),
         (errors.UnknownGraphError("x", ["secret"]), 404, {"code": "unknown_graph"}),
         (
             errors.InvalidAnswerError("No.", [("/a/0", "is odd")]),

@@ -67,7 +67,7 @@ def test_a_proxy_is_seen_as_its_model_is(world: World, model: Any) -> None:
 @pytest.mark.any_database
 @pytest.mark.parametrize("key", ["no id", "", None, 7, b"x", [], {}, object()])
 def test_what_can_be_no_key_is_absent_like_any_other(db: None, key: Any) -> None:
-    with pytest.raises(RunNotFound, match="no such run"):
+    with pytest.raises(RunNotFound, match="Run not found"):
         find_row(Run.objects.all(), RunNotFound, pk=key)
 
 

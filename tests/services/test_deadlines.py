@@ -241,15 +241,15 @@ def test_what_changes_while_its_warning_fails_is_not_put_off(
 ) -> None:
     row = interrupt(DAY)
     pass_(DAY - timedelta(minutes=30))
-    put_off = deadlines._put_off
+    postpone = deadlines._postpone
     left: list[Any] = []
 
     def and_then(*args: Any) -> None:
         Interrupt.objects.update(**changes)
         left.append(again(row).warn_at)
-        put_off(*args)
+        postpone(*args)
 
-    monkeypatch.setattr(deadlines, "_put_off", and_then)
+    monkeypatch.setattr(deadlines, "_postpone", and_then)
     monkeypatch.setattr(signals, "send_on_commit", None)
     services.warn_expiring()
     assert [again(row).warn_at] == left

@@ -1,3 +1,3 @@
-"""Services about questions: decide, claim, assign, comment, deadlines, the queue."""
+"""Services for interrupts: decisions, claims, assignments, comments, deadlines and the queue."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""assign and snooze: whose turn a question is, and when it comes up again."""
+"""Assignment and snoozing of interrupts."""
 
 from __future__ import annotations
 
@@ -34,10 +34,14 @@ def assign(
     by: Any = None,
     via: str = "code",
 ) -> None:
-    """Assign an open question to a user, to a group, to both, or to nobody.
+    """Assign a pending interrupt to a user, a group, both, or nobody.
 
-    It says whose turn it is: take_next passes it by for everybody else. The user has to be one who
-    may see and decide it, or InvalidInputError.
+    ``claim_next`` skips an interrupt for users that it isn't assigned to.
+
+    Raises:
+        InvalidInputError: if the user ``to`` may not see and decide the interrupt.
+        NotAllowedError: if ``by`` may not assign the interrupt.
+        AlreadyDecidedError: if the interrupt is not pending.
     """
     refusal = denied_log.record_denial("assign", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -45,7 +49,7 @@ def assign(
         message = "You don't have permission to assign this interrupt."
         refuse_unless_may(by, get_policy().may_assign, interrupt, message)
         lookup.refuse_if_closed(interrupt)
-        _refuse_who_may_not(interrupt, to)
+        _refuse_unless_may_decide(interrupt, to)
         names = {
             "assignee_label": "" if to is None else audit.label_user(to),
             "group_label": "" if group is None else group.name,
@@ -74,10 +78,15 @@ def assign(
 def snooze(
     interrupt_id: UUID | str, *, until: datetime | None, by: Any = None, via: str = "code"
 ) -> None:
-    """Put an open question off until a moment, for everybody; None wakes it.
+    """Hide a pending interrupt from the review queue until a time, for everyone; None ends this.
 
-    Who may decide it may do so, unless somebody else holds it: ClaimedError. Their own claim ends.
-    Its due time and its expiry stay what they are.
+    The user's own claim ends. The due time and the expiry don't change.
+
+    Raises:
+        ClaimedError: if another user has claimed the interrupt.
+        InvalidInputError: if the time is not in the future.
+        NotAllowedError: if ``by`` may not decide the interrupt.
+        AlreadyDecidedError: if the interrupt is not pending.
     """
     refusal = denied_log.record_denial("snooze", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -90,7 +99,7 @@ def snooze(
         until = _moment(until, thread.now)
         ended = {} if until is None else get_cleared_claim()
         unclaimed_by_others = Q() if by is None else queue_filters.UNCLAIMED | Q(claimed_by=by.pk)
-        # Zero rows: it was claimed since it was read, for which nobody locks the thread.
+        # Zero rows: it was claimed after it was read, since a claim doesn't lock the thread.
         if not _row(interrupt).filter(unclaimed_by_others).update(snoozed_until=until, **ended):
             raise lookup.claimed_error(lookup.find(interrupt.pk, by))
         detail = {"until": None if until is None else until.isoformat()}
@@ -109,7 +118,7 @@ def _moment(until: datetime | None, now: datetime) -> datetime | None:
     return until
 
 
-def _refuse_who_may_not(interrupt: Interrupt, to: Any) -> None:
+def _refuse_unless_may_decide(interrupt: Interrupt, to: Any) -> None:
     if to is None:
         return
     seen = select_visible(_row(interrupt), to).exists()

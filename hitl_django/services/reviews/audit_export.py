@@ -1,7 +1,7 @@
-"""The audit log of a period or of a thread, entry by entry, to be kept outside.
+"""Export of the audit log of a period or a thread.
 
-Each page of rows is a query of its own: nothing is open in the database while a client reads, and
-the memory used doesn't grow with the period.
+Each page of rows is a separate query, so no cursor is open while a client reads. The memory used
+doesn't depend on the length of the period.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .periods import Period, may_view_reviewer_reports, select_decided
 
-#: Decisions or entries of one thread's record, and threads of the record, that one query reads.
+#: Numbers of entries of one thread, and of threads, that one query reads.
 PAGE, THREADS = 1000, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedEntry:
-    """An entry of the record. ``hashed`` is the text that, behind ``prev_hash``, ``hash`` is of.
+    """An entry of the audit log.
 
-    It has the SHA-256 of salt and name in place of each of ``names``. One without a salt is the
-    pseudonym of somebody who was forgotten; a later entry says so.
+    ``hash`` is the hash of ``prev_hash`` followed by ``hashed``. ``hashed`` contains the SHA-256 of
+    salt and name in place of each of the ``names``. A name without a salt is the pseudonym of a
+    user; a later entry describes that change.
     """
 
     thread_id: str
@@ -49,11 +50,14 @@ class ExportedEntry:
 def export_audit_log(
     user: Any, period: Period, *, graph: str | None = None
 ) -> Iterator[ExportedEntry]:
-    """Yield the whole record of each thread of which something was decided in a period.
+    """Yield all audit log entries of each thread with a decision in a period.
 
-    It names people, and has no gap that could be checked if it didn't: it takes the permission to
-    see figures of reviewers as well. Threads of which the user may not see all questions are left
-    out. The entries of a thread come in a row and in order.
+    The entries of a thread follow each other in order. They name people, and the hash chain can
+    only be verified if it is complete. Threads are left out if the user may not see all of their
+    interrupts.
+
+    Raises:
+        NotAllowedError: if the user may not export, or may not view statistics of reviewers.
     """
     refuse_export_unless(user, get_policy().may_export)
     refuse_export_unless(user, may_view_reviewer_reports)
@@ -63,10 +67,12 @@ def export_audit_log(
 def list_audit_entries(
     thread_id: str, *, after: int = 0, limit: int = PAGE, by: Any = None
 ) -> list[ExportedEntry]:
-    """Return the record of one thread in order: so many entries after the number ``after``.
+    """Return at most ``limit`` audit log entries of a thread in order, after the number ``after``.
 
-    Refused as ``export_audit_log`` is; a thread of which the user may not see all questions has a
-    record that is not for them.
+    Raises:
+        NoSuchThread: if the user may not see the thread.
+        NotAllowedError: if the user may not see all interrupts of the thread, may not export, or
+            may not view statistics of reviewers.
     """
     threads = Thread.objects.using(write_alias())
     thread = find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
@@ -107,7 +113,7 @@ def _leave_hidden_out(threads: QuerySet[Thread], user: Any) -> QuerySet[Thread]:
 
 def _read_entries(names: dict[Any, str]) -> Iterator[ExportedEntry]:
     entries = AuditEntry.objects.using(write_alias()).filter(thread__in=names)
-    # Without a cursor of the server, which would stay open for as long as the client reads.
+    # Without a server-side cursor, which would stay open while the client reads.
     for entry in entries.order_by("thread_id", "seq"):
         yield _build_entry(entry, names[entry.thread_id])
 

@@ -1,8 +1,8 @@
-"""claim, release and take_next: who looks at a question right now.
+"""Claims on interrupts: claim, release and claim_next.
 
-A claim is a lease: a name and a time on the row, compared with the database's clock wherever it
-matters, so nothing has to clear one that ran out. It is made by one UPDATE of one row; only what
-takes a claim away from somebody locks the thread, for the record.
+A claim is a name and an end time in the interrupt's row. The time is compared with the database's
+clock, so an expired claim needs no cleanup. A claim is a single UPDATE of one row. Only taking over
+or ending another user's claim locks the thread, because it appends an audit log entry.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from hitl_django.permissions import get_policy, refuse_unless_may
 from .. import denied_log
 from . import deadlines, lookup, queue_filters
 
-#: Candidates that take_next reads at a time, and altogether.
+#: Numbers of candidates that claim_next reads in the first batch, in later batches, and in total.
 FEW, MANY, MOST = 10, 100, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimInfo:
-    """Who holds a question, and until when."""
+    """The claim on an interrupt."""
 
     interrupt_id: UUID
     claimed_by_id: Any
@@ -46,7 +46,6 @@ class ClaimInfo:
 
     @classmethod
     def from_row(cls, interrupt: Interrupt) -> ClaimInfo:
-        """Return the claim in a question's row as a plain value."""
         return cls(
             interrupt_id=interrupt.pk,
             claimed_by_id=interrupt.claimed_by_id,
@@ -64,23 +63,28 @@ def claim(
     seconds: float | None = None,
     take_over: bool = False,
 ) -> ClaimInfo:
-    """Hold an open question for the user for CLAIM_SECONDS or ``seconds``; renews their own claim.
+    """Claim a pending interrupt for CLAIM_SECONDS or ``seconds``, or renew the user's own claim.
 
-    ClaimedError if somebody else holds it. With ``take_over`` it changes hands, which needs a
-    permission of its own and is recorded.
+    With ``take_over``, a claim of another user is replaced. This needs a permission of its own and
+    appends an audit log entry.
+
+    Raises:
+        ClaimedError: if another user has claimed the interrupt, without ``take_over``.
+        NotAllowedError: if the user may not decide the interrupt, or may not take over claims.
+        AlreadyDecidedError: if the interrupt is not pending.
     """
     _refuse_nobody(by)
     refusal = denied_log.record_denial("claim", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
-        # What may take it from somebody locks the thread before it touches the question: an UPDATE
-        # that waited for a row keeps that row locked, even where it no longer matches.
+        # Taking over locks the thread before the interrupt: an UPDATE that waited for a row keeps
+        # it locked, even if the row no longer matches.
         if take_over:
             lookup.lock(interrupt_id, by)
         interrupt = lookup.find(interrupt_id, by)
         message = "You don't have permission to decide this interrupt."
         refuse_unless_may(by, get_policy().may_decide, interrupt, message)
         lookup.refuse_if_closed(interrupt)
-        # Zero rows: somebody else holds it, or it was closed meanwhile.
+        # Zero rows: another user has claimed the interrupt, or it was closed in the meantime.
         if not write_claim(
             _row(interrupt).filter(queue_filters.UNCLAIMED | Q(claimed_by=by.pk)), by, seconds
         ):
@@ -95,16 +99,19 @@ def claim(
 
 @retry_on_conflict
 def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> None:
-    """End the user's claim; somebody else's only with the permission to take over, and recorded.
+    """End the user's claim on an interrupt; without a claim, nothing changes.
 
-    A question that nobody holds stays as it is.
+    Ending another user's claim appends an audit log entry.
+
+    Raises:
+        NotAllowedError: if another user has the claim, and the user may not take over claims.
     """
     refusal = denied_log.record_denial("release", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         interrupt = lookup.find(interrupt_id, by)
         if by is not None and interrupt.claimed_by_id == by.pk:
-            # Zero rows: it was taken over, or closed, since it was read, and nothing is left to
-            # end. The row may be locked by now, so it is too late to ask for the thread's lock.
+            # Zero rows: the interrupt was taken over or closed after it was read, so there is no
+            # claim to end. The row may be locked by now, so the thread can't be locked any more.
             _row(interrupt).filter(claimed_by=by.pk).update(**get_cleared_claim())
             return
         if not _row(interrupt).filter(queue_filters.CLAIMED).exists():
@@ -126,46 +133,49 @@ def claim_next(
     key: str = "",
     after: UUID | str | None = None,
 ) -> UUID | None:
-    """Claim the best free question that the user may see and decide; None where there is none.
+    """Claim the first unclaimed interrupt that the user may see and decide; None if there is none.
 
-    The best is the first in the queue's order: overdue, priority, due, age. ``graph`` and
-    ``group`` (a Group or its key) narrow the choice. Any number of callers at once get different
-    ones; but the same ``key`` of the same user gets the question that it got before, whatever has
-    become of it, until somebody else takes that.
+    The order is that of the review queue: overdue, priority, due time, age. ``graph`` and ``group``
+    (a Group or its key) narrow the choice. Concurrent callers get different interrupts. A call with
+    the same ``key`` by the same user returns the same interrupt in any state, until another user
+    claims it.
 
-    ``after`` is the question that the user comes from, which isn't given again. Where they are
-    done with it, what its thread asks besides comes first; where nothing is free, what they hold.
+    ``after`` is an interrupt that is not returned again. If it no longer waits for the user, other
+    pending interrupts of its thread come first. If no interrupt is unclaimed, an interrupt that the
+    user has claimed is returned.
     """
     _refuse_nobody(by)
     deadlines.mark_overdue()
-    taking = _Taking.build(by, key, graph, group)
+    taking = _KeyedClaim.build(by, key, graph, group)
     left = None if after is None else lookup.parse_id(after)
     with transaction.atomic(using=write_alias()):
         if key:
-            # The same request may come twice at once. The one that waits here finds what the other
-            # has taken; without that it could find all locked by more of its kind, and so nothing.
+            # The same request may arrive twice at once. The second one waits here for the first
+            # one's claim. Otherwise it could find all rows locked by similar requests, and return
+            # None.
             users = get_user_model()._base_manager.using(write_alias()).filter(pk=by.pk)
             users.select_for_update(no_key=True, of=("self",)).values_list("pk").first()
         return taking.found() or _take(by, graph, group, taking, left)
 
 
 def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
-    """Return what take_next gave the user for the same key, if it did.
+    """Return the interrupt that claim_next returned for the same user and key, or None.
 
-    The key with another ``graph`` or ``group`` than then is an IdempotencyKeyReusedError.
+    Raises:
+        IdempotencyKeyReusedError: if ``graph`` or ``group`` differ from that call.
     """
-    return _Taking.build(by, key, graph, group).found()
+    return _KeyedClaim.build(by, key, graph, group).found()
 
 
 @dataclass(frozen=True, slots=True)
-class _Taking:
-    """Under which key a question is taken, and as what; as a row of it is marked."""
+class _KeyedClaim:
+    """The idempotency key of a call of claim_next and its filters, as columns of the interrupt."""
 
     claim_key: str | None
     claim_filters: str
 
     @classmethod
-    def build(cls, by: Any, key: str, graph: str | None, group: Any) -> _Taking:
+    def build(cls, by: Any, key: str, graph: str | None, group: Any) -> _KeyedClaim:
         if not key:
             return cls(None, "")
         chosen = [graph, str(getattr(group, "pk", group))]
@@ -184,24 +194,26 @@ class _Taking:
 
 
 def _take(
-    by: Any, graph: str | None, group: Any, taking: _Taking, after: UUID | None
+    by: Any, graph: str | None, group: Any, taking: _KeyedClaim, after: UUID | None
 ) -> UUID | None:
     rows = queue_filters.list_waiting(by, graph=graph, group=group)
     free = queue_filters.split_free(by, queue_filters.list_group_keys(by), group)
     if after is None:
         return _take_one_of(rows, free, by, taking)
     rows, every = rows.exclude(pk=after), queue_filters.list_waiting(by).exclude(pk=after)
-    # Where they only leave it, and it still waits for them, they don't stay with its thread.
+    # A user who skips an interrupt that still waits for them gets interrupts of any thread.
     done_with = _rows().filter(~queue_filters.match_waiting_for(by), pk=after)
     left = done_with.values("thread_id").first()
     beside = None
     if left is not None:
-        # As a value: the planner then knows how few these are.
+        # Passed as a value, so that the query planner knows how few rows these are.
         beside = _take_one_of(every.filter(**left), [queue_filters.match_unclaimed(by)], by, taking)
     return beside or _take_one_of(rows, free, by, taking) or _renew_own_claim(rows, by)
 
 
-def _take_one_of(rows: QuerySet[Interrupt], free: list[Q], by: Any, taking: _Taking) -> UUID | None:
+def _take_one_of(
+    rows: QuerySet[Interrupt], free: list[Q], by: Any, taking: _KeyedClaim
+) -> UUID | None:
     for candidates in _candidates(rows, free, by):
         taken = _take_first(rows, candidates, by, taking)
         if taken is not None:
@@ -210,17 +222,16 @@ def _take_one_of(rows: QuerySet[Interrupt], free: list[Q], by: Any, taking: _Tak
 
 
 def _renew_own_claim(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
-    """Renew the user's claim on the first question that they hold and could decide."""
     for candidates in _candidates(rows, [queue_filters.match_claimed_by(by)], by):
         for pk in candidates:
-            # Zero rows: it was closed, released or taken over since it was read.
+            # Zero rows: the interrupt was closed, released or taken over after it was read.
             if write_claim(_rows().filter(pk=pk, claimed_by=by.pk), by, None):
                 return pk
     return None
 
 
 def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[list[UUID]]:
-    """Give the keys of what is so and may be decided, a batch at a time; nothing is locked."""
+    """Yield the ids of the interrupts that the user may decide, in batches and without a lock."""
     policy, seen = get_policy(), set[UUID]()
     rows = rows.select_related("run", "thread").defer(*LARGE_COLUMNS)
     while len(seen) < MOST:
@@ -233,19 +244,19 @@ def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[
 
 
 def _take_first(
-    rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _Taking
+    rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _KeyedClaim
 ) -> UUID | None:
-    """Claim the first of the candidates that is still free, and that nobody else is taking."""
+    """Claim the first candidate that is still unclaimed and not being claimed by another user."""
     free = rows.filter(queue_filters.match_unclaimed(by)).order_by(*queue_order())
     while candidates:
-        # All conditions again: it may have been assigned or put off since it was read. Where rows
-        # can be locked, those that another caller is about to take are passed by instead of waited
-        # for. SQLite has one writer at a time and nothing to lock.
+        # All conditions are checked again, since the interrupt may have been assigned or snoozed
+        # after it was read. Rows that another caller has locked are skipped. SQLite has one writer
+        # at a time and no row locks.
         row = free.filter(pk__in=candidates).select_for_update(skip_locked=True, of=("self",))
         pk = row.values_list("pk", flat=True).first()
         if pk is None:
             return None
-        # Zero rows: where nothing was locked, somebody else took it since it was read.
+        # Zero rows: without row locks, another user claimed the interrupt after it was read.
         if write_claim(_rows().filter(queue_filters.UNCLAIMED, pk=pk), by, None, **asdict(taking)):
             return pk
         candidates.remove(pk)
@@ -253,10 +264,9 @@ def _take_first(
 
 
 def write_claim(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
-    """Write the claim on an open question; returns for how many of the ``rows``.
+    """Write the claim on the pending interrupts among ``rows``; return the number of rows.
 
-    Their conditions are the whole guarantee: of any number of concurrent callers one UPDATE
-    matches.
+    The conditions of ``rows`` decide between concurrent callers: only one UPDATE matches.
     """
     until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
     return rows.filter(queue_filters.PENDING).update(

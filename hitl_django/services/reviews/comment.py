@@ -1,4 +1,4 @@
-"""comment: what reviewers say to each other."""
+"""Comments on interrupts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .mentions import find_mentioned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentInfo:
-    """A comment, and who wrote it when and through what."""
+    """A comment with its author, source and time."""
 
     id: UUID
     interrupt_id: UUID
@@ -47,11 +47,14 @@ class CommentInfo:
 def comment(
     interrupt_id: UUID | str, text: str, *, by: Any = None, via: str = "code"
 ) -> CommentInfo:
-    """Add a remark to a question, open or closed; nobody can change it afterwards.
+    """Add a comment to a pending or closed interrupt; comments can't be edited.
 
-    It is 1 to COMMENT_MAX_LENGTH characters long, blanks around it aside. The record names it by
-    its digest, so that the words can be erased. Who is named in it as ``@username`` and may see the
-    question is mentioned.
+    The text is stripped. Its audit log entry contains only a digest, so that the text can be
+    erased. Users named as ``@username`` are mentioned and notified if they may see the interrupt.
+
+    Raises:
+        InvalidInputError: if the text is empty or longer than COMMENT_MAX_LENGTH characters.
+        NotAllowedError: if the user may not comment on the interrupt.
     """
     refusal = denied_log.record_denial("comment", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -74,7 +77,7 @@ def comment(
 
 
 def _mention(made: Comment, interrupt: Interrupt, by: Any) -> None:
-    """Note whom a comment mentions, and write the messages that tell them."""
+    """Store the users that a comment mentions, and publish the event that notifies them."""
     mentioned = find_mentioned(made.text, interrupt, by)
     if not mentioned:
         return

@@ -1,4 +1,4 @@
-"""Deadlines of open questions: which are overdue, and which are about to expire."""
+"""Due times and expiry warnings of pending interrupts."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from . import queue_filters
 
 logger = logging.getLogger("hitl_django")
 
-#: When one for which that failed is looked at again.
-PUT_OFF = timedelta(minutes=5)
+#: Time until an interrupt is processed again after an error.
+RETRY_DELAY = timedelta(minutes=5)
 
 
 @retry_on_conflict
 def mark_overdue() -> int:
-    """Move what has become due to the front of the queue, a batch of it; returns how many."""
+    """Mark a batch of due interrupts as overdue; return their number."""
     using = write_alias()
     passed = Interrupt.objects.using(using).filter(
         queue_filters.PENDING, overdue=False, due_at__lte=Now()
     )
-    if not passed.exists():  # mostly, and on SQLite a transaction would wait for other writers
+    if not passed.exists():  # usual case; on SQLite a transaction would wait for other writers
         return 0
     with transaction.atomic(using=using):
-        # Two at once take different rows, so that neither waits for the other.
+        # Concurrent callers take different rows, so neither waits for the other.
         batch = passed.order_by("due_at").select_for_update(skip_locked=True)
         found = list(batch.only("graph", "group_label")[: hitl.SWEEP_BATCH])
         messages = WriteBatch(using)
@@ -50,7 +50,7 @@ def mark_overdue() -> int:
 
 
 def warn_expiring() -> int:
-    """Send interrupt_expiring for what is about to expire, a batch of it; returns how many."""
+    """Send interrupt_expiring for a batch of interrupts about to expire; return their number."""
     soon = Interrupt.objects.using(write_alias()).filter(
         queue_filters.PENDING, queue_filters.ANSWERABLE, warn_at__lte=Now()
     )
@@ -58,11 +58,11 @@ def warn_expiring() -> int:
 
 
 def act_on_due(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], bool]) -> int:
-    """Does something with a batch of questions that its moment has come for, the earliest first.
+    """Call ``act`` for a batch of interrupts that are due by the column ``at``, earliest first.
 
-    Each has a transaction of its own. One that fails is put off until what the column ``retry``
-    says, or a batch of those would keep all that stand behind them from ever having their turn.
-    Returns for how many it was done.
+    Each call has its own transaction. After an error, the column ``retry`` is set to a later time,
+    so that failing interrupts don't block the others. Returns the number of calls that returned
+    True.
     """
     using, done = write_alias(), 0
     found = rows.order_by(at, "pk").values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
@@ -72,7 +72,7 @@ def act_on_due(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UU
         except Exception:
             fields = {"interrupt_id": str(pk)}
             logger.exception("interrupt %s: could not process its %s", pk, at, extra=fields)
-            _put_off(pk, at, retry, using)
+            _postpone(pk, at, retry, using)
     return done
 
 
@@ -82,12 +82,12 @@ def _act_on(act: Callable[[UUID], bool], pk: UUID, using: str) -> bool:
         return act(pk)
 
 
-def _put_off(pk: UUID, at: str, retry: str, using: str) -> None:
+def _postpone(pk: UUID, at: str, retry: str, using: str) -> None:
     past = Interrupt.objects.using(using).filter(
         queue_filters.PENDING, pk=pk, **{f"{at}__lte": Now()}
     )
     try:
-        past.update(**{retry: Now() + PUT_OFF})
+        past.update(**{retry: Now() + RETRY_DELAY})
     except Exception:
         fields = {"interrupt_id": str(pk)}
         logger.exception("interrupt %s could not be postponed", pk, extra=fields)
@@ -96,8 +96,8 @@ def _put_off(pk: UUID, at: str, retry: str, using: str) -> None:
 def _warn(pk: UUID) -> bool:
     using = write_alias()
     row = Interrupt.objects.using(using).filter(queue_filters.PENDING, pk=pk, warn_at__lte=Now())
-    # Zero rows: another sweep warns of it, or it was decided. One warning is all there is,
-    # whoever listens: a receiver that must not miss any reads the rows.
+    # Zero rows: another sweep has sent the warning, or the interrupt was decided. The signal is
+    # sent at most once. Receivers that must not miss one should read the rows.
     if not row.update(warn_at=None):
         return False
     found = Interrupt.objects.using(using).select_related("thread").defer(*LARGE_COLUMNS).get(pk=pk)

@@ -1,4 +1,4 @@
-"""decide: one question, one decision, whoever and however many try."""
+"""Decisions on interrupts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..results import DecisionInfo
 from . import lookup, quorum, record_decision, resumption
 from .record_decision import Guest, Request, Validated
 
-#: How often a question is read again that changed while an answer to it was validated.
+#: Maximum number of times an interrupt is read again if it changes while a value is validated.
 MOST_READS = 5
 
 
@@ -49,26 +49,38 @@ def decide(
     guest: Guest | None = None,
     ignore_claim: bool = True,
 ) -> DecisionInfo:
-    """Record what a person did with an open question, and makes its run ready to go on.
+    """Store a decision on a pending interrupt, and queue its run.
 
-    Exactly one caller wins; every other gets AlreadyDecidedError, which says who did. A repeat of
-    the winning request with the same ``key`` by the same user gets the first outcome back, with
-    ``repeated`` set; the same key with another request is an IdempotencyKeyReusedError. ``digest``
-    and ``version`` are those of the question as it was shown: StaleInterruptError if it has changed
-    since. ``guest`` is who decides without an account. Nothing is written unless everything is:
-    decision, audit entry, resume value and the run's state share one transaction. The answer is
-    validated before that opens; if the question has changed by then, it is validated anew.
+    Exactly one of several concurrent callers succeeds. A repeat of its request by the same user
+    with the same ``key`` returns the first decision, with ``repeated`` set. ``digest`` and
+    ``version`` are those of the interrupt as it was displayed. ``guest`` is a person who decides
+    without an account. The decision, the audit log entry, the resume value and the run's state are
+    stored in one transaction. The value is validated before this transaction, and again if the
+    interrupt changes in between.
 
-    Where several have to agree, a decision that isn't the last of them is not ``complete``: the
-    question stays open. It counts for the version that was approved; another answer than that is
-    proposed to the others as another version, which begins with the approval of who proposed it.
-    A rejection needs no second. AlreadyApprovedError where the same person has agreed before.
+    If several approvals are needed, an approval that isn't the last is not ``complete``, and the
+    interrupt stays pending. An approval counts for the version that was approved. An approval with
+    another value proposes that value as a new version, with this approval as its first. A rejection
+    closes the interrupt at once.
 
-    ``resume`` stands in the place of type and value: what the graph is to receive. It is the
-    decision that comes to this, and refused where none does that the question can be given.
+    ``resume`` is a resume value, given instead of type and value. The type of decision is derived
+    from it.
 
-    A claim of somebody else's is no obstacle, unless the question requires one, and is recorded
-    with the decision. With ``ignore_claim=False`` it is a ClaimedError, for who wants to ask first.
+    Unless the interrupt requires a claim, another user's claim doesn't prevent a decision; its name
+    is stored with the decision. With ``ignore_claim=False``, a ClaimedError is raised instead, so
+    that the caller can ask for confirmation.
+
+    Raises:
+        AlreadyDecidedError: if the interrupt is not pending; it contains the decision.
+        AlreadyApprovedError: if the same user has approved this version.
+        ClaimRequiredError: if the interrupt requires a claim and nobody has claimed it.
+        ClaimedError: if another user has claimed the interrupt, as described above.
+        IdempotencyKeyReusedError: if the key was used with another request.
+        InvalidAnswerError: if the value is not valid, or no decision results in the value
+            ``resume``.
+        NotAllowedError: if the user may not decide the interrupt.
+        RunStateError: if the run can't be resumed in its current state.
+        StaleInterruptError: if the interrupt differs from ``digest`` or ``version``.
     """
     request = Request.build(
         type,
@@ -90,7 +102,7 @@ def decide(
 
 
 class _Shown(NamedTuple):
-    """What the question was like when somebody saw it, as far as they say so."""
+    """The interrupt as the caller displayed it, as far as the caller passes it."""
 
     digest: str | None
     version: int | None
@@ -98,18 +110,20 @@ class _Shown(NamedTuple):
 
 @retry_on_conflict
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
-    """Decide a question as it is at this moment; ConcurrentChangeError if it has changed
-    meanwhile.
+    """Decide an interrupt in its current state.
 
-    First without a lock, where that is likely to do, then with the lock of its thread. Only the
-    lock differs: what is read, refused and written is the same.
+    If few conflicts are likely, this is tried without a lock first, then with the thread locked.
+    Both read, check and write the same.
+
+    Raises:
+        ConcurrentChangeError: if the interrupt has changed since it was validated.
     """
     using = write_alias()
     found = _read(pk)
     validated = validate(found.interrupt, request)
     if validated is not None and _needs_no_lock(found.interrupt):
-        # The permissions of a user are looked up in the transaction that needs them. Without a user
-        # the batch is a transaction of its own.
+        # The user's permissions are read in the transaction that needs them. Without a user, the
+        # batch has a transaction of its own.
         alone = request.by is None and not connections[using].in_atomic_block
         with (
             suppress(record_decision.ConcurrentChangeError),
@@ -126,18 +140,18 @@ def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
 
 
 def validate(interrupt: Interrupt, request: Request) -> Validated | None:
-    """Validate what somebody sent, before any lock; None for a question that is closed."""
+    """Validate a decision before any row is locked; return None for a closed interrupt."""
     if interrupt.status != Interrupt.Status.PENDING:
-        return None  # of what was erased not even the payload is left
+        return None  # an erased interrupt has no payload
     return request.validate(interrupt)
 
 
 def _needs_no_lock(interrupt: Interrupt) -> bool:
-    """Return whether a question may be decided as it was read, without its thread's lock.
+    """Return whether an interrupt may be decided without locking its thread.
 
-    Most questions are a run's only one and nobody else is at them. Nothing is written unless the
-    question, its run and its thread's record are still what was read. What can be undone names the
-    thread's epoch, which its lock keeps.
+    Most interrupts are the only one of their run and have one reviewer. Without the lock, nothing
+    is written unless the interrupt, the run and the thread's audit log are unchanged. A decision
+    that can be undone stores the thread's epoch, so it needs the lock.
     """
     return (
         interrupt.version == 1
@@ -152,10 +166,11 @@ def _needs_no_lock(interrupt: Interrupt) -> bool:
 def _decide(
     found: _Found, request: Request, validated: Validated | None, shown: _Shown
 ) -> DecisionInfo:
-    """Decide a question as it was read, whether or not its thread is locked meanwhile.
+    """Decide an interrupt that was read with or without its thread locked.
 
-    ConcurrentChangeError, with nothing written, where it was validated against another or has
-    changed since.
+    Raises:
+        ConcurrentChangeError: if the interrupt differs from the validated version, or has changed
+            since it was read. Nothing is written.
     """
     interrupt = found.interrupt
     _refuse_unless_visible(interrupt, request.by)
@@ -172,9 +187,10 @@ def _decide(
 def record_validated(
     thread: Thread, interrupt: Interrupt, validated: Validated | None
 ) -> DecisionInfo:
-    """Record a decision on an open question of a locked thread.
+    """Store a decision on a pending interrupt of a locked thread.
 
-    StaleInterruptError where it was validated against another version.
+    Raises:
+        StaleInterruptError: if another version of the interrupt was validated.
     """
     try:
         return _record(thread, interrupt, validated)
@@ -188,9 +204,9 @@ def _record(
     validated: Validated | None,
     so_far: AnswersRow | None = None,
 ) -> DecisionInfo:
-    """Raise the reasons against a decision, or record it.
+    """Raise the first reason against a decision, or store it.
 
-    First come those of the run and of other people, then those of the answer itself.
+    Reasons of the run and other users come first, followed by those of the value.
     """
     if validated is None or not validated.fits(interrupt):
         raise record_decision.ConcurrentChangeError
@@ -201,7 +217,7 @@ def _record(
     quorum.refuse_unless_claimed(interrupt, thread, request.by)
     validated.raise_refusal()
     if not request.ignore_claim:
-        # Last of all: who is asked whether to do it anyway has nothing else to put right.
+        # Last, since a user who is asked to confirm should have no other errors to correct.
         lookup.raise_if_claimed(interrupt, thread, request.by)
     decision = record_decision.record(interrupt, validated, thread, so_far)
     info = DecisionInfo.from_row(decision, interrupt.run_id)
@@ -219,9 +235,10 @@ def check_answer(
     by: Any = None,
     reason: str = "",
 ) -> Any:
-    """Return the resume value that ``decide`` would record; records nothing.
+    """Return the resume value that ``decide`` would store, without storing it.
 
-    Refuses what ``decide`` would, but for claims: whoever looks may claim the question yet.
+    Raises the same errors as ``decide``, except those about claims: the user may still claim the
+    interrupt.
     """
     request = Request.build(type, value, resume=resume, by=by, via="", reason=reason, key="")
     rows = select_visible(lookup.rows_with_run(), by)
@@ -235,9 +252,9 @@ def find_refusals(
     *,
     by: Any = None,
 ) -> dict[UUID, HitlError]:
-    """Return why each of these questions can't be decided so, of those that can't.
+    """Return the error for each of these interrupts that can't be decided with this type, by id.
 
-    As ``check_answer`` for each, with one query for those that can.
+    The same checks as ``check_answer``, with one query for all interrupts.
     """
     request = Request.build(type, UNSET, by=by, via="", reason="", key="")
     wanted = list(interrupt_ids)
@@ -267,18 +284,17 @@ def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
 
 
 def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
-    """Raise InterruptNotFound where the user may not see a question that has just been read."""
     if by is None:
         return
     every = Interrupt.objects.using(write_alias())
     visible = select_visible(every, by)
-    # Who may see all of them may see this one, and no query has to be made of it.
+    # For a user who may see all interrupts, no query is needed.
     if visible is not every and not visible.filter(pk=interrupt.pk).exists():
         raise InterruptNotFound
 
 
 class _Found(NamedTuple):
-    """A question with its thread, its run, and the answers that its task has so far."""
+    """An interrupt with its thread, its run, and the responses that its task has received."""
 
     thread: Thread
     interrupt: Interrupt
@@ -286,10 +302,10 @@ class _Found(NamedTuple):
 
 
 def _read(pk: UUID) -> _Found:
-    """Read a question with all that a decision needs of it, as it is at this moment.
+    """Read the current state of an interrupt with its run, thread and responses.
 
-    Once its thread is locked, nobody else can change it, so a loser's message tells the truth. The
-    lock is not what makes one decision win: the UPDATE that closes the question is.
+    With the thread locked, no other caller can change it, so error messages are accurate. The lock
+    doesn't decide between concurrent callers; the UPDATE that closes the interrupt does.
     """
     using = write_alias()
     rows = queries.QUESTION.run(using, interrupt=pk)
@@ -314,9 +330,9 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
 
 
 def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | None:
-    """Return the first outcome of a request that was made before, whatever came of it since."""
+    """Return the decision that an earlier request with this idempotency key stored, or None."""
     if not request.key or (interrupt.version == 1 and not interrupt.approvals):
-        return None  # nothing was decided yet
+        return None  # no decision yet
     decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt)
     decision = decisions.filter(key=request.key, by=request.by).order_by("version").first()
     if decision is None:

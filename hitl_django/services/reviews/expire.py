@@ -1,4 +1,4 @@
-"""expire: what becomes of a question that nobody answered in time."""
+"""Expiry of interrupts."""
 
 from __future__ import annotations
 
@@ -27,29 +27,30 @@ from . import deadlines, resumption
 
 logger = logging.getLogger("hitl_django")
 
-#: Through what a question expires: never shown as a person's doing.
+#: The source of an expiry, instead of a person's.
 TIMEOUT = "timeout"
-#: With these terms it stays open: somebody is still to decide.
+#: With these options, the interrupt stays pending, since a person still has to decide.
 STAYING = ("keep", "escalate")
 
 
 def expire_due() -> int:
-    """Expire the questions whose time is up, as many as one batch holds; returns how many.
+    """Expire a batch of interrupts whose time limit has passed; return their number.
 
-    Each in a transaction of its own. A run that is under way is left until it pauses again.
+    Each has its own transaction. Interrupts of an active run are processed when the run pauses
+    again.
     """
-    # When it expires is what people see, and stays what it is where expiring it fails.
+    # People see ``expires_at``, so it doesn't change after an error; ``retry_at`` does.
     return deadlines.act_on_due(select_expired(), "expires_at", "retry_at", _expire)
 
 
 def select_expired() -> QuerySet[Interrupt]:
-    """Return the questions whose time is up, and of which nothing has come yet."""
+    """Return the interrupts whose time limit has passed and that are not processed yet."""
     return Interrupt.objects.using(write_alias()).filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
         status=Interrupt.Status.PENDING,
         expires_at__lte=Now(),
         run__state=Run.State.INTERRUPTED,
-        # A run that waits for an undo goes on in a moment, and what it asks then expires.
+        # A run that waits for a possible undo resumes soon; its other interrupts expire afterwards.
         run__resumes_at__isnull=True,
     )
 
@@ -61,8 +62,8 @@ def _expire(pk: UUID) -> bool:
     if interrupt.run.state != Run.State.INTERRUPTED or interrupt.run.resumes_at is not None:
         return False
     changes, recorded = _stays_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
-    # As for a decision, the predicate is the whole guarantee: of a reviewer and any number of
-    # sweeps one UPDATE matches. Zero rows: somebody decided after all, or another sweep was here.
+    # As for a decision, only one UPDATE of a reviewer and concurrent sweeps matches. Zero rows:
+    # someone has decided, or another sweep has processed the interrupt.
     expired = interrupts.filter(
         pk=pk,
         status=Interrupt.Status.PENDING,
@@ -103,8 +104,8 @@ def _expire(pk: UUID) -> bool:
             signals.run_failed, using=write_alias(), state=str(Run.State.PARKED), **ids
         )
     audit.append(batch, thread, "expire", by=None, via=TIMEOUT, subject=str(pk), detail=detail)
-    # No row: somebody changed the run by hand, as everybody else waits for the thread's lock to do
-    # so. Nothing of this stays, and the next sweep looks again.
+    # Zero rows: the run was changed manually, since all other changes wait for the thread's lock.
+    # The transaction is rolled back, and the next sweep tries again.
     if not batch.run():
         raise RuntimeError(f"Run {interrupt.run_id} was changed manually.")
     signals.send_on_commit(
@@ -122,10 +123,10 @@ def _closed() -> dict[str, Any]:
 
 
 def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what changes of a question that stays open past its time, and what is recorded of it.
+    """Return the changed columns of an interrupt that stays pending, and the audit log details.
 
-    It counts as overdue, comes back if it was put off, and whoever holds it goes on holding it. Its
-    version stays too: the answer that somebody writes at this moment is as good as before.
+    The interrupt becomes overdue and a snooze ends, but a claim is kept. The version doesn't
+    change, so a response that a reviewer is writing remains valid.
     """
     moments = [at for at in (interrupt.due_at, interrupt.expires_at) if at is not None]
     changes: dict[str, Any] = {
@@ -141,7 +142,7 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
         return changes, {}
     group = Group.objects.using(write_alias()).filter(name=name).first()
     if group is None:
-        # Nobody is named to turn to, but the question is as overdue as it would be otherwise.
+        # The group doesn't exist, but the interrupt is marked as overdue nevertheless.
         logger.error(
             "interrupt %s can't be escalated: unknown group",
             interrupt.pk,
@@ -157,9 +158,10 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
-    """Give the graph the answer that was named for this case, as a decision of nobody's.
+    """Store the response of the expiry options as a decision without a user.
 
-    Returns the answer as the record has it. Where the run goes on, its update is the batch's first.
+    Returns the response as the audit log contains it. If the run resumes, its update is the first
+    of the batch.
     """
     answer = (interrupt.expiry or {}).get("answer")
     decision = Decision(

@@ -1,4 +1,4 @@
-"""Finds the question that a verb is about, and the errors of a question that is not as expected."""
+"""Lookup of interrupts, and errors for interrupts in an unexpected state."""
 
 from __future__ import annotations
 
@@ -27,18 +27,22 @@ from ..results import DecisionInfo
 
 
 def find(interrupt_id: UUID | str, by: Any) -> Interrupt:
-    """Return a question with its run and thread; one that the user may not see doesn't exist."""
+    """Return an interrupt with its run and thread.
+
+    Raises:
+        InterruptNotFound: if it doesn't exist or the user may not see it.
+    """
     rows = select_visible(rows_with_run(), by).defer(*LARGE_COLUMNS)
     return find_row(rows, InterruptNotFound, pk=interrupt_id)
 
 
 def lock(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
-    """Return the same with its thread locked: what follows sees it as nobody can change it."""
+    """Return the locked thread and the interrupt, which no other transaction can change."""
     return lock_thread(interrupt_id), find(interrupt_id, by)
 
 
 def lock_thread(interrupt_id: UUID | str) -> Thread:
-    """Lock the thread of a question, whoever may see it."""
+    """Lock the thread of an interrupt, without a permission check."""
     try:
         return leases.lock_thread(interrupt=parse_id(interrupt_id))
     except NoSuchThread:
@@ -46,12 +50,12 @@ def lock_thread(interrupt_id: UUID | str) -> Thread:
 
 
 def rows_with_run() -> QuerySet[Interrupt]:
-    """Return all questions, each to be read with its run and its thread."""
+    """Return a queryset of all interrupts with their runs and threads."""
     return Interrupt.objects.using(write_alias()).select_related("run", "thread")
 
 
 def refuse_if_closed(interrupt: Interrupt) -> None:
-    """Raise AlreadyDecidedError, with the decision that closed it, unless a question is open."""
+    """Raise AlreadyDecidedError with the closing decision unless the interrupt is pending."""
     if interrupt.status == Interrupt.Status.PENDING:
         return
     decision = interrupt.closing()
@@ -63,13 +67,13 @@ def refuse_if_closed(interrupt: Interrupt) -> None:
 
 
 def raise_if_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
-    """Raise ClaimedError if another person holds a question whose thread is locked."""
+    """Raise ClaimedError if another user has claimed the interrupt, whose thread is locked."""
     if is_claimed_by_other(interrupt, thread, by):
         raise claimed_error(interrupt)
 
 
 def is_claimed_by_other(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
-    """Return whether somebody else holds a question, at the moment its thread was read."""
+    """Return whether another user had a claim on the interrupt when its thread was read."""
     until = interrupt.claimed_until
     if until is None or until <= thread.now:
         return False
@@ -77,9 +81,8 @@ def is_claimed_by_other(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
 
 
 def claimed_error(interrupt: Interrupt) -> ClaimedError:
-    """Says who holds a question, and until when."""
     until = interrupt.claimed_until
-    if until is None:  # whoever held it has let go since
+    if until is None:  # the claim has ended since
         message = "The interrupt was claimed by someone else a moment ago. Try again."
         return ClaimedError(message, claimed_by_label="", until=timezone.now())
     return ClaimedError(
@@ -91,8 +94,8 @@ def claimed_error(interrupt: Interrupt) -> ClaimedError:
 
 
 def already_decided_error(interrupt: Interrupt) -> AlreadyDecidedError:
-    """Return the error for a question that is closed, with the decision that closed it."""
-    # An earlier decision may have been refused, so it is the one of the version before.
+    """Return the error for a closed interrupt, with the decision that closed it."""
+    # An earlier decision may have been rejected by the graph, so look at the previous version.
     decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt)
     decision = decisions.filter(version=interrupt.version - 1, effective=True).first()
     message = f"The interrupt is no longer pending: {interrupt.get_status_display()}."
@@ -109,7 +112,7 @@ def already_decided_error(interrupt: Interrupt) -> AlreadyDecidedError:
 
 
 def run_stopped_error(run: Run) -> RunStateError:
-    """Return the error for a question whose run has stopped otherwise."""
+    """Return the error for an interrupt of a run that can't be resumed."""
     return RunStateError(
         f"The run is {run.state}. Retry it before deciding the interrupt.",
         state=str(run.state),
@@ -118,7 +121,7 @@ def run_stopped_error(run: Run) -> RunStateError:
 
 
 def changed_error(interrupt: Interrupt) -> HitlError:
-    """Return the error for a question that has changed since it was read; it is read again."""
+    """Return the error for an interrupt that has changed since it was read, by reading it again."""
     interrupt.refresh_from_db(write_alias())
     if interrupt.status != Interrupt.Status.PENDING:
         return already_decided_error(interrupt)
@@ -129,7 +132,11 @@ def changed_error(interrupt: Interrupt) -> HitlError:
 
 
 def parse_id(value: UUID | str) -> UUID:
-    """Return the id of a question; InterruptNotFound for what is none."""
+    """Return the id of an interrupt.
+
+    Raises:
+        InterruptNotFound: if the value is not a UUID.
+    """
     try:
         return value if isinstance(value, UUID) else UUID(value)
     except (ValueError, AttributeError, TypeError):

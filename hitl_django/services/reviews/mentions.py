@@ -1,4 +1,4 @@
-"""Mentions: people whom a comment names as ``@username``, and who are told of it."""
+"""Users that a comment mentions as ``@username``."""
 
 from __future__ import annotations
 
@@ -14,38 +14,42 @@ from hitl_django.models import Comment, Decision, Interrupt
 from hitl_django.models.functions import Now
 from hitl_django.permissions import get_policy, select_visible
 
-#: Names that one comment is looked through for: each costs a question to the policy.
+#: Maximum number of mentions per comment, since each is checked with the policy.
 MOST = 20
-#: What Django lets a username be made of. An e-mail address mentions nobody.
+#: The characters that Django allows in usernames. An email address is not a mention.
 _NAMED = re.compile(r"(?<![\w.@+-])@([\w.@+-]+)")
-#: What ends a sentence more often than a name.
+#: Characters that are more often punctuation than the end of a username.
 _STOPS = ".-+@"
 
 
 def find_mentioned(text: str, interrupt: Interrupt, by: Any) -> list[Any]:
-    """Return the users that a comment on a question mentions: those who may see the question.
+    """Return the mentioned users who may see the interrupt.
 
-    Who may not assign it would learn by trying which users there are: for them it is only those
-    whom the question's own page names.
+    A user who may not assign the interrupt must not be able to find out usernames. For them, only
+    users named on the interrupt's page are returned.
     """
-    names = [name for found in list(_NAMED.finditer(text))[:MOST] for name in _read_names(found[1])]
+    names = [
+        name
+        for found in list(_NAMED.finditer(text))[:MOST]
+        for name in _strip_punctuation(found[1])
+    ]
     if not names:
         return []
     users = get_user_model()
     named = {f"{users.USERNAME_FIELD}__in": names, "is_active": True}
     rows = users._default_manager.using(write_alias()).filter(**named)
     if by is not None and not get_policy().may_assign(by, interrupt):
-        rows = rows.filter(_is_on_page_of(interrupt))
+        rows = rows.filter(_match_users_on_page(interrupt))
     row = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     return [user for user in rows.order_by("pk") if select_visible(row, user).exists()]
 
 
 def split_at_mentions(text: str, names: Collection[str]) -> list[tuple[str, bool]]:
-    """Split a text into parts, each with whether it mentions somebody of these names."""
+    """Split a text into parts, each with whether it mentions one of these names."""
     parts: list[tuple[str, bool]] = []
     at = 0
     for found in _NAMED.finditer(text) if names else ():
-        name = next((name for name in _read_names(found[1]) if name in names), None)
+        name = next((name for name in _strip_punctuation(found[1]) if name in names), None)
         if name is not None:
             end = found.start() + 1 + len(name)
             parts += [(text[at : found.start()], False), (text[found.start() : end], True)]
@@ -53,13 +57,11 @@ def split_at_mentions(text: str, names: Collection[str]) -> list[tuple[str, bool
     return [*parts, (text[at:], False)]
 
 
-def _read_names(word: str) -> list[str]:
-    """Return the name that a word is, and the one that it is without what ends a sentence."""
+def _strip_punctuation(word: str) -> list[str]:
     return list(dict.fromkeys(name for name in (word, word.rstrip(_STOPS)) if name))
 
 
-def _is_on_page_of(interrupt: Interrupt) -> Q:
-    """Select users whom the page of a question names: who has it, decided, or commented."""
+def _match_users_on_page(interrupt: Interrupt) -> Q:
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     holder = rows.filter(claimed_until__gt=Now())
     about = {"interrupt": interrupt.pk, "by__isnull": False}

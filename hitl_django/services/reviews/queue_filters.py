@@ -1,6 +1,6 @@
-"""Filters of the review queue: conditions (Q) for who may take a question, and word search.
+"""Filters of the review queue: conditions (Q) for claims, and word search.
 
-All are on the clock of the database. A claim or a snooze whose time is past counts as none.
+All times are compared with the database's clock. An expired claim or snooze is ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hitl_django.permissions import select_visible
 
 from . import quorum
 
-#: As many rows are looked at where no index finds their words.
+#: Number of rows that are searched on databases without an index for words.
 SCANNED = 10_000
 
 PENDING = Q(status=Interrupt.Status.PENDING)
@@ -28,15 +28,16 @@ CLAIMED = Q(claimed_until__gt=Now())
 UNCLAIMED = Q(claimed_until__isnull=True) | Q(claimed_until__lte=Now())
 SNOOZED = Q(snoozed_until__gt=Now())
 AWAKE = Q(snoozed_until__isnull=True) | Q(snoozed_until__lte=Now())
-#: The flag is what the index knows; the clock knows of those that the sweep hasn't seen yet.
+#: ``overdue`` is in the index. The time comparison adds interrupts that the sweep hasn't marked
+#: yet.
 OVERDUE_PARTS = (Q(overdue=True), Q(overdue=False, due_at__lte=Now()))
 OVERDUE = OVERDUE_PARTS[0] | OVERDUE_PARTS[1]
-#: Of a run that has stopped otherwise, no answer is taken before somebody lets it go on.
+#: A run in any other state must be retried before its interrupts can be decided.
 ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 
 
 def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> QuerySet[Interrupt]:
-    """Return the open questions that the user may see; None sees all.
+    """Return the pending interrupts that the user may see; None sees all.
 
     ``graph`` and ``group`` (a Group or its key) narrow them.
     """
@@ -49,15 +50,15 @@ def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> Q
 
 
 def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[Any]:
-    """Return the first rows in the queue's order, at most ``most`` of each part of a condition.
+    """Return the first rows in the order of the queue, at most ``most`` of each part.
 
-    Whoever asks for one condition *or* another gets a plan that looks at all that waits, in the
-    queue's order or in none. Each part has an index in that order, from which its first are read.
+    For a condition with OR, the query plan would read all pending interrupts. Each part has an
+    index in this order, from which its first rows are read.
     """
     if len(parts) == 1:
         return rows.filter(parts[0]).order_by(*queue_order())[:most]
     keys = [
-        # A key that is looked up again, since not every database takes a limit within a union.
+        # The keys are looked up again, because not every database supports a limit within a union.
         rows.filter(pk__in=rows.filter(part).order_by(*queue_order()).values("pk")[:most])
         .order_by()
         .values("pk")
@@ -67,20 +68,21 @@ def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[A
 
 
 def match_words(text: str, *, common: bool = False, through: str = "") -> Q:
-    """Match the questions that have all words of the text in what they ask.
+    """Match the interrupts that contain all words of the text.
 
-    ``common`` says that there are many of them, ``through`` leads to them from other rows.
+    ``common`` means that many rows contain them. ``through`` is the lookup to interrupts from
+    another model.
     """
     return has_words(text, write_alias(), common=common, through=through)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search in two queries, of which the database's planner can't know the better one.
+    """A search with two queries, since the query planner can't know which one is faster.
 
-    ``few`` looks words up in their index, which is best unless very many rows have them. ``many``
-    looks at one row after the other in the list's own order, and meets with many of those soon.
-    Where a database has no index, both look at the first SCANNED rows of the queue.
+    ``few`` uses the index of words, which is faster unless many rows match. ``many`` reads the rows
+    in the order of the list, which finds frequent words soon. On a database without this index,
+    both search the first SCANNED rows of the queue.
     """
 
     rows: QuerySet[Any]
@@ -89,7 +91,6 @@ class Search:
 
     @classmethod
     def build(cls, rows: QuerySet[Any], text: str) -> Search:
-        """Return the search of the rows for a text's words."""
         looked_at = rows
         if not has_index(write_alias()):
             looked_at = rows.filter(pk__in=_in_order(rows)[:SCANNED])
@@ -97,20 +98,20 @@ class Search:
         return cls(rows, few, looked_at.filter(match_words(text, common=True)))
 
     def is_cut_short(self) -> bool:
-        """Return whether there are rows that it doesn't look at."""
+        """Return whether some rows are not searched."""
         if has_index(write_alias()):
             return False
         return _in_order(self.rows)[SCANNED : SCANNED + 1].exists()
 
     def find_early(self, most: int) -> QuerySet[Any]:
-        """Return those of the ``many`` that are among the first ``most`` rows."""
+        """Return the matches of ``many`` among the first ``most`` rows."""
         return self.many.filter(pk__in=self.rows.values("pk")[:most]).order_by()
 
     def find(self, count: int, most: int) -> QuerySet[Any]:
-        """Return the rows it finds; ``count`` are the ``few``, counted up to ``most``."""
+        """Return the matching rows; ``count`` is the number of ``few``, counted up to ``most``."""
         if count >= most:
             return self.many
-        # The limit is what keeps the planner from thinking of another way.
+        # The limit makes the planner use the index.
         return self.rows.filter(pk__in=self.few.values("pk")[:most])
 
 
@@ -119,20 +120,20 @@ def _in_order(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def match_own(user: Any) -> Q:
-    """Match the questions that the user holds, and those that are assigned to them."""
+    """Match the interrupts that the user has claimed or is assigned to."""
     return Q(claimed_by=user.pk) & CLAIMED | Q(assignee=user.pk)
 
 
 def match_claimed_by_others(user: Any) -> Q:
-    """Match the questions that somebody else holds."""
+    """Match the interrupts that other users have claimed."""
     return CLAIMED & ~Q(claimed_by=user.pk)
 
 
 def match_unclaimed(user: Any) -> Q:
-    """Match the questions that the user could take.
+    """Match the interrupts that the user could claim.
 
-    They are answerable, awake, held by nobody and assigned to nobody else, nor to a group that the
-    user isn't in; and still open to the user's approval.
+    These are neither claimed nor snoozed, their run can be resumed, and the user hasn't approved
+    them. They are assigned to the user, to one of the user's groups, or to nobody.
     """
     groups = Q(group__isnull=True) | Q(group__in=user.groups.order_by().values("pk"))
     assigned = Q(assignee=user.pk) | Q(assignee__isnull=True) & groups
@@ -140,16 +141,16 @@ def match_unclaimed(user: Any) -> Q:
 
 
 def split_free(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]:
-    """Return the same condition in parts, as ``read_first`` takes them.
+    """Return the condition of ``match_unclaimed`` in parts, for ``read_first``.
 
-    ``groups`` are the keys of the groups that the user is in. With ``group`` (a Group or its key)
-    it is only what is free of that.
+    ``groups`` are the keys of the user's groups. With ``group`` (a Group or its key), only that
+    group's interrupts match.
     """
     theirs = [Q(group=key) for key in groups]
     if group is None:
         theirs.append(Q(group__isnull=True))
     else:
-        # Of all others it would look in vain, at every row.
+        # The query for other groups would read every row without a match.
         key = getattr(group, "pk", group)
         theirs = [Q(group=key)] if key in groups else []
     shared = [Q(assignee__isnull=True) & one for one in theirs]
@@ -157,27 +158,26 @@ def split_free(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]
 
 
 def list_group_keys(user: Any) -> list[Any]:
-    """Return the keys of the groups that the user is in."""
+    """Return the keys of the user's groups."""
     return list(user.groups.order_by().values_list("pk", flat=True))
 
 
 def match_claimed_by(user: Any) -> Q:
-    """Match the questions that the user holds and could decide."""
+    """Match the interrupts that the user has claimed and could decide."""
     return CLAIMED & Q(claimed_by=user.pk) & AWAKE & ANSWERABLE & ~_match_already_approved(user)
 
 
 def match_waiting_for(user: Any) -> Q:
-    """Match what waits for a decision that the user could make, whoever holds it."""
+    """Match the pending interrupts that the user could decide, including claimed ones."""
     return PENDING & AWAKE & ~_match_already_approved(user)
 
 
 def _match_takeable(user: Any) -> Q:
-    """Match what waits for a decision that the user could make, whoever it is assigned to."""
     return UNCLAIMED & AWAKE & ANSWERABLE & ~_match_already_approved(user)
 
 
 def _match_already_approved(user: Any) -> Q:
-    """Match what others have to approve: the user has, or started the run themselves."""
+    """Match the interrupts that need another person: the user approved or started them."""
     votes = Decision.objects.filter(
         interrupt=OuterRef("pk"), version=OuterRef("version"), by=user.pk
     )

@@ -1,4 +1,4 @@
-"""queue_counts and review_stats: how much waits, and how fast it is decided."""
+"""Counts and statistics of the review queue."""
 
 from __future__ import annotations
 
@@ -33,22 +33,26 @@ from hitl_django.permissions import get_policy, select_visible_through
 
 from . import queue_filters
 
-#: A count goes no further: nobody needs to know whether 12,000 or 12,001 wait, and finding out
-#: would take as long as there are rows.
+#: Maximum of a count. Exact larger numbers are of little use, and counting takes time for each row.
 CAP = 500
-#: Counts of what is rare, for which there are indexes of few rows each.
+#: Counts that are usually small, each with an index of few rows.
 RARE = frozenset({"mine", "held", "snoozed"})
-#: Decisions that the statistics look at: the latest, and no older than that.
+#: Number and maximum age of the latest decisions that the statistics include.
 SAMPLE, WITHIN = 200, timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCounts:
-    """How many questions wait for whom; each at most CAP, which means that many or more.
+    """Numbers of pending interrupts; CAP means this number or more.
 
-    ``mine`` are held by the user or assigned to them, ``free`` could be taken by them, ``held``
-    are held by others, ``overdue`` are past their due time, ``snoozed`` are put off, ``awake`` are
-    not, ``pending`` is all of them.
+    Attributes:
+        mine: claimed by the user or assigned to them.
+        free: the user could claim them.
+        held: claimed by others.
+        overdue: past their due time.
+        snoozed: snoozed.
+        awake: not snoozed.
+        pending: all of them.
     """
 
     mine: int
@@ -62,10 +66,15 @@ class QueueCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewStats:
-    """How the queue goes: what waits (each at most CAP), and the latest decisions of people.
+    """Statistics of the review queue: pending interrupts, and people's latest decisions.
 
-    ``median_seconds`` is from question to decision, ``approve_rate`` the share of approvals, with
-    changes or without, among approvals and rejections; None where nobody has decided yet.
+    Attributes:
+        pending: the number of pending interrupts, at most CAP.
+        overdue: the number of overdue interrupts, at most CAP.
+        oldest_at: the time at which the oldest pending interrupt was created, or None.
+        median_seconds: the median time from interrupt to decision; None without decisions.
+        approve_rate: the share of approvals, with or without changes, among approvals and
+            rejections; None without decisions.
     """
 
     pending: int
@@ -76,7 +85,7 @@ class ReviewStats:
 
 
 class _Capped(Subquery):
-    """The number of rows of a query, which is made no larger than ``most``."""
+    """The number of rows of a query, counted up to ``most``."""
 
     template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
     output_field = IntegerField()
@@ -87,9 +96,10 @@ class _Capped(Subquery):
 
 
 class _Searched(Func):
-    """The number of rows that a search finds: ``many`` are counted only if ``few`` are not few.
+    """The number of rows that a search finds.
 
-    That takes as long as all of them, unless some of the first rows are among them already.
+    ``few`` are counted first. If that could take long, or they turn out to be at least ``most``,
+    ``many`` are counted instead.
     """
 
     template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n LIMIT 1) AS tried)"
@@ -103,8 +113,9 @@ class _Searched(Func):
 
 
 def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:
-    """Count what waits and the user may see; ``graph`` and ``group`` (a Group or its key) narrow
-    what is counted.
+    """Return numbers of pending interrupts that the user may see.
+
+    ``graph`` and ``group`` (a Group or its key) narrow the interrupts.
     """
     return count_queue(user, graph=graph, group=group)[0]
 
@@ -118,11 +129,10 @@ def count_queue(
     most: int = CAP,
     listed: str | queue_filters.Search = "",
 ) -> tuple[QueueCounts, int]:
-    """Return the same, each at most ``most``, and how many are ``listed`` (at most CAP).
+    """Return counts of at most ``most``, and the number of ``listed`` interrupts, at most CAP.
 
-    That is one of the counts, by its name, or a search, of whose ``few`` there are at least
-    ``most`` where its ``many`` were counted. ``groups`` are the keys of those that the
-    user is in, of which something waits. With them all of it is one query.
+    ``listed`` is the name of a count, or a search. ``groups`` are the keys of the user's groups
+    with pending interrupts. If they are given, a single query is used.
     """
     rows = queue_filters.list_waiting(user, graph=graph, group=group)
     parts = _parts(user, queue_filters.list_group_keys(user) if groups is None else groups, group)
@@ -154,15 +164,16 @@ def _parts(user: Any, groups: Collection[Any], group: Any) -> dict[str, Sequence
 
 
 def _in_order(rows: QuerySet[Any], name: str) -> QuerySet[Any]:
-    # Of what there may be much, the first so many in an order that an index has. In none, the
-    # planner expects to come upon them in the table soon; they are at its end, where it is newest.
+    # Counts that may be large are read in an order that has an index. Without an order, the planner
+    # expects to find matching rows soon in the table, but new rows are at its end.
     return rows if name in RARE else rows.order_by(*queue_order())
 
 
 def count_for(user: Any, *, most: int = CAP) -> int:
-    """Count the open questions that the user could decide now, held by them or free for them.
+    """Count the pending interrupts that the user could decide now, at most ``most``.
 
-    At most ``most``; 0 for who may not decide the first of them.
+    These are unclaimed or claimed by the user. Returns 0 if the user may not decide the first of
+    them.
     """
     held = queue_filters.CLAIMED & Q(claimed_by=user.pk)
     groups = queue_filters.list_group_keys(user)
@@ -176,7 +187,7 @@ def count_for(user: Any, *, most: int = CAP) -> int:
 
 
 def waiting_graphs(user: Any) -> list[str]:
-    """Return the registered graphs of which something waits that the user may see."""
+    """Return the registered graphs with pending interrupts that the user may see."""
     names, rows = registry.list_names(), queue_filters.list_waiting(user)
     if not names or rows.query.is_empty():
         return []
@@ -185,9 +196,9 @@ def waiting_graphs(user: Any) -> list[str]:
 
 
 def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
-    """Return the groups of which something waits that the user may see.
+    """Return the groups with pending interrupts that the user may see.
 
-    Of each its key, its name, and whether the user is in it.
+    Each is a tuple of key, name, and whether the user is a member.
     """
     rows = queue_filters.list_waiting(user)
     if rows.query.is_empty():
@@ -201,12 +212,12 @@ def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
 
 
 def _first_of(rows: QuerySet[Any]) -> Subquery:
-    # And not whether it exists: that has no order, and the planner reads the table for it.
+    # Exists() has no order, so the planner would read the table.
     return Subquery(rows.order_by(*queue_order()).values("pk")[:1])
 
 
 def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
-    """Says how the queue that the user may see goes; None sees all of it."""
+    """Return statistics of the interrupts that the user may see; None sees all."""
     rows = queue_filters.list_waiting(user, graph=graph)
     oldest = rows.aggregate(at=Min("created_at"))["at"]
     decided = list(_decided(user, graph))
@@ -226,12 +237,12 @@ def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
 
 
 def _own_row(user: Any) -> QuerySet[Any]:
-    # Several things are asked in one query over the one row that is there for certain.
+    # Several values are read in one query over the one row that always exists.
     return get_user_model()._base_manager.using(write_alias()).filter(pk=user.pk)
 
 
 def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
-    """Give the latest decisions of people: type, when it was asked, when it was decided."""
+    """Return type, creation time and decision time of people's latest decisions."""
     recent = {"effective": True, "created_at__gte": Now() - WITHIN}
     made = Decision.objects.using(write_alias()).filter(**recent).exclude(type=EXPIRE)
     made = select_visible_through(made, "interrupt", user)

@@ -1,4 +1,4 @@
-"""Who may agree to an answer, and when enough have."""
+"""Rules for approvals by several people."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ OWN = "You started this run, so someone else has to approve."
 
 
 def match_started_by(user: Any, run: str = "") -> Q:
-    """Match the runs that the user started; ``run`` is the path that leads to a run.
+    """Match the runs that the user started; ``run`` is the lookup to a run from another model.
 
-    A fork is somebody's who made it, who started the run that it is a fork of, or who made another
-    fork of that one: what it asks may come of what any of them gave.
+    For a fork, the original run and all of its other forks count as well, since their input may
+    have contributed to the interrupt.
     """
     of = f"{run}__" if run else ""
     family = Run.objects.filter(
@@ -37,7 +37,7 @@ def match_started_by(user: Any, run: str = "") -> Q:
 
 
 def is_own(interrupt: Interrupt, by: Any) -> bool:
-    """Return whether the user can't approve an answer because they started the run."""
+    """Return whether the user can't approve the interrupt because they started the run."""
     if by is None or not interrupt.no_self_approval:
         return False
     run = interrupt.run
@@ -48,9 +48,9 @@ def is_own(interrupt: Interrupt, by: Any) -> bool:
 
 
 def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
-    """Raise SelfApprovalError where somebody is about to approve what they asked for themselves.
+    """Raise SelfApprovalError if the user would approve an interrupt of a run that they started.
 
-    Whoever started a run may still say no to it.
+    The user may still reject it.
     """
     if needs_agreement(type) and is_own(interrupt, by):
         raise SelfApprovalError(
@@ -69,10 +69,9 @@ def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None
 
 
 def is_seconded(options: AnswerOptions, answer: Any) -> bool:
-    """Return whether an answer that was validated is the one this version of the question stands
-    for.
+    """Return whether a validated value is the one proposed in this version of the interrupt.
 
-    That is what was proposed or, as long as nobody has, what a plain approval sends.
+    Without a proposal, this is the value of a plain approval.
     """
     if options.proposal is not None:
         return json_patch.is_same_json(options.proposal["answer"], answer)
@@ -80,16 +79,16 @@ def is_seconded(options: AnswerOptions, answer: Any) -> bool:
         return False
     try:
         return json_patch.is_same_json(answers.compose_resume_value(options, APPROVE), answer)
-    except (InvalidAnswerError, PayloadLimitError):  # it can be approved, but not as it stands
+    except (InvalidAnswerError, PayloadLimitError):  # a plain approval is not possible
         return False
 
 
 def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
-    """Raise AlreadyApprovedError where the same person has approved this version before."""
+    """Raise AlreadyApprovedError if the user has approved this version."""
     votes = Decision.objects.using(write_alias()).filter(
         interrupt=interrupt, version=interrupt.version, by=by
     )
-    # Who was deleted since is nobody by now, as code is; the label still tells them apart.
+    # A deleted user is NULL like code; the label distinguishes them.
     vote = votes.filter(by_label=audit.SYSTEM).first() if by is None else votes.first()
     if vote is None:
         return

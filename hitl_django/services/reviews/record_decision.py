@@ -1,4 +1,4 @@
-"""Records a decision: one that closes its question, a vote, or a proposal to vote on."""
+"""Storage of decisions: closing decisions, approvals and proposals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,13 @@ KEY_LENGTH = 255
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A person without an account: the name, the id of the invitation and the user who gave it."""
+    """A person without an account who decides.
+
+    Attributes:
+        label: the person's name.
+        invitation: the id of the invitation.
+        invited_by: the name of the user who created the invitation.
+    """
 
     label: str
     invitation: str
@@ -44,11 +50,14 @@ class Guest:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to decide a question: who, through what, and the digest that a repeat shares.
+    """A request to decide an interrupt.
 
-    ``resume`` is set where they sent what the graph is to receive, instead of a type and a value.
-    Unless it goes ``ignore_claim``, it is refused where somebody else holds the question; that is
-    no part of the digest, since who confirms it sends the same again.
+    Attributes:
+        type: the decision type; empty if ``resume`` is given.
+        resume: the resume value, given instead of type and value.
+        digest: the digest that a repeated request shares.
+        ignore_claim: whether the interrupt may be claimed by another user. It is not part of the
+            digest, since a user who confirms a ClaimedError sends the same request again.
     """
 
     type: str
@@ -76,7 +85,11 @@ class Request:
         guest: Guest | None = None,
         ignore_claim: bool = True,
     ) -> Request:
-        """Return the request; InvalidAnswerError where its key or its value can't be taken."""
+        """Return the request.
+
+        Raises:
+            InvalidAnswerError: if the idempotency key or the value is not valid.
+        """
         if key and (len(key) > KEY_LENGTH or not key.isprintable()):
             raise InvalidAnswerError(
                 f"The idempotency key must be 1 to {KEY_LENGTH} printable characters.",
@@ -94,16 +107,17 @@ class Request:
             if given is not UNSET:
                 answers.check_limits(given)
                 content[name] = given
-        # With a key, since the digest of a short secret would give it away.
+        # Keyed, since the plain digest of a short secret would reveal it.
         keyed = salted_hmac(__name__, canonical_json(content), algorithm="sha256")
         digest = keyed.hexdigest()[:32]
         return cls(type or "", value, resume, by, via, reason, key, guest, digest, ignore_claim)
 
     def validate(self, interrupt: Interrupt) -> Validated:
-        """Validate it against an open question as it was read: all of the work that takes time.
+        """Validate the request against an interrupt that was read from the database.
 
-        Done before the transaction of a decision opens and before anything is locked, so that
-        nobody waits for it. What is wrong is kept: who may not decide is not to hear of it.
+        This takes most of the time, so it happens before the transaction of the decision and before
+        any lock. An error is stored instead of raised, since a user without permission must not see
+        it.
         """
         read = self
         made = partial(Validated, digest=interrupt.payload_digest, version=interrupt.version)
@@ -125,21 +139,21 @@ class Request:
             return made(request=read, refusal=error)
 
     def _read(self, options: AnswerOptions) -> Request:
-        """Return it with the type and the value that it comes down to."""
+        """Return the request with the type and value inferred from ``resume``."""
         if self.resume is UNSET:
             return self
         inferred = answers.infer_decision(options, self.resume)
         return replace(self, type=inferred.type, value=inferred.value)
 
     def _answer(self, options: AnswerOptions) -> Any:
-        """Return the resume value of the decision, once it was read."""
+        """Return the resume value of the decision."""
         if self.resume is not UNSET:
             return self.resume
         value = answers.add_reason(options, self.type, self.value, self.reason)
         return answers.make_resume_value(options, self.type, value)
 
     def _proposal(self, options: AnswerOptions, answer: Any) -> dict[str, Any] | None:
-        """Return what it puts up for the approval of others, if it is no vote and no rejection."""
+        """Return a proposed value for others to approve; None for an approval or a rejection."""
         if not needs_agreement(self.type) or quorum.is_seconded(options, answer):
             return None
         return answers.make_proposal(options, self.type, self.value, answer)
@@ -147,11 +161,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """What a request comes to on a question of this digest and version, or why to nothing.
+    """The result of validating a request against an interrupt with this digest and version.
 
-    ``request`` has the type and the value that were read from it; its type is empty where none
-    could be. ``answer`` is the resume value. ``shown`` and ``patch`` are stored with the decision
-    and have no secrets; ``proposal`` has them, since the graph gets it once enough people approve.
+    Attributes:
+        request: the request with the inferred type and value; the type is empty if none could be
+            inferred.
+        answer: the resume value.
+        shown: the resume value without secrets, stored with the decision.
+        patch: the changes without secrets, stored with the decision.
+        proposal: the proposed value with secrets, since the graph receives it after enough
+            approvals.
+        refusal: the error, or None.
     """
 
     digest: str
@@ -165,36 +185,39 @@ class Validated:
 
     @property
     def is_vote(self) -> bool:
-        """Return whether, of a question for several, it approves the version that there is."""
+        """Whether it approves the interrupt's current version, if several approvals are needed."""
         return needs_agreement(self.request.type) and self.proposal is None
 
     def fits(self, interrupt: Interrupt) -> bool:
-        """Return whether the question is still the one that it was validated against."""
+        """Return whether the interrupt is unchanged since the validation."""
         return (self.digest, self.version) == (interrupt.payload_digest, interrupt.version)
 
     def raise_refusal(self) -> None:
-        """Raise what is wrong with the request, if anything is."""
+        """Raise the validation error, if there is one."""
         if self.refusal is not None:
             raise self.refusal
 
 
 class ConcurrentChangeError(Exception):
-    """Something was changed of a question, its run or its thread since it was read."""
+    """An interrupt, its run or its thread has changed since it was read."""
 
 
 class ChangedRowError(ConcurrentChangeError):
-    """The same, found when the decision was to be written."""
+    """A concurrent change found while writing the decision."""
 
 
 def record(
     interrupt: Interrupt, validated: Validated, thread: Thread, so_far: AnswersRow | None = None
 ) -> Decision:
-    """Record a decision on a question as it was read and validated, in one batch.
+    """Store a decision on an interrupt that was read and validated, in one batch.
 
-    It closes the question if nobody else has to agree, or enough have. Otherwise it is an approval
-    of this version, or of another that it proposes; only then its thread has to be locked. Raises
-    AlreadyApprovedError, and ChangedRowError where anything has changed since. ``so_far`` are the
-    answers of its task, where they were read with the question.
+    It closes the interrupt if it is the last approval needed, or a rejection. Otherwise it adds an
+    approval of this version or proposes another version; for these, the thread must be locked.
+    ``so_far`` are the responses of the task, if they were read with the interrupt.
+
+    Raises:
+        AlreadyApprovedError: if the user has approved this version.
+        ChangedRowError: if a row has changed since it was read.
     """
     request = validated.request
     decision = _build_decision(interrupt, validated, thread)
@@ -219,33 +242,33 @@ def _close(
     thread: Thread,
     so_far: AnswersRow | None,
 ) -> Decision:
-    """Close the question, records who did, leaves the answer to its task and queues the run."""
+    """Close the interrupt, store the decision and the resume value, and queue the run."""
     request = validated.request
     batch = WriteBatch(write_alias())
-    # Whatever is done to a thread's questions is added to its record, so a row is no proof of the
-    # answers that were read with it only where that has grown. And the thread comes first, as
-    # everywhere: who waits for it then holds nothing that somebody else may wait for.
+    # Each change of a thread's interrupts adds an audit log entry, so an unchanged ``audit_seq``
+    # proves that the responses are current. The thread is locked first, as in all transactions, to
+    # avoid deadlocks.
     as_read = {"thread": thread.pk, "seq": thread.audit_seq}
     batch.lock_ahead(queries.LOCK_UNCHANGED, as_read, ChangedRowError)
-    # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
-    # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
-    # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
+    # Only this UPDATE decides between concurrent callers. With a read and a later write, two
+    # reviewers could both succeed under READ COMMITTED, and SQLite has no row locks. Zero rows:
+    # another decision was first.
     as_seen = {
         "interrupt": interrupt.pk,
         "version": interrupt.version,
         "approvals": interrupt.approvals,
     }
-    # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
-    # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
-    # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
-    # everybody else waits for the thread's lock to do so.
+    # If the run is already QUEUED or RUNNING because of another interrupt, its state doesn't
+    # change: its worker finds this response among the pending writes, or queues the run again at
+    # its next pause. Zero rows: the run was changed manually, since all other changes wait for the
+    # thread's lock.
     waits = interrupt.run.state == Run.State.INTERRUPTED and resumption.resumes_run(interrupt)
     by_person = request.by is not None or request.guest is not None
     undoable = resumption.waits_for_undo(interrupt.run, by_person=by_person)
     if undoable:
         decision.undo_epoch = thread.epoch
-    # The run comes before the question: a run that is queued for nothing pauses again, but a
-    # question closed for nothing would stay so.
+    # The run is updated before the interrupt: a run that is queued without a response pauses again,
+    # but an interrupt that is closed without a response would stay closed.
     if waits and undoable:
         at = interrupt.run.resumes_at = resumption.resumption_time(interrupt.run, thread)
         later = {"run": interrupt.run_id, "at": at}
@@ -272,12 +295,12 @@ def _close(
 def _propose(
     interrupt: Interrupt, validated: Validated, decision: Decision, thread: Thread
 ) -> Decision:
-    """Put another answer up for approval: nobody but who proposes it has agreed to that one.
+    """Store a decision that proposes a new version, with one approval.
 
-    Its digest names what was asked together with what is proposed, so that whoever saw one
-    version approves no other.
+    The new digest covers the payload and the proposal, so nobody approves a version that they
+    haven't seen.
     """
-    # The digest is public. One over a short secret would give the secret away.
+    # Without secrets, since the digest is public and would reveal a short secret.
     digest = digest_json([interrupt.payload, validated.shown])
     decision.version, decision.payload_digest = interrupt.version + 1, digest
     decision.approvals = 1
@@ -290,13 +313,13 @@ def _propose(
 def _leave_open(
     interrupt: Interrupt, decision: Decision, request: Request, thread: Thread, **changes: Any
 ) -> Decision:
-    """Count an approval with these changes of the question's row, and leave it to others."""
+    """Store an approval with these changes of the interrupt, which stays pending."""
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     as_seen = rows.filter(
         status=Interrupt.Status.PENDING, version=interrupt.version, approvals=interrupt.approvals
     )
-    # As for the last of them: of approvals that come at once, each counts the ones before it. Zero
-    # rows: somebody has approved, proposed something else or decided meanwhile.
+    # Of concurrent approvals, each counts the earlier ones. Zero rows: another user has approved,
+    # proposed a version or decided.
     if not as_seen.update(**changes):
         raise ChangedRowError
     decision.effective = None
@@ -305,7 +328,7 @@ def _leave_open(
     _append_entry("vote", decision, thread, request, batch)
     batch.run()
     if request.by is not None:
-        # Who has agreed is done with it; somebody else's turn has come.
+        # The user has approved, so the interrupt is free for someone else.
         rows.filter(claimed_by=request.by).update(**get_cleared_claim())
         rows.filter(assignee=request.by).update(assignee=None, assignee_label="")
     return decision

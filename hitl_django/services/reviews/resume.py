@@ -1,4 +1,4 @@
-"""resume: answers what a thread asks as LangGraph's clients do, each answer a decision."""
+"""Resuming a thread with values, as LangGraph's clients do; each value is a decision."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ..results import DecisionInfo
 from ..runs.state import find_thread
 from .decide import decide
 
-#: What a question is called: by the engine, or by its row.
+#: Formats of an interrupt's id in the engine, and of its row.
 _ENGINE_ID = re.compile("[0-9a-f]{32}")
 _ROW_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ResumeResult(NamedTuple):
-    """The run that was answered, the number of its last event before that, and the decisions."""
+    """The run that was resumed, the number of its last event before, and the decisions."""
 
     run_id: UUID
     last_event: int
@@ -35,19 +35,23 @@ class ResumeResult(NamedTuple):
 
 
 def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> ResumeResult:
-    """Answers the one open question of a thread, or several: ``value`` is a dict by their ids.
+    """Decide the pending interrupt of a thread, or several with a dict of values by interrupt id.
 
-    Each answer is a decision, refused and recorded as ``decide`` does; of several, all are made or
-    none. An answer to a question that has been closed is an AlreadyDecidedError, which says by
-    whom. NothingPendingError for a thread that never asked; UnknownInterruptError where it isn't
-    clear which question is meant, or the thread has no such question.
+    Each value is a decision, checked and stored as by ``decide``. Either all decisions are stored,
+    or none.
+
+    Raises:
+        AlreadyDecidedError: if an interrupt is closed; it contains the decision.
+        NothingPendingError: if the thread never had an interrupt.
+        UnknownInterruptError: if several interrupts are pending and no id is given, or an id is
+            unknown.
     """
     with denied_log.record_denial("decide", by=by, via=via):
         refused: NotAllowedError
         try:
             return _resume(thread_id, value, by, via)
         except NotAllowedError as error:
-            # What the refused decision noted of itself has been undone with all others.
+            # The decision's own audit log entry of the denial was rolled back with the others.
             refused = error
         raise refused
 
@@ -62,7 +66,7 @@ def _resume(thread_id: str, value: Any, by: Any, via: str) -> ResumeResult:
 
 
 def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]:
-    """Return each question that is answered, with its answer."""
+    """Return each addressed interrupt with its value."""
     thread = find_thread(thread_id, by)
     rows = select_visible(Interrupt.objects.using(write_alias()), by).filter(thread=thread)
     waiting = list(rows.filter(status=Interrupt.Status.PENDING).order_by("created_at", "pk"))
@@ -76,7 +80,7 @@ def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]
             interrupt_ids=[],
             pending_ids=known,
         )
-    # What somebody else has just answered is still what this is about.
+    # Without a pending interrupt, the newest one is meant, so that the error names its decision.
     asked = waiting or list(rows.order_by("-created_at", "-pk")[:1])
     if not asked:
         raise NothingPendingError("The thread has no pending interrupt.", thread_id=thread_id)

@@ -1,4 +1,4 @@
-"""Whether a run goes on when one of its questions is answered, and when."""
+"""Conditions and times at which a run resumes after a decision."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ logger = logging.getLogger("hitl_django")
 
 
 def resumes_run(interrupt: Interrupt) -> bool:
-    """Return whether the answer to this question lets its run go on; the thread is locked.
+    """Return whether a decision on this interrupt resumes its run; the thread is locked.
 
-    Where the graph's policy waits for all, it does if nothing else waits. Whoever answers the
-    question before holds the thread's lock, so of several that come at once one is the last.
+    If the graph's policy waits for all interrupts, this is the last pending one. Because of the
+    lock, exactly one of several concurrent decisions is the last.
     """
     if resumes_on_each(interrupt.graph):
         return True
@@ -39,45 +39,45 @@ def resumes_run(interrupt: Interrupt) -> bool:
 
 
 def resumes_on_each(graph: str) -> bool:
-    """Return whether runs of a graph go on with each answer, rather than with the last of them."""
+    """Return whether runs of a graph resume after each decision, rather than after the last."""
     return registry.get_review_policy(graph).resume_on == "each"
 
 
 def waits_for_undo(run: Run, *, by_person: bool) -> bool:
-    """Return whether a decision by a person, or by code, leaves its run waiting for an undo."""
+    """Return whether the run has to wait for a possible undo after a decision."""
     if run.state != Run.State.INTERRUPTED:
-        return False  # a worker may find the answer at any moment
+        return False  # a worker may read the response at any time
     return run.resumes_at is not None or (by_person and hitl.UNDO_SECONDS > 0)
 
 
 def resumption_time(run: Run, thread: Thread) -> datetime:
-    """Return when a run goes on that waits for an undo: later, if another decision joins it."""
+    """Return the time at which the run resumes; another decision may move it to a later time."""
     wanted = thread.now + timedelta(seconds=hitl.UNDO_SECONDS)
     return wanted if run.resumes_at is None else max(run.resumes_at, wanted)
 
 
 def queue_run(batch: WriteBatch, run: Run, reason: str) -> None:
-    """Add that a run which waits goes on, and the message to a worker; its thread is locked."""
+    """Add a run's resumption and the message to a worker to the batch; its thread is locked."""
     last_event = run_events.append_queued(batch, run, reason)
     batch.guard(queries.RESUME, {"run": run.pk, "last_event": last_event})
     dispatcher.enqueue(run.pk, batch)
 
 
 def select_due() -> QuerySet[Run]:
-    """Return the runs whose time for an undo is over."""
+    """Return the runs whose time limit for an undo has passed."""
     waiting = Run.objects.using(write_alias()).filter(state=Run.State.INTERRUPTED)
     return waiting.filter(resumes_at__lte=Now())
 
 
 def resume_due() -> int:
-    """Queue the runs whose time for an undo is over, a batch of them; returns how many."""
+    """Queue a batch of runs whose time limit for an undo has passed; return their number."""
     done = 0
     found = select_due().order_by("resumes_at").values_list("pk", "thread_id")[: hitl.SWEEP_BATCH]
     for run_id, thread in list(found):
         try:
             done += _resume(run_id, thread)
         except Exception:
-            # It stays due. The others aren't to wait for it.
+            # The run stays due, and the loop continues with the others.
             logger.exception("run %s could not be queued", run_id, extra={"run_id": str(run_id)})
     return done
 
@@ -87,7 +87,8 @@ def _resume(run_id: UUID, thread: int) -> bool:
     using = write_alias()
     with transaction.atomic(using=using):
         leases.lock_thread(pk=thread)
-        # No row: it was undone, cancelled, or another process has queued it.
+        # Zero rows: the decision was undone, the run was cancelled, or another process has queued
+        # it.
         run = select_due().filter(pk=run_id).first()
         if run is None:
             return False

@@ -1,4 +1,4 @@
-"""Saved filters of the queue: kept under a name, for their owner or shared with all who see it."""
+"""Saved filters of the review queue, private or shared."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from hitl_django.permissions import get_policy
 
 from .periods import list_graphs_with_interrupts
 
-#: Parameters that a filter keeps, and characters of each.
+#: Parameters of a filter, and the maximum length of each.
 PARAMETERS, LONGEST = ("show", "graph", "group", "q"), 200
-#: Filters that one person may keep, and that are listed at all.
+#: Maximum number of filters per user, and in a list.
 MAX_OWN, MAX_LISTED = 20, 60
 NAME_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedFilterInfo:
-    """A saved filter, and whether the user who asked may remove it."""
+    """A saved filter, and whether the current user may remove it."""
 
     id: int
     name: str
@@ -39,7 +39,7 @@ class SavedFilterInfo:
 
 
 def clean_query(query: Any) -> dict[str, str]:
-    """Return what of a stored or given query is known: texts of a length, by known names."""
+    """Return the known parameters of a query that are strings of a valid length."""
     if not isinstance(query, Mapping):
         return {}
     return {
@@ -50,10 +50,10 @@ def clean_query(query: Any) -> dict[str, str]:
 
 
 def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
-    """Return the user's own filters, then those of others that are shared, by their names.
+    """Return the user's own filters, followed by shared filters of others, sorted by name.
 
-    Of others, one that names a graph of which the user sees no question would tell of that graph,
-    and is left out.
+    A shared filter is left out if it names a graph of which the user sees no interrupts, since it
+    would reveal the graph.
     """
     rows = SavedFilter.objects.using(write_alias()).filter(Q(owner=user.pk) | Q(shared=True))
     own_first = Case(When(owner=user.pk, then=0), default=1)
@@ -81,10 +81,12 @@ def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
 
 @retry_on_conflict
 def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by: Any) -> int:
-    """Keep a filter under a name; one that the user has by that name already is replaced.
+    """Save a filter under a name, and return its id; a filter with the same name is replaced.
 
-    Returns its id. Raises NotAllowedError where the user may not share, and InvalidInputError where
-    the name is empty or too long, the query says nothing, or there are too many.
+    Raises:
+        NotAllowedError: if the user may not share filters.
+        InvalidInputError: if the name is empty or too long, the query has no known parameter, or
+            the user has too many filters.
     """
     if shared and not get_policy().may_share_filters(by):
         raise NotAllowedError("You don't have permission to share filters.")
@@ -96,7 +98,7 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
         raise InvalidInputError("The filter is empty.", [("query", "is empty")])
     rows = SavedFilter.objects.using(write_alias())
     with transaction.atomic(using=write_alias()):
-        # One after the other, or each of several would count the same.
+        # Locked, since concurrent calls would count the same filters.
         users = get_user_model()._base_manager.using(write_alias())
         users.select_for_update().get(pk=by.pk)
         own = rows.filter(owner=by.pk)
@@ -110,7 +112,7 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
 
 
 def remove_filter(filter_id: int, *, by: Any) -> bool:
-    """Remove a filter of the user's own, or a shared one for who may share; False: none such."""
+    """Remove a filter that the user owns or may manage; return whether it existed."""
     removable = Q(owner=by.pk)
     if get_policy().may_share_filters(by):
         removable |= Q(shared=True)

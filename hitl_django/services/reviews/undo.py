@@ -1,8 +1,8 @@
-"""undo: who decided a question takes that back, as long as its run hasn't gone on with it.
+"""Undo of decisions before the run resumes.
 
-A decision that can be undone leaves its run waiting, until the moment that stands on the run's row
-(``resume``). No worker takes up a run that waits; so whoever has the thread's lock and finds the
-run still waiting, in the epoch of the decision, can put everything back as it was.
+A decision that can be undone leaves its run interrupted until the time in ``resumes_at``. No worker
+claims an interrupted run. If the thread is locked and the run is still interrupted in the epoch of
+the decision, all changes can be reverted.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from . import claim, lookup, resumption
 
 NOTHING = "There is no decision to undo."
 
-#: By how much a question's version is higher after an undo: it was closed, and opened again.
+#: Increase of an interrupt's version by an undo: one for closing it, one for reopening it.
 VERSIONS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoInfo:
-    """A decision that can be undone; ``until`` is None as long as its run waits for others."""
+    """A decision that can be undone; ``until`` is None while its run waits for other interrupts."""
 
     decision_id: UUID
     until: datetime | None
 
 
 def find_undo(interrupt_id: UUID | str, *, by: Any) -> UndoInfo | None:
-    """Return the decision that closed a question, if the user can undo it at this moment."""
+    """Return the decision that closed the interrupt, if the user can undo it now."""
     if not hitl.UNDO_SECONDS:
         return None
     interrupt = lookup.find(interrupt_id, by)
@@ -58,8 +58,8 @@ def find_undo(interrupt_id: UUID | str, *, by: Any) -> UndoInfo | None:
 
 
 def describe(interrupt: Interrupt, decision: Decision) -> UndoInfo | None:
-    """Return how long a decision can be undone; None where it can't, whoever asks."""
-    if _find_obstacle(interrupt, interrupt.thread, decision, timezone.now()):
+    """Return until when a decision can be undone, regardless of the user; None if it can't."""
+    if _find_undo_obstacle(interrupt, interrupt.thread, decision, timezone.now()):
         return None
     return UndoInfo(decision_id=decision.pk, until=interrupt.run.resumes_at)
 
@@ -72,11 +72,16 @@ def undo(
     via: str = "code",
     decision_id: UUID | str | None = None,
 ) -> DecisionInfo:
-    """Undo the decision that closed a question: it is open again, as if nobody had decided it.
+    """Undo the decision that closed an interrupt, which becomes pending again.
 
-    The decision stays in the record and counts for nothing; whoever undoes their own holds the
-    question. ``decision_id`` names which one is meant. UndoRefusedError where there is none, or its
-    run has gone on, or is about to: UNDO_SECONDS are over.
+    The decision stays in the audit log without effect. A user who undoes their own decision gets
+    the claim. ``decision_id`` is the decision to undo; by default, the one that closed the
+    interrupt.
+
+    Raises:
+        UndoRefusedError: if there is no such decision, the run has resumed, or UNDO_SECONDS have
+            passed.
+        NotAllowedError: if the user may not undo the decision.
     """
     refusal = denied_log.record_denial("undo", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -97,8 +102,8 @@ def undo_locked(
     via: str,
     guest: str = "",
 ) -> DecisionInfo:
-    """Undo a decision on a question whose thread is locked; the caller has asked who may."""
-    if obstacle := _find_obstacle(interrupt, thread, decision, thread.now):
+    """Undo a decision on a locked thread; the caller checks the permission."""
+    if obstacle := _find_undo_obstacle(interrupt, thread, decision, thread.now):
         raise UndoRefusedError(obstacle)
     using = write_alias()
     _reopen(interrupt, decision, using)
@@ -146,26 +151,28 @@ def _refuse_if_not_allowed(interrupt: Interrupt, decision: Decision, by: Any) ->
     refuse_unless_may(by, may, interrupt, "Only the person who made the decision can undo it.")
 
 
-def _find_obstacle(interrupt: Interrupt, thread: Thread, decision: Decision, now: datetime) -> str:
-    """Says why a decision can't be undone at this moment; "" where it can."""
+def _find_undo_obstacle(
+    interrupt: Interrupt, thread: Thread, decision: Decision, now: datetime
+) -> str:
+    """Return the reason why a decision can't be undone now; an empty string if it can."""
     if interrupt.status != Interrupt.Status.DECIDED or decision.undo_epoch is None:
         return "The decision can't be undone: the run resumed immediately."
     run = interrupt.run
-    # The epoch says that nobody has claimed the thread since, whatever the run's state is by now.
+    # An unchanged epoch shows that no worker has claimed the thread since.
     if decision.undo_epoch != thread.epoch or run.state != Run.State.INTERRUPTED:
         return "The decision can no longer be undone: the run has resumed."
-    # Without a moment the run waits for answers to its other questions.
+    # Without a time, the run waits for its other interrupts.
     if run.resumes_at is not None and run.resumes_at <= now:
         return "The decision can no longer be undone: the time limit has passed."
     return ""
 
 
 def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
-    """Open a question again, in a version of its own; what others have agreed to still counts."""
+    """Make an interrupt pending again with a new version; earlier approvals still count."""
     version = decision.version + VERSIONS
-    # A vote counts for the version that it names. The question asks the same as then, so it goes
-    # along. And before the decision itself becomes one that isn't effective: a person has one of
-    # those in a version.
+    # An approval counts for its version, so the approvals move to the new version. This comes
+    # before the update of the decision itself, since a user has one non-effective decision per
+    # version.
     rows = Decision.objects.using(using).filter(interrupt=interrupt, version=decision.version)
     rows.filter(effective=None).update(version=version)
     reopened = (
@@ -178,14 +185,14 @@ def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
             search_grams=index_text(interrupt.search_text, using),
         )
     )
-    # Zero rows: somebody changed the question by hand, as everybody else waits for the thread's
-    # lock to do so.
+    # Zero rows: the interrupt was changed manually, since all other changes wait for the thread's
+    # lock.
     if not reopened:
         raise UndoRefusedError("The interrupt changed in the meantime.")
 
 
 def _is_another_answered(interrupt: Interrupt, thread: Thread, using: str) -> bool:
-    """Return whether the run has another answer to go on with."""
+    """Return whether the run can resume with another response."""
     if not resumption.resumes_on_each(interrupt.graph):
         return False
     answers = Decision.objects.using(using).filter(

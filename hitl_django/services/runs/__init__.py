@@ -1,3 +1,3 @@
-"""Services about runs and threads: start, cancel, retry, fork, state, history, erase, health."""
+"""Services for runs and threads: start, cancel, retry, fork, state, history, erasure and health."""
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ def is_archived(thread_id: str) -> bool:
 def restore_archived(**columns: Any) -> Thread | None:
     """Move the archived thread with these columns back to its tables; None if there is none."""
     for model, archive in iterate_archives():
-        # In no order: PostgreSQL might read a partitioned table in that order to find the row.
+        # Without an order, since PostgreSQL might read a partitioned table in that order to find
+        # the row.
         rows = model._default_manager.using(write_alias()).order_by().filter(**columns)
-        # Mostly there is none, and nothing has to be locked to see that.
+        # Usually there is none, and this check needs no lock.
         if rows.exists():
             restored: Thread | None = archive.restore(rows)
             if restored is not None:

@@ -1,4 +1,4 @@
-"""Cancels a run, and closes the questions that it still asks."""
+"""Cancellation of a run, shared by several services."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ CANCELLABLE = tuple(
 
 
 def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) -> list[str]:
-    """Cancel the run and close its open questions with the status ``interrupts``.
+    """Cancel the run and close its pending interrupts with the status ``interrupts``.
 
-    Returns the ids of those questions. The thread's row is locked by the caller, who runs the
-    ``batch`` as well: it takes the run's event and what subscribers write.
+    Returns the ids of these interrupts. The caller has locked the thread and runs the ``batch``,
+    which gets the run's event and the rows of subscribers.
+
+    Raises:
+        RunStateError: if the run has ended.
     """
     using = batch.using
-    # Zero rows: the run came to an end of its own while we waited for the lock.
+    # Zero rows: the run ended while this transaction waited for the lock.
     cancelled = (
         Run.objects.using(using)
         .filter(pk=run.pk, state__in=CANCELLABLE)
@@ -41,8 +44,8 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) 
             state=run.state,
             allowed=CANCELLABLE,
         )
-    if run.state in Run.ACTIVE:  # there is one of these at most
-        _free_thread(batch, run, thread)
+    if run.state in Run.ACTIVE:  # a thread has at most one of these
+        _release_thread(batch, run, thread)
     elif run.state == Run.State.WAITING:
         note_waiting(thread)
     rows = Interrupt.objects.using(using)
@@ -64,12 +67,12 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) 
     return closed
 
 
-def _free_thread(batch: WriteBatch, run: Run, thread: Thread) -> None:
-    # What was tried in vain was this run's, and the next one of the thread begins with none of it.
+def _release_thread(batch: WriteBatch, run: Run, thread: Thread) -> None:
+    # The attempts belong to this run; the next run of the thread starts with none.
     freed: dict[str, Any] = {"attempts": 0, "ended_at": Now()}
     if run.state == Run.State.RUNNING:
-        # The worker isn't asked to stop but shut out: with another epoch on the thread its next
-        # commit matches no row, and it gives up.
+        # The worker isn't stopped but locked out: with a new epoch, its next commit matches no row,
+        # and it stops.
         freed |= {"epoch": F("epoch") + 1, "lease_owner": "", "lease_until": None}
     Thread.objects.using(batch.using).filter(pk=thread.pk).update(**freed)
     if thread.has_waiting:

@@ -1,4 +1,4 @@
-"""forget: erases the payloads of a thread, and keeps the record of who did what."""
+"""Erasure of a thread's contents, which keeps the audit log."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from .threads import list_copies
 
 @retry_on_conflict
 def erase_thread(thread_id: str, *, by: Any = None, via: str = "code") -> list[str]:
-    """Erase the payloads of a thread and of its copies; return the ids of the erased threads.
+    """Erase the contents of a thread and of its copies; return the ids of the erased threads.
 
-    State and history, events, questions, answers, reasons, comments, errors, metadata and subject
-    go. Runs, decisions and the audit trail stay, with who, when and the digests of what was said,
-    and the hash chain still holds. A run that failed counts as cancelled. An archived thread is
-    restored, and goes back to the archive as it is then. A thread that never had a run is deleted.
+    State, history, events, payloads, responses, reasons, comments, errors, metadata and related
+    object are erased. Runs, decisions and the audit log stay, with users, times and digests, and
+    the hash chain remains valid. A failed run becomes cancelled. An archived thread is restored,
+    and archived again without its contents. A thread without runs is deleted.
 
-    Copies are those that ``copy_thread`` made, and copies of them. The thread that a copy was made
-    from stays. All are erased, or none.
+    Copies are threads that ``copy_thread`` created from this thread or its copies. The thread that
+    it was copied from is not erased. Either all threads are erased, or none.
 
     Raises:
         RunStateError: if a run of the thread or of a copy is active; it names the copies.
@@ -49,8 +49,8 @@ def erase_thread(thread_id: str, *, by: Any = None, via: str = "code") -> list[s
     """
     refusal = denied_log.record_denial("erase", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
-        thread = _operated(thread_id, by)
-        copies = [copy for name in list_copies(thread) if (copy := _operated_copy(name, by))]
+        thread = _lock_operated(thread_id, by)
+        copies = [copy for name in list_copies(thread) if (copy := _lock_operated_copy(name, by))]
         _refuse_active([thread, *copies])
         for each in (thread, *copies):
             _erase(each, by, via, {} if each is thread else {"from": thread_id})
@@ -78,7 +78,7 @@ def _refuse_active(threads: Sequence[Thread]) -> None:
 def _erase(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
     runs = Run.objects.using(write_alias()).filter(thread=thread)
     if not runs.exists():
-        thread.delete(using=write_alias())  # nobody did anything with it
+        thread.delete(using=write_alias())  # it never had a run
         return
     DjangoSaver().delete_thread(thread.thread_id)
     decisions = Decision.objects.filter(interrupt__thread=thread)
@@ -91,17 +91,17 @@ def _erase(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
             rows = table.model._base_manager.using(write_alias())
             rows.filter(**{table.thread: thread.pk}).update(**table.erased)
     runs.update(input=None, options=None, error="", traceback="", first_event=F("last_event") + 1)
-    # There is nothing left that it could go on from.
+    # Without a state, it can't be retried.
     runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
     Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
     audit.erase_reasons(thread)
     audit.append_alone(thread, "erase", by=by, via=via, subject=thread.thread_id, detail=detail)
 
 
-def _operated_copy(thread_id: str, by: Any) -> Thread | None:
-    """Return a locked copy, if the user may operate its runs; None if it was deleted."""
+def _lock_operated_copy(thread_id: str, by: Any) -> Thread | None:
+    """Return a locked copy if the user may operate its runs; None if it was deleted."""
     try:
-        return _operated(thread_id, by)
+        return _lock_operated(thread_id, by)
     except NoSuchThread:
         if not Thread.objects.using(write_alias()).filter(thread_id=thread_id).exists():
             return None
@@ -111,14 +111,14 @@ def _operated_copy(thread_id: str, by: Any) -> Thread | None:
         ) from None
 
 
-def _operated(thread_id: str, by: Any) -> Thread:
-    """Return the locked thread, if the user may operate its runs."""
+def _lock_operated(thread_id: str, by: Any) -> Thread:
+    """Return the locked thread if the user may operate its runs."""
     restore_archived(thread_id=thread_id)
     runs = Run.objects.using(write_alias()).select_related("thread")
     runs = runs.filter(thread__thread_id=thread_id)
     if runs.exists():
         run = find_row(select_visible(runs, by), NoSuchThread)
-    else:  # the policy is asked about a run as it would be
+    else:  # the policy needs a run
         thread = find_thread(thread_id, by)
         run = Run(thread=thread, graph=thread.graph)
     thread = leases.lock_thread(pk=run.thread_id)

@@ -1,4 +1,4 @@
-"""run_events and follow: the events of a run, those that are stored and those yet to come."""
+"""Events of a run: stored events, and new events as they are stored."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .shown_interrupts import ShownInterrupts, list_interrupt_ids
 
-#: The states in which nothing comes of a run by itself: people have to do something about some.
+#: States in which a run makes no progress without a person's action.
 AT_REST = (*Run.ENDED, Run.State.INTERRUPTED, Run.State.PARKED)
 PAGE = 100
-#: Behind every number that an event can have.
+#: Larger than any event number.
 LAST = 2**31 - 1
-#: Kinds that show what channels hold. A custom event shows what its node says to whom it concerns.
+#: Kinds with values of channels. A custom event contains only what its node sends to clients.
 OF_STATE = frozenset(MODES) - {"custom"}
 
 _RUN = Parameter("run", models.UUIDField())
 
 
-def _news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
+def _select_news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
     after = Parameter("after", models.PositiveIntegerField())
     later = RunEvent.objects.order_by().filter(run=_RUN, seq__gt=after)
-    # That a run is at rest need not be an event: one that records none comes to its end, and one
-    # that was to go on stays, since the decision was undone.
+    # A change to a resting state may have no event: the run may record none, or an undo may have
+    # kept it interrupted.
     through = models.Q(state__in=over, resumes_at=None)
     news = models.ExpressionWrapper(
         models.Q(models.Exists(later)) | through, output_field=models.BooleanField()
@@ -48,15 +48,21 @@ def _news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
     return Run.objects.order_by().filter(pk=_RUN).annotate(news=news).values_list("news")
 
 
-#: Tells whether there is something to read; without a row the run is gone.
-_NEWS = {over: PreparedSelect(partial(_news, over)) for over in (Run.ENDED, AT_REST)}
+#: Whether there is something to read; no row means that the run was deleted.
+_NEWS = {over: PreparedSelect(partial(_select_news, over)) for over in (Run.ENDED, AT_REST)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventInfo:
-    """One thing that became of a run; ``data`` is None where it is ``withheld``.
+    """An event of a run.
 
-    ``namespace`` leads to the subgraph that it is about; empty: it is the run's own graph.
+    Attributes:
+        seq: the number of the event, from 1.
+        kind: a state of the run, or a stream mode.
+        namespace: the path of the subgraph; empty for the run's own graph.
+        data: the data; None if ``withheld``.
+        truncated: whether the data was cut because of its size.
+        withheld: whether the data is hidden because the user may not view the state.
     """
 
     seq: int
@@ -70,9 +76,11 @@ class EventInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPage:
-    """Events in order, and the run's state when they were read.
+    """Events in order, with the run's state when they were read.
 
-    ``last`` is what to ask for those ``after``; with ``ended`` there are no more.
+    Attributes:
+        last: the number to pass as ``after`` for the next page.
+        ended: whether there are no more events.
     """
 
     events: tuple[EventInfo, ...]
@@ -84,18 +92,19 @@ class EventPage:
 def run_events(
     run_id: UUID | str, *, after: int = 0, limit: int = PAGE, by: Any = None
 ) -> EventPage:
-    """Return the events of a run after the number ``after``, ``limit`` of them at most.
+    """Return at most ``limit`` events of a run after the number ``after``.
 
-    RunNotFound for a run that the user may not see; EventsPrunedError where events after that
-    number were deleted.
+    Raises:
+        RunNotFound: if the user may not see the run.
+        EventsPrunedError: if events after that number have been deleted.
     """
     return EventReader(run_id, by=by).read(after, limit)
 
 
 def follow(run_id: UUID | str, *, after: int = 0, by: Any = None) -> Iterator[EventInfo]:
-    """Yield the events of a run as they come, until it has ended.
+    """Yield the events of a run as they are stored, until it ends.
 
-    A run that waits for a person, or is parked, is waited for.
+    This also waits while the run is interrupted or parked.
     """
     reader = EventReader(run_id, by=by)
     while True:
@@ -111,7 +120,6 @@ def follow(run_id: UUID | str, *, after: int = 0, by: Any = None) -> Iterator[Ev
 async def afollow(
     run_id: UUID | str, *, after: int = 0, by: Any = None
 ) -> AsyncIterator[EventInfo]:
-    """Like follow."""
     reader = await sync_to_async(EventReader)(run_id, by=by)
     while True:
         page = await sync_to_async(reader.read)(after)
@@ -125,10 +133,10 @@ async def afollow(
 
 
 class EventReader:
-    """Reads a run for somebody who may see it, which is asked once.
+    """Reader of a run's events for a user; the permission is checked once.
 
-    A page is ``ended`` where the run has; with ``to_rest`` also where it waits for a person, and
-    not only for the time to be up in which a decision can be undone.
+    A page is ``ended`` if the run has ended. With ``to_rest``, it is also ended if the run is
+    parked or waits for a person, but not during the time limit for an undo.
     """
 
     def __init__(self, run_id: UUID | str, *, by: Any = None, to_rest: bool = False) -> None:
@@ -142,20 +150,21 @@ class EventReader:
         self.interrupts = ShownInterrupts(run.thread_id, by)
 
     def has_news(self, after: int) -> bool:
-        """Return whether it is time to read again, if only to learn that the run is gone."""
+        """Return whether there is something to read, or the run was deleted."""
         found = _NEWS[self.over].run(self.using, run=self.run_id, after=after)
         return not found or bool(found[0][0])
 
     def is_over(self) -> bool:
-        """Return whether a page of its last event would be ``ended``, or the run is gone."""
+        """Return whether a page with the last event would be ``ended``, or the run was deleted."""
         return self.has_news(LAST)
 
     def find_last_resume(self) -> int:
-        """Return the number of the event behind which the run last went on; 0: from its start."""
+        """Return the number of the event after which the run last resumed; 0 for its start."""
         events = RunEvent.objects.using(self.using).filter(run=self.run_id, kind__in=AT_REST)
         pauses = list(events.order_by("-seq").values_list("seq", flat=True)[:2])
         run = find_row(Run.objects.using(self.using), RunNotFound, pk=self.run_id)
-        if run.state in AT_REST and run.resumes_at is None:  # behind the pause before that
+        # the run resumed after the pause before
+        if run.state in AT_REST and run.resumes_at is None:
             pauses = pauses[1:]
         return pauses[0] if pauses else 0
 
@@ -168,12 +177,10 @@ class EventReader:
         return found[0] if found else None
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
-        """Return the events that are stored by now: two queries, or three where interrupts may
-        be hidden.
-        """
-        # The run comes first: what it says of its events is there when they are read. Where it was
-        # over, what has come since is left for the next time, since it isn't over any more. While
-        # it goes on its row doesn't count what is stored, which is read all the same.
+        """Return the stored events: two queries, or three if interrupts may be hidden."""
+        # The run is read first, so that all events it counts exist when they are read. If it was at
+        # rest, later events are left for the next call. While it is running, its row doesn't count
+        # all stored events, but they are read nevertheless.
         runs = Run.objects.using(self.using).only(
             "state", "resumes_at", "first_event", "last_event"
         )

@@ -1,4 +1,4 @@
-"""fork: what an operator does to go on from an earlier checkpoint."""
+"""Forks: runs that continue from an earlier checkpoint."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from .options import RunOptions
 from .state import digest_masked, find_graph_of_run, find_thread
 from .waiting import refuse_if_waited_for
 
-#: What a thread's newest run may be for another to take its place: the worker of one that runs
-#: has to have been silent for longer than its lease.
+#: States of the newest run in which a fork can replace it. A running one can be replaced only after
+#: its worker's lease has expired.
 REPLACED = sorted(set(Run.State.values) - {Run.State.RUNNING})
 
 
@@ -59,18 +59,23 @@ def fork(
     by: Any = None,
     via: str = "code",
 ) -> RunInfo:
-    """Queue a run that goes on from an earlier checkpoint of a thread; with None, the newest.
+    """Queue a run that continues from a checkpoint of a thread; None is the newest checkpoint.
 
-    What came after that checkpoint stays in the history; the thread's newest run is cancelled if
-    it hasn't ended, and what it still asks is superseded. ``values`` are written to the state
-    first, as if node ``as_node`` had returned them, or the node that ran last; ``as_node`` without
-    values passes over that node. With neither, what followed the checkpoint is run anew. As node
-    "__input__" they are new input, or a Command with an update, or nodes to go to. ``events`` and
-    ``options`` are those of the run before, unless others are given.
+    The steps after that checkpoint stay in the history. The thread's newest run is cancelled if it
+    hasn't ended, and its pending interrupts are superseded.
 
-    Refused with RunStateError while a worker holds the thread or runs wait for it, and with
-    ``keep_queued`` where its newest run is queued; with CheckpointNotFound without such a
-    checkpoint, GraphChangedError where today's graph can't go on from it.
+    ``values`` are first written to the state as the output of node ``as_node``, by default the node
+    that ran last. ``as_node`` without values skips that node. Without both, the steps after the
+    checkpoint run again. With ``as_node="__input__"``, the values are new input, or a Command with
+    an update or nodes to go to. ``events`` and ``options`` default to those of the previous run.
+
+    Raises:
+        RunStateError: if a worker has the lease of the thread, other runs wait for it, or
+            ``keep_queued`` is given and its newest run is queued.
+        CheckpointNotFound: if the thread has no such checkpoint.
+        GraphChangedError: if the registered graph can't continue from it.
+        InvalidInputError: if the values or the node are not valid.
+        NotAllowedError: if the user may not operate the thread's newest run.
     """
     using = write_alias()
     with denied_log.record_denial("fork", by=by, via=via):
@@ -79,8 +84,8 @@ def fork(
         registered = find_graph_of_run(last)
         check_values(registered, values, as_node)
         base = find_checkpoint(thread, checkpoint_id)
-        # Outside of the transaction, as branches are called: code of the graph's, which may take
-        # its time. A checkpoint never changes, so what follows from it is the same later on.
+        # Outside of the transaction, since branches of the graph are called, which may take time. A
+        # checkpoint never changes, so the result stays valid.
         run = _new_run(thread, last, registered, base, by)
         if events is not None:
             run.events = encode_kinds(events)
@@ -128,7 +133,11 @@ def fork(
 
 
 def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
-    """Return a thread and its newest run, if the user may operate it."""
+    """Return a thread and its newest run.
+
+    Raises:
+        NotAllowedError: if the user may not operate it.
+    """
     thread = find_thread(thread_id, by)
     runs = Run.select_newest(Run.objects.using(write_alias()).select_related("thread"))
     run = find_row(select_visible(runs, by), NoSuchThread, thread=thread)
@@ -138,7 +147,10 @@ def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
 
 
 def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
-    """Keep values out of a graph that says who starts it: they are an input by another name."""
+    """Raise NotAllowedError if the values need the permission to start the graph, like an input.
+
+    This applies to graphs that restrict who may start them.
+    """
     if by is None or values is None:
         return
     graph = last.graph
@@ -150,7 +162,7 @@ def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
 
 
 def check_values(registered: RegisteredGraph, values: Any, as_node: str | None) -> None:
-    """Raise InvalidInputError for values that the graph's state can't have, and for no node."""
+    """Raise InvalidInputError for an unknown node, or values that don't fit the graph's state."""
     graph = registered.graph
     is_input = as_node == INPUT and values is not None
     if as_node is not None and as_node not in graph.nodes and not is_input:
@@ -163,9 +175,12 @@ def check_values(registered: RegisteredGraph, values: Any, as_node: str | None) 
 
 
 def find_checkpoint(thread: Thread, checkpoint_id: str | None) -> CheckpointTuple:
-    """Return a checkpoint of the root graph, or the newest.
+    """Return a checkpoint of the root graph; None is the newest.
 
-    Those of subgraphs go on with their callers.
+    Subgraphs continue with the graph that calls them.
+
+    Raises:
+        CheckpointNotFound: if it doesn't exist.
     """
     keys = {"thread_id": thread.thread_id, "checkpoint_ns": ""}
     if checkpoint_id is not None:
@@ -190,18 +205,18 @@ def _new_run(
         step=base.metadata.get("step", -1),
         started_by=by,
         started_by_label=audit.label_user(by),
-        origin=_origin(base, last),
+        origin=_find_origin(base, last),
     )
 
 
-def _origin(base: CheckpointTuple, last: Run) -> UUID:
-    """Return the run that was started, of that which stored a checkpoint."""
+def _find_origin(base: CheckpointTuple, last: Run) -> UUID:
+    """Return the id of the original run behind the run that stored a checkpoint."""
     run = find_run_of(base, last)
     return run.origin or run.pk
 
 
 class _Planner(BaseCheckpointSaver):
-    """Reads the thread as if a checkpoint were its newest, and keeps what is to be stored."""
+    """A saver that shows a checkpoint as the newest, and collects commits in memory."""
 
     def __init__(self, base: CheckpointTuple) -> None:
         self.base = base
@@ -221,9 +236,9 @@ class _Planner(BaseCheckpointSaver):
 def plan_commit(
     registered: RegisteredGraph, base: CheckpointTuple, run: Run, values: Any, as_node: str | None
 ) -> Commit:
-    """Work out the checkpoint that follows another, as one of a run; nothing is stored."""
+    """Compute the checkpoint that follows another one, without storing it."""
     planner = _Planner(base)
-    # What is asked there is superseded with the run it belongs to, by name.
+    # The pending interrupts are superseded by name, with their run.
     coordinates = {**base.config["configurable"], "discard_pending": True}
     metadata = state_migration.build_metadata(registered, run.pk, run.graph_version)
     config = {"configurable": coordinates, "metadata": metadata}
@@ -231,14 +246,14 @@ def plan_commit(
     if values is None and as_node is None:
         graph.update_state(config, None, COPY)
     else:
-        # As a task of its own: that of the line which is left keeps what it wrote.
+        # With a task id of its own, so that the writes of the original task are kept.
         graph.update_state(config, values, as_node, str(uuid4()))
     (commit,) = planner.commits
     return commit
 
 
 def refuse_if_queued(last: Run) -> None:
-    """Raise where the newest run of a thread waits for a worker."""
+    """Raise RunStateError if the newest run of a thread is queued."""
     if last.state == Run.State.QUEUED:
         raise RunStateError(
             f"Thread {last.thread.thread_id!r} has a {last.state} run.",
@@ -248,36 +263,39 @@ def refuse_if_queued(last: Run) -> None:
 
 
 def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
-    """Raise where a worker holds the thread, or the checkpoint isn't there any more."""
+    """Raise if a worker has the lease of the thread, or the checkpoint no longer exists."""
     if thread.lease_until is not None and thread.lease_until > thread.now:
         raise RunStateError(
             "A worker is running this thread. Cancel its run, or wait until it stops.",
             state=str(last.state),
             allowed=REPLACED,
         )
-    # It may have been pruned since it was read.
+    # It may have been pruned after it was read.
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     if not rows.filter(checkpoint_id=checkpoint_id).exists():
         raise CheckpointNotFound
 
 
 def find_run_of(base: CheckpointTuple, last: Run) -> Run:
-    """Return the run that stored a checkpoint; the newest where none of the thread's did."""
+    """Return the run that stored a checkpoint; the newest run if no run of the thread did."""
     try:
         run_id = UUID(str(base.metadata.get("run_id")))
-    except ValueError:  # stored by something else than a run
+    except ValueError:  # not stored by a run
         return last
     runs = Run.objects.using(write_alias()).filter(thread=last.thread_id, pk=run_id)
     return runs.first() or last
 
 
 def end_newest_run(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
-    """End what is left of the newest run, and shuts out a worker that may still be at it."""
+    """Cancel the newest run if it is active, and invalidate the lease of its worker.
+
+    Returns the ids of the interrupts that were closed.
+    """
     closed: list[str] = []
     if last.state in Run.ACTIVE:
         closed = cancel_run(batch, last, thread, interrupts=Interrupt.Status.SUPERSEDED)
-    # Whatever the run's state says: a worker that was frozen and thinks that it still holds the
-    # thread finds another epoch, and writes nothing on top of what is stored now.
+    # In every state: a worker that was suspended may still expect to have the lease. It finds
+    # another epoch and can't write.
     Thread.objects.using(write_alias()).filter(pk=thread.pk).update(
         epoch=F("epoch") + 1, attempts=0, lease_owner="", lease_until=None, ended_at=None
     )
@@ -288,8 +306,8 @@ def end_newest_run(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
 def store_commit(commit: Commit, thread: Thread) -> None:
     """Store the checkpoint as the thread's newest.
 
-    The newest is the one whose id sorts last; ids are made by the clocks of several machines, so
-    this one is made only now, and after the newest that is there.
+    The newest checkpoint has the greatest id. Ids depend on the clocks of several machines, so this
+    one is created here, after the current newest id.
     """
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)[0]

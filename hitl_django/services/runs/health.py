@@ -1,4 +1,4 @@
-"""worker_health: whether anybody works, and how long what is due has been waiting."""
+"""Health of the workers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,14 @@ from hitl_django.task_queue import heartbeat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHealth:
-    """How the workers are, as far as the rows show.
+    """The state of the workers according to the database.
 
-    ``workers`` have reported not long ago, ``driving`` threads are led by a worker right now, and
-    ``overdue`` runs have waited longer than SWEEP_SECONDS for one, the oldest since ``due_since``.
+    Attributes:
+        workers: the number of workers with a recent heartbeat.
+        driving: the number of threads that a worker is running.
+        last_seen: the time of the last heartbeat, or None.
+        overdue: the number of runs that have been queued for longer than SWEEP_SECONDS.
+        due_since: the time since which the oldest of these is queued, or None.
     """
 
     workers: int
@@ -35,27 +39,27 @@ class WorkerHealth:
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether any worker has shown itself."""
+        """Whether a worker has a recent heartbeat or a lease."""
         return self.workers > 0 or self.driving > 0
 
     @property
     def is_missing(self) -> bool:
-        """Tell whether workers are missed: there were some, or there is work for some."""
+        """Whether no worker is alive, although there was one or runs are overdue."""
         return not self.is_alive and (self.last_seen is not None or self.overdue > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOutage:
-    """No worker shows itself, though there were some, or there is work for some."""
+    """No worker is alive, although there was one or runs are overdue."""
 
     last_seen: datetime | None
 
 
 def find_worker_outage() -> WorkerOutage | None:
-    """Return since when workers are missed; None while they are not.
+    """Return the outage if workers are missing, else None.
 
-    One query, for the page that is opened most: the runs are only looked at where no worker has
-    reported lately.
+    This takes one query, since it is called for the most frequently opened page. The runs are read
+    only if no worker has a recent heartbeat.
     """
     seen = _seen()
     alive = GreaterThan(seen["workers"], 0)
@@ -68,7 +72,11 @@ def find_worker_outage() -> WorkerOutage | None:
 
 
 def worker_health(*, by: Any = None) -> WorkerHealth:
-    """Return how the workers are; a user who may not know gets NotAllowedError."""
+    """Return the health of the workers.
+
+    Raises:
+        NotAllowedError: if the user may not view it.
+    """
     if by is not None and not get_policy().may_view_workers(by):
         raise NotAllowedError("You don't have permission to view worker health.")
     runs = dict(_runs())
@@ -79,7 +87,7 @@ def worker_health(*, by: Any = None) -> WorkerHealth:
 
 
 def last_heartbeat_at() -> datetime | None:
-    """Return when any worker last reported; anybody who waits for a worker may know it."""
+    """Return the time of the last heartbeat of any worker, without a permission check."""
     last: datetime | None = _heartbeats().aggregate(at=Max("at"))["at"]
     return last
 
@@ -94,7 +102,7 @@ def _seen() -> dict[str, Any]:
 
 
 def _runs() -> Iterator[tuple[str, QuerySet[Run]]]:
-    """Give the runs that have waited too long for a worker, and those that one leads."""
+    """Yield the runs that are overdue, and the runs that a worker is running."""
     runs = Run.objects.using(write_alias())
     late = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     yield "overdue", runs.filter(state=Run.State.QUEUED, queued_at__lt=late)

@@ -1,7 +1,7 @@
-"""thread_history: each step of a thread, what it changed, and who decided what before it.
+"""History of a thread: its steps with changes and decisions.
 
-A page at a time, newest first, in a fixed number of queries. What a step wrote is shown in short:
-bounded, without the values of secret keys, and without reading a value that is too large to show.
+Pages are read newest first, with a fixed number of queries. The writes of a step are shortened,
+values of secret keys are masked, and values that are too large are not read.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from hitl_django.run_events.redaction import redact_value
 from .state import find_thread, refuse_unless_may_view_state
 
 STEPS, MOST_STEPS = 20, 100
-#: Tasks of a page whose writes are shown, and the bytes of them that are read.
+#: Maximum number of tasks per page whose writes are shown, the bytes read in total and per task.
 TASKS, READ, LARGEST = 300, 1_000_000, 64 * 1024
-#: Bytes that are shown of one value, and of all values of a page.
+#: Maximum number of bytes shown per value, and per page.
 SHOWN, PAGE = 500, 20_000
 DECISIONS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a node wrote to a key: JSON text, of which there may be more (``cut``)."""
+    """A value that a node wrote to a key, as JSON text; ``cut`` if it is shortened."""
 
     node: str
     key: str
@@ -51,7 +51,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionTaken:
-    """A decision that was made after the step before."""
+    """A decision that was made after the previous step."""
 
     id: UUID
     interrupt_id: UUID
@@ -64,11 +64,13 @@ class DecisionTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One checkpoint of the root graph.
+    """A checkpoint of the root graph.
 
-    ``source`` is what made it: "input", "loop", "update" or "fork". ``nodes`` have run for it, and
-    others where it has ``more``; ``left`` says that the thread has since gone on from an earlier
-    one.
+    Attributes:
+        source: "input", "loop", "update" or "fork".
+        nodes: the nodes that ran for it.
+        more: whether other nodes ran that are not listed.
+        left: whether the thread has since continued from an earlier checkpoint.
     """
 
     checkpoint_id: str
@@ -85,7 +87,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A page of a thread's steps, newest first; ``before`` asks for the next page."""
+    """A page of a thread's steps, newest first; ``before`` is the argument for the next page."""
 
     steps: tuple[Step, ...]
     before: str | None
@@ -94,10 +96,11 @@ class History:
 def thread_history(
     thread_id: str, *, before: str | None = None, limit: int = STEPS, by: Any = None
 ) -> History:
-    """Return the steps of a thread older than the checkpoint ``before``, or the newest.
+    """Return the steps of a thread before the checkpoint ``before``, by default the newest.
 
-    ThreadNotFound for a thread that the user may not see, NotAllowedError where its values are not
-    for them.
+    Raises:
+        ThreadNotFound: if the user may not see the thread.
+        NotAllowedError: if the user may not view its state.
     """
     thread = find_thread(thread_id, by)
     refuse_unless_may_view_state(by, thread)
@@ -105,7 +108,7 @@ def thread_history(
 
 
 class _Task(NamedTuple):
-    """A task that has run, the epoch in which it wrote, and its writes or their size."""
+    """A task, the epoch in which it wrote, and its writes or their size."""
 
     path: str
     epoch: int
@@ -115,7 +118,7 @@ class _Task(NamedTuple):
 class _Page:
     def __init__(self, using: str, thread: Thread, by: Any) -> None:
         self.using, self.thread, self.by = using, thread, by
-        self.room = PAGE
+        self.remaining = PAGE
         self.redact = registry.get_redacted_keys(thread.graph)
 
     def read(self, before: str | None, limit: int) -> History:
@@ -135,24 +138,25 @@ class _Page:
             )[: limit + 1]
         )
         page, more = found[:limit], len(found) > limit
-        tasks, last = self._tasks([row.parent_id for row in page if row.parent_id is not None])
+        tasks, last = self._read_tasks([row.parent_id for row in page if row.parent_id is not None])
         line = read_line(self.using, self.thread.pk)
-        # A decision belongs to the first step after it; what is newer than all waits for one.
+        # A decision belongs to the first step after it; for newer decisions, that step is yet to
+        # come.
         decisions = self._decisions(page, found[-1] if more else None, newest=before is None)
         steps = []
-        room = max(0, TASKS - sum(map(len, tasks.values())))
+        remaining = max(0, TASKS - sum(map(len, tasks.values())))
         for row in page:
-            ended = _ended(row)
-            cut, ended = len(ended) > room, ended[:room]
-            room -= len(ended)
-            own = _own(tasks.get(row.parent_id or "", []), row.source, row.epoch)
-            nodes, changes = self._written(sorted([*own, *ended], key=attrgetter("path")))
+            ended = _read_ended_tasks(row)
+            cut, ended = len(ended) > remaining, ended[:remaining]
+            remaining -= len(ended)
+            own = _select_tasks(tasks.get(row.parent_id or "", []), row.source, row.epoch)
+            nodes, changes = self._describe_writes(sorted([*own, *ended], key=attrgetter("path")))
             steps.append(
                 Step(
                     checkpoint_id=row.checkpoint_id,
                     step=row.step,
                     source=row.source,
-                    run_id=_run_of(row.metadata),
+                    run_id=_read_run_id(row.metadata),
                     created_at=row.created_at,
                     nodes=nodes,
                     changes=changes,
@@ -163,11 +167,11 @@ class _Page:
             )
         return History(steps=tuple(steps), before=page[-1].checkpoint_id if more else None)
 
-    def _tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
-        """Read what tasks wrote on top of checkpoints: each as path, epoch and write.
+    def _read_tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
+        """Return the writes that tasks stored on top of these checkpoints.
 
-        In place of the writes of one that wrote too much to be read here stands their size. Where
-        there are too many tasks, the checkpoint is returned from which on some are missing.
+        If the writes are too large to read, a task has their size instead. If there are too many
+        tasks, the second value is the checkpoint from which on some are missing.
         """
         writes = PendingWrite.objects.using(self.using).filter(
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT
@@ -181,14 +185,16 @@ class _Page:
                 wanted.append(row.pk)
                 left -= row.size
         stored = writes.filter(pk__in=wanted).values_list("pk", "data", "digest", named=True)
-        data = {row.pk: _unpacked(row.data, row.digest) for row in stored}
+        data = {row.pk: _unpack_writes(row.data, row.digest) for row in stored}
         found: dict[str, list[_Task]] = {}
         for row in rows:
             task = _Task(row.task_path, row.epoch, data.get(row.pk, row.size))
             found.setdefault(row.checkpoint_id, []).append(task)
         return found, rows[-1].checkpoint_id if len(rows) == TASKS else ""
 
-    def _written(self, tasks: Iterable[_Task]) -> tuple[tuple[str, ...], tuple[Change, ...]]:
+    def _describe_writes(
+        self, tasks: Iterable[_Task]
+    ) -> tuple[tuple[str, ...], tuple[Change, ...]]:
         nodes: dict[str, None] = {}
         changes: list[Change] = []
         for task in tasks:
@@ -205,12 +211,12 @@ class _Page:
         return tuple(nodes), tuple(changes)
 
     def _change(self, node: str, key: str, value: Any) -> Change:
-        # Asked for under its key, so that a secret one hides its value.
-        view, cut = redact_value({key: value}, min(SHOWN, max(self.room, 0)), self.redact)
+        # Passed with its key, so that a secret is masked.
+        view, cut = redact_value({key: value}, min(SHOWN, max(self.remaining, 0)), self.redact)
         text = json.dumps(next(iter(view.values()), "…"), ensure_ascii=False)
         if len(text) > SHOWN:
             text, cut = text[:SHOWN], True
-        self.room -= len(text.encode())
+        self.remaining -= len(text.encode())
         return Change(node="" if node == START else node, key=key, text=text, cut=cut)
 
     def _decisions(
@@ -220,7 +226,7 @@ class _Page:
         if not page:
             return {}
         rows = Decision.objects.using(self.using).filter(interrupt__thread=self.thread)
-        rows = rows.filter(undone_at=None)  # no step has come of it
+        rows = rows.filter(undone_at=None)  # an undone decision led to no step
         if since is not None:
             rows = rows.filter(_follows(since))
         if not newest:
@@ -239,7 +245,7 @@ class _Page:
                 for row in page
                 if row.created_at >= taken.created_at and row.checkpoint_id > asked_at
             ]
-            # The page is newest first, so the last of these is the first step after it.
+            # The page is newest first, so the last of these is the first step after the decision.
             step = after[-1] if after else page[0]
             found.setdefault(step.checkpoint_id, []).append(taken)
         return {at: tuple(reversed(several)) for at, several in found.items()}
@@ -248,18 +254,19 @@ class _Page:
 def _follows(row: Any) -> Q:
     """Match decisions that were made after a step.
 
-    The clock may say the same of both, as SQLite's has milliseconds; what was asked on a checkpoint
-    was decided after it.
+    Both may have the same time, since SQLite's clock has milliseconds. A decision on an interrupt
+    of a checkpoint comes after that checkpoint.
     """
     return Q(created_at__gt=row.created_at) | Q(interrupt__checkpoint_id__gte=row.checkpoint_id)
 
 
-def _own(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
-    """Return the tasks that led to a checkpoint, of those that wrote on the one before it.
+def _select_tasks(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
+    """Return the tasks that led to a checkpoint, among the tasks that wrote on its parent.
 
-    More than one may follow that: what an update wrote has no path, and the epoch of the update.
+    A parent can have several children. Writes of an update have no path, and the epoch of the
+    update.
     """
-    if source == "fork":  # a copy: what led to it stands where it was made
+    if source == "fork":  # a copy; its tasks belong to the original checkpoint
         return []
     if source == "update":
         return [task for task in tasks if not task.path and task.epoch == epoch]
@@ -274,8 +281,8 @@ def _is_of_the_state(key: str) -> bool:
     )
 
 
-def _ended(row: Any) -> list[_Task]:
-    """Return what is stored with a checkpoint of the tasks that led to it, as _tasks does."""
+def _read_ended_tasks(row: Any) -> list[_Task]:
+    """Return the writes that are stored with a checkpoint, of the tasks that led to it."""
     try:
         led_here = verify_payloads(row, row.checkpoint_id).writes
         return [
@@ -285,15 +292,15 @@ def _ended(row: Any) -> list[_Task]:
         return [_Task("", row.epoch, len(bytes(row.writes)))]
 
 
-def _unpacked(data: Any, digest: str) -> Any:
+def _unpack_writes(data: Any, digest: str) -> Any:
     try:
         return unpack(data, digest, "writes of a task")
     except PayloadError:
-        # Of a type that this version of the code doesn't know, or damaged: hitl doctor says which.
+        # Damaged, or of a type that this version of the code doesn't know; hitl doctor reports it.
         return len(bytes(data))
 
 
-def _run_of(about: Any) -> str:
+def _read_run_id(about: Any) -> str:
     try:
         found = codec.decode(bytes(about)).get("run_id")
     except PayloadError:

@@ -1,4 +1,4 @@
-"""submit_input: the checkpoint with which a run begins, from which its worker goes on."""
+"""Storage of a run's input as its first checkpoint."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def submit_input(
     discard: bool,
     batch: WriteBatch | None = None,
 ) -> None:
-    """Store the input of a run on its thread, with the batch or in the caller's transaction.
+    """Store the input of a run on its thread, in the batch or in the caller's transaction.
 
-    The thread is new, or its row is locked. With ``discard`` what its newest checkpoint waits for
-    is dropped.
+    The thread is new, or its row is locked. With ``discard``, pending tasks of its newest
+    checkpoint are dropped.
     """
     key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
     saver = DjangoSaver(key, batch=batch, append_events=log.append_chunks)

@@ -1,4 +1,4 @@
-"""cancel and retry: what an operator does with a run."""
+"""Cancelling and retrying runs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from .state import find_later_run
 from .waiting import note_waiting
 
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
-#: Runs that are looked for at once.
+#: Number of runs that one query reads.
 PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """What came of one of many runs: it is queued again, or ``error`` says why not."""
+    """The result of retrying one of several runs; ``error`` is None if it is queued."""
 
     run_id: UUID
     error: HitlError | None = None
@@ -50,14 +50,19 @@ def cancel(
     reason: str = "",
     skip_permission_checks: bool = False,
 ) -> RunInfo:
-    """End a run that hasn't succeeded, and withdraws what it asked.
+    """Cancel a run that hasn't succeeded, and withdraw its pending interrupts.
 
-    ``skip_permission_checks`` is for a view of the product's own that has made sure that the user
-    may, as in ``start``.
+    ``skip_permission_checks`` is for views of your project that have checked the permission, as in
+    ``start``.
+
+    Raises:
+        RunNotFound: if the user may not see the run.
+        NotAllowedError: if the user may not operate it.
+        RunStateError: if it has succeeded or is cancelled.
     """
     refusal = denied_log.record_denial("cancel", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
-        run, thread = _operated(run_id, None if skip_permission_checks else by)
+        run, thread = _lock_operated(run_id, None if skip_permission_checks else by)
         before = str(run.state)
         batch = WriteBatch(write_alias())
         closed = cancel_run(batch, run, thread, interrupts=Interrupt.Status.CANCELLED)
@@ -76,18 +81,23 @@ def cancel(
 
 @retry_on_conflict
 def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
-    """Queue a failed or parked run again; it goes on from the last thing it stored.
+    """Queue a failed or parked run again; it resumes from its last checkpoint.
 
-    One that failed before it began waits for its turn again.
+    A run that failed before its first checkpoint waits for earlier runs again.
+
+    Raises:
+        RunNotFound: if the user may not see the run.
+        NotAllowedError: if the user may not operate it.
+        RunStateError: if it is in another state, or its thread has a newer run.
     """
     refusal = denied_log.record_denial("retry", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
-        run, thread = _operated(run_id, by)
+        run, thread = _lock_operated(run_id, by)
         before = str(run.state)
         _raise_if_superseded(run)
-        # One that never began has nothing to go on from but its input.
+        # A run without a checkpoint can only start from its input.
         after = Run.State.QUEUED if run.input is None else Run.State.WAITING
-        # Zero rows: somebody else retried or cancelled it, or it never failed.
+        # Zero rows: another user retried or cancelled it, or it never failed.
         queued = Run.objects.filter(pk=run.pk, state__in=RETRYABLE).update(
             state=after,
             error="",
@@ -119,9 +129,9 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
 def retry_all(
     run_ids: Iterable[UUID], *, by: Any = None, via: str = "code"
 ) -> Iterator[RetryResult]:
-    """Retry many runs, each in a transaction of its own, and yield what came of each.
+    """Retry several runs, each in its own transaction, and yield the result of each.
 
-    Where one can't be retried the others are all the same.
+    An error doesn't stop the iteration.
     """
     for run_id in run_ids:
         try:
@@ -133,10 +143,10 @@ def retry_all(
 
 
 def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> Iterator[UUID]:
-    """Yield the runs that are failed or parked, the oldest first, for ``retry_all``.
+    """Yield the failed or parked runs, oldest first, for ``retry_all``.
 
-    Those are left out whose thread has gone on in a newer run. They are read page by page, so some
-    may be retried while others are yet to be found.
+    Runs whose thread has a newer run are left out. They are read in pages, so runs may be retried
+    during the iteration.
     """
     if state not in RETRYABLE:
         raise ValueError(f"state must be one of {', '.join(RETRYABLE)}, not {state!r}.")
@@ -151,15 +161,15 @@ def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> I
 
 
 def is_superseded() -> Exists:
-    """Return the condition, on runs, that the thread has a newer one."""
+    """Return a condition on runs: the thread has a newer run."""
     is_newer = Q(number__gt=OuterRef("number"))
     is_newer |= Q(number=OuterRef("number"), pk__gt=OuterRef("pk"))
     begun = Run.objects.filter(thread=OuterRef("thread"), input__isnull=True)
     return Exists(begun.filter(is_newer))
 
 
-def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
-    """Return the run and its locked thread, if the user may operate the run."""
+def _lock_operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
+    """Return the run and its locked thread if the user may operate the run."""
     runs = Run.objects.using(write_alias())
     found = find_row(select_visible(runs, by).only("thread"), RunNotFound, pk=run_id)
     thread = leases.lock_thread(pk=found.thread_id)
@@ -171,7 +181,6 @@ def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
 
 
 def _raise_if_superseded(run: Run) -> None:
-    """Refuse to revive a run whose thread has gone on without it."""
     if run.state not in RETRYABLE:
         return
     newer = find_later_run(run)

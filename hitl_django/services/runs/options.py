@@ -1,4 +1,4 @@
-"""Options of a run: breakpoints, durability, metadata, context, configurable."""
+"""Options of a run: breakpoints, durability, metadata, context and configurable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hitl_django.graph_registry.registry import DURABILITIES, RegisteredGraph
 from .threads import check_metadata
 
 ALL = "*"
-#: Options that a fork keeps of the run before.
+#: Options that a fork takes over from the previous run.
 KEPT = ("context", "configurable")
 #: Keys of a config's ``configurable`` that the engine sets.
 RESERVED = frozenset(
@@ -26,12 +26,17 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Breakpoints and durability of one run, in place of its graph's, and metadata of its own.
+    """Options of one run, instead of those of its graph. None is the graph's own option.
 
-    A breakpoint before or after a node, or with ``"*"`` each, is a question whether to go on. None
-    is what the graph says. ``context`` is what its nodes get as ``runtime.context``: a JSON value,
-    or an instance of the graph's context schema. ``configurable`` has keys that they find in their
-    config's ``configurable``.
+    Attributes:
+        interrupt_before: nodes with a breakpoint before them, or ``"*"`` for all. A breakpoint is
+            an interrupt that asks whether to continue.
+        interrupt_after: nodes with a breakpoint after them, or ``"*"`` for all.
+        durability: "sync", "async" or "exit".
+        metadata: metadata of the run's checkpoints.
+        context: the value of ``runtime.context`` in nodes: a JSON value, or an instance of the
+            graph's context schema.
+        configurable: additional keys of ``configurable`` in the nodes' config.
     """
 
     interrupt_before: str | Sequence[str] | None = None
@@ -44,13 +49,13 @@ class RunOptions:
     def encode(
         self, registered: RegisteredGraph, before: Mapping[str, Any] | None = None
     ) -> dict[str, Any] | None:
-        """Return them as they are stored.
+        """Return the options as they are stored.
 
-        ``before`` are the stored options of the run that this one continues, whose context and
-        configurable it keeps unless others are given.
+        ``before`` are the stored options of the previous run. Its context and configurable are used
+        unless others are given.
 
         Raises:
-            InvalidInputError: The graph can't have them.
+            InvalidInputError: if an option is not valid for the graph.
         """
         nodes = registered.graph.nodes
         for what in ("interrupt_before", "interrupt_after"):

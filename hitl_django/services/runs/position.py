@@ -1,7 +1,6 @@
-"""Where a thread is in its graph: what it visited, where it waits or failed, and what comes next.
+"""Position of a thread in its graph, for pictures of the graph.
 
-For people who look at a picture of the graph. It takes a fixed number of queries, none of which
-reads a value of the state.
+It takes a fixed number of queries, none of which reads a value of the state.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from hitl_django.models import Interrupt, Run, Thread
 
 from .state import find_graph_of_thread, find_thread
 
-#: Questions of one thread that are looked at.
+#: Maximum number of interrupts per thread.
 INTERRUPTS = 100
 _STUCK = (Run.State.FAILED, Run.State.PARKED)
 _TO_COME = (Run.State.QUEUED, Run.State.RUNNING, *_STUCK)
@@ -30,9 +29,9 @@ _TO_COME = (Run.State.QUEUED, Run.State.RUNNING, *_STUCK)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a thread is in its graph: nodes by their ids in the graph's picture.
+    """The position of a thread in its graph, with nodes by their ids in the picture.
 
-    A node inside of another is ``outer:inner``.
+    The id of a node in a subgraph is ``outer:inner``.
     """
 
     graph: str
@@ -43,7 +42,11 @@ class Position:
 
 
 def thread_position(thread_id: str, *, by: Any = None) -> Position:
-    """Return where a thread is; ThreadNotFound for one that the user may not see."""
+    """Return the position of a thread.
+
+    Raises:
+        ThreadNotFound: if the user may not see the thread.
+    """
     thread = find_thread(thread_id, by)
     try:
         registered = find_graph_of_thread(thread)
@@ -53,9 +56,9 @@ def thread_position(thread_id: str, *, by: Any = None) -> Position:
 
 
 def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph") -> str:
-    """Return the picture of a thread's graph as SVG, with where the thread is.
+    """Return the picture of a thread's graph as SVG, with the position of the thread.
 
-    Nothing where the graph isn't registered (any more).
+    The result is empty if the graph isn't registered.
     """
     thread = find_thread(thread_id, by)
     try:
@@ -80,9 +83,14 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
     head = stored_position.read_head(using, thread.pk)
     if run is None or head is None:
         return Position(thread.graph)
-    visited, failed, paused, due = _visited(using, thread.pk, head, registered), set(), set(), set()
+    visited, failed, paused, due = (
+        _read_visited(using, thread.pk, head, registered),
+        set(),
+        set(),
+        set(),
+    )
     if run.state == Run.State.INTERRUPTED:
-        paused = _paused(using, run, registered)
+        paused = _read_paused(using, run, registered)
         due = _following(registered, paused)
     elif run.state == Run.State.SUCCEEDED:
         visited.add(END)
@@ -92,7 +100,7 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
             if run.state in _STUCK
             else set()
         )
-        due = _due(using, thread.pk, head, registered)
+        due = _read_due(using, thread.pk, head, registered)
     around = {outer for one in visited | paused for outer in _outer(one)}
     return Position(
         thread.graph,
@@ -103,8 +111,10 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
     )
 
 
-def _visited(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
-    """Return the nodes that have run, of those that are drawn."""
+def _read_visited(
+    using: str, thread: int, head: ThreadHead, registered: RegisteredGraph
+) -> set[str]:
+    """Return the nodes in the picture that have run."""
     drawn = svg.get_picture(registered.graph).nodes
     found = stored_position.read_finished_nodes(using, thread, head)
     if any(node.holds for node in drawn):
@@ -113,15 +123,14 @@ def _visited(using: str, thread: int, head: ThreadHead, registered: RegisteredGr
     return {_rename(ident, registered) for ident in found} & {node.id for node in drawn}
 
 
-def _paused(using: str, run: Run, registered: RegisteredGraph) -> set[str]:
-    """Return the nodes that have asked something nobody has answered yet."""
+def _read_paused(using: str, run: Run, registered: RegisteredGraph) -> set[str]:
     asked = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
     nodes = asked.order_by().values_list("checkpoint_ns", "node")[:INTERRUPTS]
     return {_rename(_ident(ns, node), registered) for ns, node in nodes}
 
 
-def _due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
-    """Return the nodes that something new is there for, as far as that shows without values."""
+def _read_due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
+    """Return the nodes whose triggers have new versions, without reading values."""
     nodes = registered.graph.nodes
     moved: dict[str, list[str]] = {}
     for name, node in nodes.items():
@@ -134,12 +143,12 @@ def _due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph)
     due = {name for trigger in held for name in moved[trigger]}
     if START not in due:
         return due
-    # A node to the engine, which hands the input on; to people it is where the edges begin.
+    # For the engine, START is a node that passes the input on. In a picture, edges begin there.
     return due - {START} | _following(registered, [START])
 
 
 def _following(registered: RegisteredGraph, paused: Iterable[str]) -> set[str]:
-    """Return the nodes that may come after these."""
+    """Return the nodes that may follow these."""
     edges = svg.get_picture(registered.graph).edges
     return {
         edge.target for edge in edges if edge.source in paused and edge.leads in ("always", "maybe")
@@ -151,12 +160,12 @@ def _ident(ns: str, name: str) -> str:
 
 
 def _rename(ident: str, registered: RegisteredGraph) -> str:
-    """Return an id with the name that the graph's node has today."""
+    """Return a node's id with the current name of the graph's node."""
     node, separator, below = ident.partition(":")
     return f"{registered.renames.rename_node(node)}{separator}{below}"
 
 
 def _outer(ident: str) -> list[str]:
-    """Return the ids of the nodes that one is inside of."""
+    """Return the ids of the nodes that contain a node."""
     parts = ident.split(":")
     return [":".join(parts[:length]) for length in range(1, len(parts))]

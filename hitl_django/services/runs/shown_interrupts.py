@@ -1,7 +1,7 @@
-"""Interrupts of a thread that a user may see, wherever the engine's own data has them.
+"""Interrupts of a thread that a user may see, in data of the engine.
 
-States, stored writes and events hold interrupts as the engine raised them. Whether a user may see
-one is decided by its row in the review queue; without a row, only users to whom nothing is hidden
+States, writes and events contain interrupts as the engine raised them. The row in the review queue
+determines whether a user may see an interrupt. Without a row, only users who may see all interrupts
 see it.
 """
 
@@ -23,12 +23,12 @@ class ShownInterrupts:
         rows = Interrupt.objects.using(write_alias()).filter(thread=thread)
         self._rows = select_visible(rows, by)
         self.are_all = self._rows is rows
-        #: Whether an event had an interrupt that the user may not see, or not yet.
+        #: Whether an event contained an interrupt that is hidden from the user.
         self.left_out = False
         self._known: set[str] = set()
 
     def look_up(self, ids: Iterable[str]) -> None:
-        """Read which of these ids the user may see, with one query at most."""
+        """Read which of these ids the user may see, with at most one query."""
         unknown = set() if self.are_all else {*ids} - self._known
         if unknown:
             found = self._rows.filter(interrupt_id__in=unknown)
@@ -38,7 +38,7 @@ class ShownInterrupts:
         return self.are_all or (isinstance(interrupt_id, str) and interrupt_id in self._known)
 
     def hide_in_writes(self, writes: list[Any]) -> list[Any]:
-        """Return the writes of a task, pairs of key and value, without hidden interrupts."""
+        """Return a task's writes, pairs of key and value, without hidden interrupts."""
         if self.are_all:
             return writes
         asked = [one for key, value in writes if key == INTERRUPT for one in value]
@@ -49,7 +49,7 @@ class ShownInterrupts:
         ]
 
     def hide_in_event(self, kind: str, data: Any) -> Any:
-        """Return the data of an event without hidden interrupts, whose ids were looked up."""
+        """Return an event's data without hidden interrupts; their ids have been looked up."""
         if self.are_all or not isinstance(data, dict):
             return data
         for holder, key in find_interrupt_lists(kind, data):
@@ -60,7 +60,7 @@ class ShownInterrupts:
 
 
 def find_interrupt_lists(kind: str, data: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each object in an event's data that lists interrupts, and the list's key."""
+    """Yield each object in an event's data that lists interrupts, with the key of the list."""
     if not isinstance(data, dict):
         return
     holders: list[Any]
@@ -88,5 +88,5 @@ def list_interrupt_ids(kind: str, data: Any) -> list[str]:
 
 
 def _list_interrupts(value: Any) -> list[dict[str, Any]]:
-    """Return the interrupts in a list of an event, of which a part may have been cut off."""
+    """Return the interrupts in a list of an event, which may be truncated."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

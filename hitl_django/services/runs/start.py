@@ -1,4 +1,4 @@
-"""start: a thread, its first checkpoint and a queued run, or nothing."""
+"""Starting runs."""
 
 from __future__ import annotations
 
@@ -66,24 +66,35 @@ def start(
     configurable: dict[str, Any] | None = None,
     skip_permission_checks: bool = False,
 ) -> RunInfo:
-    """Store a run of the graph on this input, for a worker to advance.
+    """Store a run of the graph with this input, and queue it.
 
-    The same ``key`` and input give the run that is there already (``created`` is False); the same
-    key with another input, or where somebody else's run is not for ``by`` to see, is an
-    IdempotencyKeyReusedError. ``thread_id`` continues a thread, or names a new one. ``on_pending``
-    says what becomes of a thread with a run that hasn't ended: it is refused, with
-    PendingInterruptsError where its questions are open and RunStateError else; with "discard" it
-    loses those questions, which needs the permission to cancel its run; with "wait" the new run
-    waits for its turn, begins when those before it have ended, however they do, and loses no
-    question. ``subject`` is the object that the thread is about, or its key, for whoever may see
-    it. ``events`` names which events the run records, where those aren't its graph's, and
-    ``options`` has what else is otherwise for this run.
+    The run, its first checkpoint and the message to a worker are stored in one transaction.
 
-    ``context`` and ``configurable`` are those of ``options``: what nodes get as
-    ``runtime.context`` and find in their config, as long as the run lasts.
+    Args:
+        key: idempotency key within the graph. The same key and input return the existing run, with
+            ``created`` set to False.
+        subject: the related object of the thread, or its key if ``by`` may see it.
+        thread_id: the thread to continue, or the id of a new thread.
+        on_pending: what to do if the thread has an active run. "refuse" raises an error. "discard"
+            cancels an interrupted run and its pending interrupts, which needs the permission to
+            operate it. "wait" starts the new run after all earlier runs of the thread have ended.
+        events: the kinds of events to store, instead of those of the graph.
+        options: other options of this run. ``context`` and ``configurable`` set the options of
+            these names.
+        skip_permission_checks: for views of your project that have checked the permission and the
+            input. The run belongs to ``by``, who needs no permission of this app.
 
-    With ``skip_permission_checks`` the run is the user's, who needs no permission of ours: for a
-    view of the product's own that has made sure that they may, and of what they give.
+    Raises:
+        NotAllowedError: if ``by`` may not start the graph, or cancel the interrupted run.
+        NoSuchThread: if ``by`` may not see the thread.
+        UnknownGraphError: if the graph isn't registered.
+        EmptyInputError: if the input is None.
+        InvalidInputError: if an argument is not valid, or the thread has another graph or related
+            object.
+        IdempotencyKeyReusedError: if the key was used with another input, or for a run that ``by``
+            may not see.
+        PendingInterruptsError: if the thread has pending interrupts, with "refuse".
+        RunStateError: if the thread has another active run, or too many runs wait for it.
     """
     asked = None if skip_permission_checks else by
     with denied_log.record_denial("start", by=by, via=via):
@@ -115,13 +126,13 @@ def start(
 
     try:
         if thread_id is None:
-            return request.found() or request.begin()
+            return request.found() or request.start_thread()
         refusal = denied_log.record_denial("discard", by=by, via=via)
         with refusal, transaction.atomic(using=write_alias()):
-            return request.found() or request.go_on()
+            return request.found() or request.continue_thread()
     except IntegrityError:
-        # Somebody with the same key came first, between our look and our INSERT: the unique
-        # constraint let exactly one through, and by now that one is there to be found.
+        # A concurrent call with the same key was first. The unique constraint allows one run, which
+        # exists by now.
         found = request.found()
         if found is None:
             raise
@@ -130,13 +141,13 @@ def start(
 
 @dataclass
 class _Start:
-    """One call of ``start``, its arguments checked."""
+    """A call of ``start`` with checked arguments."""
 
     registered: RegisteredGraph
     input: Any
     digest: str
     by: Any
-    #: Whose permissions count; None where the caller has seen to that.
+    #: The user whose permissions are checked; None if the caller has checked them.
     asked: Any
     via: str
     key: str | None
@@ -148,7 +159,7 @@ class _Start:
     options: dict[str, Any] | None
 
     def found(self) -> RunInfo | None:
-        """Return the run that the same key started before."""
+        """Return the run that an earlier call with the same key started, or None."""
         if self.key is None:
             return None
         used = {"graph": self.registered.name, "key": self.key}
@@ -158,7 +169,7 @@ class _Start:
             run = runs.first()
         if run is None:
             return None
-        # One text for both: whoever guesses another's key learns nothing of the input.
+        # The same message for both, so that it doesn't reveal whether the input matches.
         if not self._may_be_shown(run) or not self._is_same(run):
             raise IdempotencyKeyReusedError(
                 f"Idempotency key {self.key!r} was already used for a different run of "
@@ -173,10 +184,10 @@ class _Start:
         )
 
     def _may_be_shown(self, run: Run) -> bool:
-        """Return whether a run that is there already is the caller's own, or open to them.
+        """Return whether the user may see an existing run and its input.
 
-        That a key and an input belong together reveals the input, so who didn't start the
-        run has to be allowed to see that as well.
+        A match of key and input reveals the input, so a user who didn't start the run needs the
+        permission to view the state.
         """
         if self.by is None or run.started_by_id == self.by.pk:
             return True
@@ -184,10 +195,10 @@ class _Start:
         may_view_state = get_policy().may_view_state
         return select_visible(rows, self.by).exists() and may_view_state(self.by, run.thread)
 
-    def begin(self) -> RunInfo:
-        """Start a run on a thread of its own, which nobody else sees before all is written."""
+    def start_thread(self) -> RunInfo:
+        """Start a run on a new thread, which no other transaction sees before the commit."""
         using = write_alias()
-        # As the keys of all rows: among many threads, what is new is at the end of an index.
+        # A UUID that sorts by time, so that new rows are at the end of the index.
         thread = THREAD.new(thread_id=str(new_id()), **self._about())
         thread.now = read_clock(using)
         batch = WriteBatch(using)
@@ -197,19 +208,19 @@ class _Start:
         run.thread = thread
         return RunInfo.from_row(run, created=True)
 
-    def go_on(self) -> RunInfo:
-        """Start a run on the thread that was named, in the caller's transaction."""
+    def continue_thread(self) -> RunInfo:
+        """Start a run on the given thread, in the caller's transaction."""
         assert self.thread_id is not None
-        thread, is_new = self._found_or_made(self.thread_id)
+        thread, is_new = self._lock_or_create(self.thread_id)
         if not is_new:
-            # Whoever held the lock before may have started the same.
+            # A concurrent call that had the lock before may have started the same run.
             started = self.found()
             if started is not None:
                 return started
             self._refuse_unless_fitting(thread)
             self._settle_subject(thread)
-            if self._has_to_wait(thread):
-                return self._wait(thread)
+            if self._must_wait(thread):
+                return self._add_waiting_run(thread)
         batch = WriteBatch(write_alias())
         discard = not is_new and self._take_over(thread)
         run = self._write(thread, batch, is_new=is_new, discard=discard)
@@ -217,14 +228,14 @@ class _Start:
         run.thread = thread
         return RunInfo.from_row(run, created=True)
 
-    def _has_to_wait(self, thread: Thread) -> bool:
+    def _must_wait(self, thread: Thread) -> bool:
         if self.on_pending != "wait":
             return False
         live = Run.objects.using(write_alias()).filter(thread=thread, state__in=Run.ACTIVE)
         return thread.has_waiting or live.exists()
 
-    def _wait(self, thread: Thread) -> RunInfo:
-        """Add a run that waits for its turn; its input stands in its row until it begins."""
+    def _add_waiting_run(self, thread: Thread) -> RunInfo:
+        """Add a run that waits for earlier runs; its input is in its row until it starts."""
         refuse_if_crowded(thread)
         batch = WriteBatch(write_alias())
         run = self._new_run(
@@ -250,7 +261,7 @@ class _Start:
         has_row: bool = True,
         discard: bool = False,
     ) -> Run:
-        """Add a run to the batch, with its input, its audit entry and a message to a worker."""
+        """Add a run with its input, audit log entry and message to a worker to the batch."""
         number = 1 if is_new else Run.find_next_number(write_alias(), thread.pk)
         run = self._new_run(thread, number=number)
         log = EventLog.for_run(run)
@@ -297,21 +308,21 @@ class _Start:
             is_new=not has_row,
         )
 
-    def _found_or_made(self, thread_id: str) -> tuple[Thread, bool]:
+    def _lock_or_create(self, thread_id: str) -> tuple[Thread, bool]:
         while True:
             rows = Thread.objects.using(write_alias())
             thread, created = rows.get_or_create(thread_id=thread_id, defaults=self._about())
             if created:
-                thread, created = self._restored(thread)
+                thread, created = self._restore_instead(thread)
             try:
                 return leases.lock_thread(pk=thread.pk), created
             except NoSuchThread:
-                continue  # it had ended long ago, and was deleted while we waited for its lock
+                continue  # deleted by retention while this call waited for the lock
 
-    def _restored(self, made: Thread) -> tuple[Thread, bool]:
-        """Return the archived thread of the same id in the place of one just made, if any.
+    def _restore_instead(self, made: Thread) -> tuple[Thread, bool]:
+        """Return the archived thread with the same id instead of a new one, if there is any.
 
-        The id is taken by now, so that nobody can archive a thread of it between the two.
+        The id is taken by now, so no thread with this id can be archived in between.
         """
         if not is_archived(made.thread_id):
             return made, True
@@ -328,7 +339,7 @@ class _Start:
         return about
 
     def _refuse_unless_fitting(self, thread: Thread) -> None:
-        """Raise for a thread that the user may not see, or that is another graph's."""
+        """Raise for a thread that the user may not see, or that belongs to another graph."""
         if self.asked is not None:
             found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
             if not select_visible(found, self.asked).exists():
@@ -340,7 +351,7 @@ class _Start:
             )
 
     def _take_over(self, thread: Thread) -> bool:
-        """Make sure that the thread is free for a new run; says whether that drops a pause."""
+        """Prepare the thread for a new run; return whether pending tasks must be discarded."""
         runs = Run.objects.using(write_alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.ACTIVE).first()
         if live is not None:
@@ -353,14 +364,14 @@ class _Start:
         latest = Run.select_newest(runs).first()
         if latest is None:
             return self.on_pending == "discard"
-        # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it any
-        # more, though the thread's newest checkpoint still waits.
+        # Interrupts of a cancelled or failed run were withdrawn, although the thread's newest
+        # checkpoint still waits for them.
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
         compatibility.refuse_if_changed(key, latest.fingerprint, self.registered, new_input=True)
         return True
 
     def _settle_subject(self, thread: Thread) -> None:
-        """Make sure that the thread is about what the run is to be about."""
+        """Set the related object of the thread, or raise if it has another one."""
         if self.subject is None:
             return
         kind, key = ContentType.objects.get_for_model(self.subject), str(self.subject.pk)

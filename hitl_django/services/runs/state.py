@@ -1,4 +1,4 @@
-"""What the channels of a thread hold: its state now or at checkpoints, and the result of a run."""
+"""State of threads at checkpoints, and results of runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .shown_interrupts import ShownInterrupts
 
-#: Recorded states that are returned, where nobody says how many, and at most.
+#: Default and maximum number of states in a history.
 STATES, MOST_STATES = 10, 1000
 
 ResultT = TypeVar("ResultT")
@@ -37,7 +37,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptInfo:
-    """A question as its task asked it; ``id`` is the engine's."""
+    """An interrupt of a task; ``id`` is the engine's id."""
 
     id: str
     value: Any
@@ -46,10 +46,12 @@ class InterruptInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
-    """A call of a node that follows a checkpoint: what it asks, or how it ended.
+    """A task that follows a checkpoint.
 
-    ``interrupts`` are those that the user may see. ``namespace`` is that of the graph which the
-    node calls, ``state`` that graph's, where it was asked for.
+    Attributes:
+        interrupts: the interrupts of the task that the user may see.
+        namespace: the namespace of the subgraph that the node calls, or None.
+        state: the state of that subgraph if it was requested, else None.
     """
 
     id: str
@@ -63,10 +65,14 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateInfo:
-    """The state of a thread at a checkpoint: its values as plain JSON, and what comes next.
+    """The state of a thread at a checkpoint.
 
-    ``checkpoint_id`` is None before anything was stored; ``created_at`` is ISO 8601;
-    ``namespace`` is that of a subgraph, and empty for the thread's own graph.
+    Attributes:
+        checkpoint_id: the id; None if nothing has been stored.
+        created_at: the time in ISO 8601 format.
+        next: the names of the nodes that run next.
+        values: the values of the channels as plain JSON.
+        namespace: the namespace of a subgraph; empty for the thread's own graph.
     """
 
     thread_id: str
@@ -90,13 +96,15 @@ def thread_state(
     subgraphs: bool = False,
     by: Any = None,
 ) -> StateInfo | None:
-    """Return the state of a thread, or the record of it at a checkpoint; None if it has no such.
+    """Return the state of a thread, or its state at a checkpoint; None if that doesn't exist.
 
-    Of a graph below, where ``namespace`` names one; with ``subgraphs`` each task has the state of
-    the graph that it calls.
+    ``namespace`` selects a subgraph. With ``subgraphs``, each task has the state of the subgraph
+    that it calls.
 
-    ThreadNotFound for a thread that the user may not see, NotAllowedError where its values are not
-    for them, UnknownGraphError if its graph is registered no more.
+    Raises:
+        ThreadNotFound: if the user may not see the thread.
+        NotAllowedError: if the user may not view its state.
+        UnknownGraphError: if its graph isn't registered.
     """
     thread = find_thread(thread_id, by)
     refuse_unless_may_view_state(by, thread)
@@ -112,7 +120,7 @@ def thread_state(
     try:
         found = graph.get_state({"configurable": configurable}, subgraphs=subgraphs)
     except ValueError:
-        if namespace:  # of no graph below
+        if namespace:  # there is no such subgraph
             return None
         raise
     if found.metadata is None and (checkpoint_id is not None or namespace):
@@ -122,14 +130,15 @@ def thread_state(
 
 
 def read_values(threads: Sequence[Thread]) -> Iterator[tuple[Thread, Any]]:
-    """Yield threads that the caller may see with the values of their state, as plain JSON.
+    """Yield threads with the values of their state as plain JSON.
 
-    The states are read together. Threads whose state can't be shown are left out.
+    The caller has checked the permissions. The states are read together. Threads whose state can't
+    be read are left out.
     """
     saver = NewestStatesSaver([thread.pk for thread in threads])
     for thread in threads:
         place: Any = {"configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""}}
-        with suppress(HitlError):  # of a graph that isn't registered any more, say
+        with suppress(HitlError):  # for example, the graph isn't registered
             registered = find_graph_of_thread(thread)
             values = registered.graph.with_saver(saver).get_state(place).values
             yield thread, registered.mask(render_json(values))
@@ -144,8 +153,10 @@ def state_history(
     limit: int = STATES,
     by: Any = None,
 ) -> list[StateInfo]:
-    """Return the recorded states of a thread, newest first: those before a checkpoint, and those
-    whose metadata has these values. Refused as ``thread_state`` is.
+    """Return earlier states of a thread, newest first.
+
+    ``before`` is a checkpoint id. ``metadata`` selects states by values of their metadata. Raises
+    the same errors as ``thread_state``.
     """
     thread = find_thread(thread_id, by)
     refuse_unless_may_view_state(by, thread)
@@ -181,7 +192,6 @@ def _list_interrupts(found: StateSnapshot) -> Iterator[Interrupt]:
 
 
 def _build_empty_info(thread_id: str) -> StateInfo:
-    """Return the state of a thread that no graph was started on yet."""
     return StateInfo(
         thread_id=thread_id, checkpoint_id=None, parent_id=None, step=None, source="",
         created_at=None, next=(), values={}, namespace="", metadata={}, tasks=(),
@@ -241,14 +251,16 @@ def run_result(run_id: UUID | str, schema: type[ResultT], *, by: Any = None) -> 
 
 
 def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any:
-    """Return the state values that a run ended with: as plain JSON, or as a ``schema`` of yours.
+    """Return the final state of a run as plain JSON, or as an instance of ``schema``.
 
-    That is a TypedDict, a dataclass or a pydantic model, such as the graph's state; values that
-    don't fit it are pydantic's ValidationError. Of a thread that has gone on since it is the last
-    that the run stored.
+    ``schema`` is a TypedDict, a dataclass or a pydantic model, such as the graph's state. If the
+    thread has a later run, this is the last state that the given run stored.
 
-    RunStateError for a run that hasn't succeeded, and where that was pruned. NotAllowedError where
-    it is not for the user.
+    Raises:
+        RunNotFound: if the user may not see the run.
+        NotAllowedError: if the user may not view its result.
+        RunStateError: if the run hasn't succeeded, or its final state was pruned.
+        pydantic.ValidationError: if the values don't fit ``schema``.
     """
     runs = Run.objects.using(write_alias()).select_related("thread")
     run = find_row(select_visible(runs, by), RunNotFound, pk=run_id)
@@ -259,7 +271,7 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
     registered = find_graph_of_run(run)
     graph = registered.graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
-    # Read before looking for a later run: one that begins in between would change the newest state.
+    # Read before the check for a later run, which could otherwise change the state in between.
     values = graph.get_state(config).values
     if find_later_run(run) is not None:
         stored = graph.get_state_history(config, filter={"run_id": str(run.pk)}, limit=1)
@@ -276,13 +288,13 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
 
 
 def find_graph_of_run(run: Run) -> RegisteredGraph:
-    """Return the version of the graph that a run goes on with."""
+    """Return the version of the graph with which a run continues."""
     is_pinned = bool((run.options or {}).get(registry.PINNED))
     return registry.get_graph_of_run(run.graph, run.graph_version, is_pinned=is_pinned)
 
 
 def find_graph_of_thread(thread: Thread) -> RegisteredGraph:
-    """Return the version of the graph that a thread's newest run goes on with."""
+    """Return the version of the graph with which a thread's newest run continues."""
     if len(registry.list_versions(thread.graph)) > 1:
         runs = Run.objects.using(write_alias()).filter(thread=thread, graph=thread.graph)
         newest = Run.select_newest(runs).first()
@@ -292,27 +304,31 @@ def find_graph_of_thread(thread: Thread) -> RegisteredGraph:
 
 
 def find_thread(thread_id: str, by: Any) -> Thread:
-    """Return a thread; one that the user may not see doesn't exist."""
+    """Return a thread.
+
+    Raises:
+        NoSuchThread: if it doesn't exist or the user may not see it.
+    """
     threads = Thread.objects.using(write_alias())
     return find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
 
 
 def refuse_unless_may_view_state(by: Any, thread: Thread) -> None:
-    """Raise NotAllowedError unless the user may see what the thread's channels hold."""
+    """Raise NotAllowedError unless the user may view the values in the thread's channels."""
     if by is not None and not get_policy().may_view_state(by, thread):
         raise NotAllowedError("You don't have permission to view the state of this thread.")
 
 
 def render_json(values: Any) -> Any:
-    """Return state values as JSON has them; what it has no word for becomes text."""
+    """Return state values as JSON; types without a JSON equivalent become strings."""
     return json.loads(to_json(values, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
 
 
 def digest_masked(registered: RegisteredGraph, values: Any, digest: str | None = None) -> str:
-    """Return the digest of values for the audit log, which everybody may read.
+    """Return a digest of values for the audit log, without their secrets.
 
-    It names the values without their secrets: the digest of a short secret gives it away.
-    ``digest`` is that of the values where there are none.
+    The digest of a short secret would reveal it. ``digest`` is the digest of the complete values,
+    which is returned if the graph has no secret keys.
     """
     if registered.secrets is not None:
         return digest_value(registered.mask(render_json(values)))
@@ -326,7 +342,7 @@ def _refuse_unless_succeeded(run: Run) -> None:
 
 
 def find_later_run(run: Run) -> UUID | None:
-    """Return the id of the thread's newest run that has begun; None where that isn't later."""
+    """Return the id of the thread's newest started run; None if it is this run."""
     runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
     newest = Run.select_newest(runs, besides=run).values_list("pk", flat=True).first()
     return None if newest == run.pk else newest

@@ -1,4 +1,4 @@
-"""Subjects of threads, found by the key that names them."""
+"""Related objects of threads."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hitl_django.permissions import get_policy
 
 @dataclass(frozen=True, slots=True)
 class SubjectRef:
-    """Names an object of the embedding product: its model as ``app_label.model``, and its key."""
+    """A reference to an object of your project: its model as ``app_label.model``, and its key."""
 
     type: str
     id: str
 
 
 def find_subject(key: SubjectRef, by: Any) -> Model:
-    """Return the object of this key.
+    """Return the object with this key.
 
     Raises:
-        InvalidInputError: There is no such model or object, or ``by`` may not start a run about it.
-            A user isn't told which of them it is.
+        InvalidInputError: if the model or the object doesn't exist, or ``by`` may not relate a run
+            to it. The message for a user is the same in all cases.
     """
     try:
         model = apps.get_model(key.type)

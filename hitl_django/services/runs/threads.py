@@ -1,4 +1,4 @@
-"""Threads before and beside their runs: made empty, copied, and given metadata."""
+"""Threads without runs: creation, copies and metadata."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from .archives import is_archived, restore_archived
 from .state import find_graph_of_thread, find_thread, refuse_unless_may_view_state
 
 NAME_LENGTH, METADATA_BYTES = 255, 16 * 1024
-#: The verb in the record of a thread that was copied, and the key of a copy's own entry that names
-#: the threads it comes from.
+#: Verb of the entry in the audit log of a copied thread, and the key in a copy's own entry that
+#: lists the threads it comes from.
 COPIED, ORIGINALS = "thread_copied", "originals"
 
 
 class CreatedThread(NamedTuple):
-    """A thread's id, and whether it was made just now."""
+    """The id of a thread, and whether it was just created."""
 
     thread_id: str
     created: bool
@@ -55,10 +55,13 @@ def create_thread(
     by: Any = None,
     via: str = "code",
 ) -> CreatedThread:
-    """Make a thread that has no run yet, of a graph or of whichever is started on it first.
+    """Create a thread without runs, for a graph or for the first graph that is started on it.
 
-    It takes the permission to start that graph, or any. Where the id is taken it is a
-    ThreadExistsError; with ``if_exists="keep"`` the thread stays as it is.
+    Raises:
+        NotAllowedError: if the user may not start that graph, or any graph if none is given.
+        ThreadExistsError: if the id is taken. With ``if_exists="keep"``, the thread is returned
+            instead.
+        UnknownGraphError: if the graph isn't registered.
     """
     with denied_log.record_denial("create_thread", by=by, via=via):
         _refuse_unless_may_start(graph, by, via)
@@ -89,11 +92,13 @@ def create_thread(
 
 @retry_on_conflict
 def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> CreatedThread:
-    """Copy a thread's history to a new one, which has no runs and asks nothing.
+    """Copy a thread's history to a new thread without runs and pending interrupts.
 
-    It takes the permissions to see the thread's state, and to start its graph. The record of the
-    source, and of the threads that it is a copy of itself, names the copy: ``forget`` erases it
-    with them.
+    The audit logs of the source, and of the threads that the source was copied from, name the copy.
+    ``erase_thread`` erases copies as well.
+
+    Raises:
+        NotAllowedError: if the user may not view the thread's state, or not start its graph.
     """
     with denied_log.record_denial("copy_thread", by=by, via=via):
         source = find_thread(thread_id, by)
@@ -108,7 +113,7 @@ def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> Created
         )
         if Checkpoint.objects.using(using).filter(thread=source).exists():
             DjangoSaver().copy_thread(thread_id, copy_id)
-            _end_what_is_due(copy)
+            _clear_pending_tasks(copy)
         copy = leases.lock_thread(pk=copy.pk)
         detail = {"from": thread_id, ORIGINALS: [each.thread_id for each in originals]}
         audit.append_alone(copy, "copy_thread", by=by, via=via, subject=copy_id, detail=detail)
@@ -120,10 +125,9 @@ def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> Created
 
 
 def _lock_originals(source: Thread) -> list[Thread]:
-    """Lock a thread and the threads that it is a copy of, oldest first; the thread is the last.
+    """Lock a thread and the threads that it was copied from, oldest first; the thread is the last.
 
-    Each of them names all copies that come from it, so that the record of a copy in between can
-    be deleted.
+    Each of these names all copies, so that a copy in between and its audit log can be deleted.
     """
     entries = AuditEntry.objects.using(write_alias()).filter(thread=source, verb="copy_thread")
     first = entries.order_by("seq").first()
@@ -137,13 +141,13 @@ def _lock_originals(source: Thread) -> list[Thread]:
 
 
 def list_copies(thread: Thread) -> list[str]:
-    """Return the ids of all threads that the record of a thread names as copies, oldest first."""
+    """Return the ids of the thread's copies according to its audit log, oldest first."""
     entries = AuditEntry.objects.using(write_alias()).filter(thread=thread, verb=COPIED)
     return list(entries.order_by("seq").values_list("subject", flat=True))
 
 
-def _end_what_is_due(copy: Thread) -> None:
-    """Clear what the newest checkpoint of a copy waits for: no run will ever get an answer."""
+def _clear_pending_tasks(copy: Thread) -> None:
+    """Clear the pending tasks of a copy's newest checkpoint, since no run will continue them."""
     graph = find_graph_of_thread(copy).graph.with_saver(DjangoSaver())
     place: Any = {"configurable": {"thread_id": copy.thread_id, "checkpoint_ns": ""}}
     if graph.get_state(place).next:
@@ -154,10 +158,11 @@ def _end_what_is_due(copy: Thread) -> None:
 def change_metadata(
     thread_id: str, metadata: dict[str, Any], *, by: Any = None, via: str = "code"
 ) -> None:
-    """Add to the metadata of a thread, key by key.
+    """Merge keys into the metadata of a thread.
 
-    Whoever started its newest run may, and who may operate that; before it has any, who may start
-    its graph.
+    Raises:
+        NotAllowedError: unless the user started its newest run or may operate it. For a thread
+            without runs, the user must be allowed to start its graph.
     """
     with denied_log.record_denial("change_metadata", by=by, via=via):
         found = find_thread(thread_id, by)
@@ -172,7 +177,7 @@ def change_metadata(
         changed = {**thread.metadata, **metadata}
         check_metadata(changed)
         Thread.objects.using(write_alias()).filter(pk=thread.pk).update(metadata=changed)
-        # The words are not kept in the record, which nobody can erase.
+        # Without the values, since the audit log can't be erased.
         detail = {"keys": sorted(metadata)}
         audit.append_alone(
             thread, "change_metadata", by=by, via=via, subject=thread_id, detail=detail
@@ -185,14 +190,14 @@ def check_metadata(metadata: dict[str, Any] | None) -> None:
         raise InvalidInputError("The metadata must be a dict.", [("metadata", "must be a dict")])
     check_json(metadata, "The metadata")
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
-    if size > METADATA_BYTES:  # lists show the metadata of many threads
+    if size > METADATA_BYTES:  # lists contain the metadata of many threads
         raise PayloadLimitError(
             f"The metadata is larger than {METADATA_BYTES} bytes.", limit=METADATA_BYTES, found=size
         )
 
 
 def check_names(**names: str | None) -> None:
-    """Raise InvalidInputError for a name that is empty, too long, or can't be printed."""
+    """Raise InvalidInputError for a name that is empty, too long, or not printable."""
     for what, name in names.items():
         if name is None:
             continue

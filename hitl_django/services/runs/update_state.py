@@ -1,4 +1,4 @@
-"""update_state: what an operator writes to a thread's state; nothing runs."""
+"""Updates of a thread's state without a run."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def update_state(
     by: Any = None,
     via: str = "code",
 ) -> str:
-    """Write ``values`` to a thread's state as if node ``as_node`` had returned them; runs nothing.
+    """Write ``values`` to a thread's state as the output of node ``as_node``; nothing is run.
 
-    Returns the id of the new checkpoint, which follows ``checkpoint_id`` or else the newest. The
-    thread goes on from it with ``fork``, or with new input. Who may, and what becomes of the
-    thread's newest run, is as for ``fork``.
+    Returns the id of the new checkpoint, which follows ``checkpoint_id`` or the newest one. The
+    thread continues from it with ``fork`` or with new input. The newest run is treated as by
+    ``fork``, and the same errors are raised.
     """
     using = write_alias()
     with denied_log.record_denial("update_state", by=by, via=via):
@@ -44,7 +44,7 @@ def update_state(
         registered = find_graph_of_run(last)
         fork.check_values(registered, values, as_node)
         base = fork.find_checkpoint(thread, checkpoint_id)
-        # Outside of the transaction, as branches are called.
+        # Outside of the transaction, since branches of the graph are called.
         commit = fork.plan_commit(registered, base, last, values, as_node)
         with transaction.atomic(using=using):
             thread = leases.lock_thread(pk=thread.pk)
@@ -59,7 +59,7 @@ def update_state(
             )
             batch = WriteBatch(using)
             before, closed = str(last.state), fork.end_newest_run(batch, last, thread)
-            # No run is under way.
+            # The thread has no active run.
             Thread.objects.using(using).filter(pk=thread.pk).update(ended_at=Now())
             fork.store_commit(commit, thread)
             assert commit.checkpoint is not None

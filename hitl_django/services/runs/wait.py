@@ -1,4 +1,4 @@
-"""start_and_wait: a start that returns once the run has ended or asks people."""
+"""Starting a run and waiting for it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ def start_and_wait(
     timeout: float,
     **options: Any,
 ) -> RunInfo:
-    """Start a run as ``start`` does, and return it once it has ended, asks people or is parked.
+    """Start a run as ``start`` does, and return it when it has ended, is interrupted or is parked.
 
-    ``timeout`` is in seconds. When they are over, it is a RunTimeoutError with the run's id; the
-    run goes on. A worker does the run, and it sees what was committed: within a transaction it is
-    a RuntimeError, and nothing was started.
+    ``timeout`` is in seconds.
+
+    Raises:
+        RunTimeoutError: after the timeout, with the run's id. The run continues.
+        RuntimeError: inside a transaction, since a worker sees only committed runs. Nothing is
+            started.
     """
     _refuse_in_transaction()
     ends = time.monotonic() + timeout
     run = start(graph, input, **options)
-    while (rested := _find_rested(run)) is None:
+    while (rested := _find_at_rest(run)) is None:
         time.sleep(_measure_pause(run, ends))
     return rested
 
@@ -48,19 +51,18 @@ async def astart_and_wait(
     timeout: float,
     **options: Any,
 ) -> RunInfo:
-    """Like start_and_wait; the event loop goes on meanwhile."""
     await sync_to_async(_refuse_in_transaction)()
     ends = time.monotonic() + timeout
     run = await sync_to_async(start)(graph, input, **options)
-    while (rested := await sync_to_async(_find_rested)(run)) is None:
+    while (rested := await sync_to_async(_find_at_rest)(run)) is None:
         await asyncio.sleep(_measure_pause(run, ends))
     return rested
 
 
 def _refuse_in_transaction() -> None:
-    """Raise RuntimeError where no worker would ever see the run.
+    """Raise RuntimeError inside a transaction, where no worker would see the run.
 
-    A TestCase's own transaction counts as none, as Django has it.
+    As in Django, a TestCase's own transaction is ignored.
     """
     try:
         with transaction.atomic(using=write_alias(), durable=True):
@@ -71,8 +73,7 @@ def _refuse_in_transaction() -> None:
         ) from None
 
 
-def _find_rested(run: RunInfo) -> RunInfo | None:
-    """Return a run as it is now, if nothing comes of it by itself any more."""
+def _find_at_rest(run: RunInfo) -> RunInfo | None:
     row = find_row(
         Run.objects.using(write_alias()).select_related("thread"), RunNotFound, pk=run.id
     )
@@ -80,7 +81,11 @@ def _find_rested(run: RunInfo) -> RunInfo | None:
 
 
 def _measure_pause(run: RunInfo, ends: float) -> float:
-    """Return for how long to wait before the next look; raises where the time is over."""
+    """Return the time to sleep before the next check.
+
+    Raises:
+        RunTimeoutError: if the timeout has passed.
+    """
     left = ends - time.monotonic()
     if left <= 0:
         raise RunTimeoutError(run.id)

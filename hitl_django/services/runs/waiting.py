@@ -1,4 +1,4 @@
-"""start_next_waiting_run: the next of the runs that wait until their thread is free."""
+"""Runs that wait for earlier runs of their thread."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ from .input_submission import submit_input
 
 logger = logging.getLogger("hitl_django")
 
-#: Runs that wait for one thread.
+#: Maximum number of runs that wait for one thread.
 MOST_WAITING = 100
 
 
 @retry_on_conflict
 def start_next_waiting_run(run_id: UUID) -> UUID | None:
-    """Queue the run that has waited longest for the thread of this one, if that is free.
+    """Queue the next waiting run of this run's thread if the thread has no active run.
 
-    Returns the run, for a worker to claim: it goes on as if it had been started now, with the
-    newest version of its graph. One that can't be has failed, and the next is tried. None where
-    none waits or the thread isn't free. UnknownGraphError where its graph isn't registered here: it
-    goes on waiting then, for a worker that has it.
+    Returns the id of the queued run, which uses the newest version of its graph; None if there is
+    none. A run that can't be started fails, and the next one is tried.
+
+    Raises:
+        UnknownGraphError: if the graph isn't registered in this process. The run keeps waiting for
+            a worker that has it.
     """
     using = write_alias()
     waited_for = Run.objects.using(using).filter(pk=run_id, thread__has_waiting=True)
@@ -54,11 +56,11 @@ def start_next_waiting_run(run_id: UUID) -> UUID | None:
             registered = registry.get_graph(run.graph)
             try:
                 with transaction.atomic(using=using):
-                    _begin(run, thread, registered)
+                    _start_waiting_run(run, thread, registered)
             except outages.ERRORS:
-                raise  # the database's own, which says nothing of the run
-            except Exception as error:  # whatever the graph's code raises at the input
-                _fail(run, thread, error)
+                raise  # a database error is not the run's fault
+            except Exception as error:  # errors of the graph's code for this input
+                _fail_waiting_run(run, thread, error)
             else:
                 begun = run.pk
                 break
@@ -67,13 +69,13 @@ def start_next_waiting_run(run_id: UUID) -> UUID | None:
 
 
 def note_waiting(thread: Thread) -> None:
-    """Bring up to date whether runs wait for a thread, whose row is locked."""
+    """Update ``has_waiting`` of a locked thread."""
     thread.has_waiting = run_leases.select_waiting(write_alias(), thread.pk).exists()
     thread.save(using=write_alias(), update_fields=["has_waiting"])
 
 
 def refuse_if_waited_for(thread: Thread) -> None:
-    """Raise RunStateError for a thread that runs wait for: another would begin before them."""
+    """Raise RunStateError if runs wait for the thread, since they must start before a new one."""
     if thread.has_waiting and run_leases.select_waiting(write_alias(), thread.pk).exists():
         raise RunStateError(
             f"Other runs are waiting for thread {thread.thread_id!r} and start first. "
@@ -84,7 +86,7 @@ def refuse_if_waited_for(thread: Thread) -> None:
 
 
 def refuse_if_crowded(thread: Thread) -> None:
-    """Raise RunStateError for a thread that as many runs wait for as may."""
+    """Raise RunStateError if the maximum number of runs waits for the thread."""
     if run_leases.select_waiting(write_alias(), thread.pk).count() >= MOST_WAITING:
         raise RunStateError(
             f"Thread {thread.thread_id!r} already has the maximum number of waiting runs: "
@@ -94,7 +96,7 @@ def refuse_if_crowded(thread: Thread) -> None:
         )
 
 
-def _begin(run: Run, thread: Thread, registered: RegisteredGraph) -> None:
+def _start_waiting_run(run: Run, thread: Thread, registered: RegisteredGraph) -> None:
     using = write_alias()
     assert run.input is not None
     value = unpack_text(run.input, run.input_digest, f"input of run {run.pk}")
@@ -122,9 +124,9 @@ def _begin(run: Run, thread: Thread, registered: RegisteredGraph) -> None:
     Thread.objects.using(using).filter(pk=thread.pk).update(ended_at=None, attempts=0)
 
 
-def _fail(run: Run, thread: Thread, error: Exception) -> None:
+def _fail_waiting_run(run: Run, thread: Thread, error: Exception) -> None:
     using = write_alias()
-    # Its type alone: it may quote the input.
+    # Only the type, since the message may contain the input.
     fields = {"run_id": str(run.pk), "thread_id": thread.thread_id, "graph": run.graph}
     logger.warning("run %s could not start: %s", run.pk, type(error).__name__, extra=fields)
     line, full = run_leases.describe_error(error)
