@@ -163,7 +163,7 @@ def find_missing() -> frozenset[str]:
 
 def read_table() -> dict[str, str]:
     """Return the reason of each name in the table; one ending in ``*`` stands for several."""
-    section = TABLE.read_text().partition("## Names that aren't here")[2]
+    section = TABLE.read_text().partition("## Missing names")[2]
     rows = re.findall(r"(?m)^\| (`[^|]+`) \| ([^|]+) \|", section)
     return {name: why.strip() for names, why in rows for name in re.findall(r"`([^`]+)`", names)}
 
