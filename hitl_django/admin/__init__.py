@@ -1,7 +1,7 @@
-"""The admin: the review queue, and runs, questions and decisions to look at.
+"""Admin pages: the review queue, and read-only pages of runs, interrupts and decisions.
 
-Pages check a permission, call a service and render. The engine's own tables are in no index unless
-``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` asks for it.
+Pages check a permission, call a service and render. The engine's tables are listed in the index
+only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
 }
 
 
-#: The sites that have the pages.
+#: Admin sites with these pages.
 _sites: list[admin.AdminSite] = []
 
 
 def register(site: admin.AdminSite) -> None:
-    """Register all pages on an admin site; a model that is registered there keeps its page.
+    """Register all pages on an admin site, except for models already registered there.
 
-    Its index says how many questions wait for the user, unless it has a template of its own. For
-    who has nothing but reviews in it, it opens on the queue.
+    The site's index shows the number of pending requests, unless it has a template of its own. For
+    users without access to other apps, the site opens on the queue.
     """
     _sites.append(site)
     _register_pages(site, PAGES)
@@ -74,7 +74,7 @@ def register(site: admin.AdminSite) -> None:
 
 
 def add_pages(pages: Mapping[type[Model], type[admin.ModelAdmin[Any]]]) -> None:
-    """Add the pages of an optional app to each site that has the review queue.
+    """Add an optional app's pages to each site with the review queue.
 
     Called by the ``admin`` module of the app.
     """

@@ -1,4 +1,4 @@
-"""Base classes of all pages: read-only, and filtered by what the policy lets a user see."""
+"""Base classes of all admin pages, which are read-only and filtered by the policy."""
 
 from __future__ import annotations
 
@@ -40,41 +40,41 @@ from .outage_page import answer_outages
 View = Callable[..., HttpResponseBase]
 
 MINUTE = timedelta(minutes=1)
-#: Characters that a list is searched for, as over the API.
+#: Maximum length of a search text, the same as in the API.
 SEARCHED = 200
-#: Stands for the title of a question whose thread was forgotten.
+#: Replaces the title of an interrupt whose thread was erased.
 ERASED = _("(erased)")
-#: The column of the ticks.
+#: Name of the checkbox column.
 PICK = "pick"
-#: What a cell shows that has nothing to show; on a phone it is left out.
+#: Content of an empty cell, which is omitted on small screens.
 NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
 
 
 class LinkedChangeList(ChangeList):
-    """A list whose rows know the way to their own page and back.
+    """Change list whose rows link to their page, and back to the list with its filters.
 
-    A column in which no row of the page has anything isn't there.
+    Columns that are empty for the whole page are omitted.
     """
 
     model_admin: ReadOnlyAdmin
-    #: The numbers of the columns that are there, among all of them; addresses name those.
+    #: Numbers of the shown columns. URLs use the numbers among all columns.
     shown_columns: Sequence[int] | None = None
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         if not self.get_filters_params() and not self.query:
-            # Then all there is was counted; Django would offer to show all of it.
+            # All rows were counted. With another number, Django would offer to show all.
             self.full_result_count = self.result_count
         self.complete_rows(request)
         self.drop_columns()
 
     def complete_rows(self, request: HttpRequest) -> None:
-        """Give the page's rows what their cells show besides their columns."""
+        """Add values to the page's rows that cells show in addition to the columns."""
         for row in self.result_list:
             row.link = self.model_admin.url("change", request, row.pk)
 
     def drop_columns(self, *names: str) -> None:
-        """Leave out the columns of these names, and those that are empty on this page."""
+        """Omit the named columns, and all columns without a value on this page."""
         shown = [
             (number, name)
             for number, name in enumerate(self.list_display)
@@ -104,31 +104,31 @@ class LinkedChangeList(ChangeList):
 
 
 def list_admin_links(request: HttpRequest) -> list[tuple[str, Any]]:
-    """List the links of optional apps, each with its URL and label."""
+    """Return the URL and label of each link added by optional apps."""
     links = [link for each in list_extensions() for link in each.admin_links]
     found = ((find_admin_page(each.model, each.page, request=request), each) for each in links)
     return [(url, link.label) for url, link in found if url]
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """Shows a model's rows as far as the policy lets a user see them."""
+    """Read-only pages of a model's rows, limited to those visible to the user."""
 
     actions: Any = None
     list_display_links = None
     change_list_template = "hitl_django/admin/list.html"
-    #: What the list says where it has nothing to show.
+    #: Text of an empty list.
     empty_text: Any = _("No entries yet.")
     list_title: Any = ""
     list_per_page = 50
     show_full_result_count = False
     view_on_site = False
-    #: Lookups that pages link to, besides those of the list's filters.
+    #: Lookups used in links to the list, in addition to its filters.
     linked_lookups: Sequence[str] = ()
-    #: The field that leads to the row with which a row is seen.
+    #: Path to the related row that determines whether a row is visible.
     visible_through = ""
 
     def url(self, page: str, request: HttpRequest, *args: Any) -> str:
-        """Return the address of one of the model's pages, with the list's filters."""
+        """Return the URL of one of the model's pages, preserving the list's filters."""
         name = f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{page}"
         url = reverse(name, args=args)
         kept: dict[str, Any] = {
@@ -138,30 +138,30 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return str(add_preserved_filters(kept, url))
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
-        """Return the model's pages beside Django's: by name, the route and what answers."""
+        """Return the model's pages in addition to Django's: by name, the route and the view."""
         return {}
 
     def get_urls(self) -> list[Any]:
         urls = super().get_urls()
         for name, (route, view) in self.own_pages().items():
             page: Any = self.admin_site.admin_view(view)
-            page.model_admin = self  # as Django's own pages have it
+            page.model_admin = self  # as for Django's own pages
             urls.insert(
                 0, path(route, page, name=f"{self.opts.app_label}_{self.opts.model_name}_{name}")
             )
         for url in urls:
-            # Around what the site does before a page, which asks the database who is signed in.
+            # The wrapper includes the site's permission check, which also queries the database.
             url.callback = answer_outages(check_form_token(refuse_nul(url.callback)))
         return urls
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Narrow the model's rows to those the user may see."""
+        """Narrow the rows to those visible to the user."""
         if self.visible_through:
             return select_visible_through(rows, self.visible_through, request.user)
         return select_visible(rows, request.user)
 
     def rows(self) -> QuerySet[Any]:
-        """Return the rows of a detail page, not yet narrowed to what the user may see."""
+        """Return the rows available on detail pages, before they are narrowed by permissions."""
         return self.model._default_manager.all()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -170,22 +170,22 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Any:
-        """Return a row; one that the user may not see doesn't exist."""
+        """Return a row, or None if it doesn't exist or isn't visible to the user."""
         seen = self.visible(request, self.rows())
         return find_row(seen, Http404(_("Page not found.")), pk=object_id)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        # Each word is a condition, and a database takes only so many of them.
+        # Each word adds a condition, and databases limit their number.
         return super().get_search_results(request, queryset, search_term[:SEARCHED])
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return LinkedChangeList
 
     def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
-        # A lookup of a stranger's making would tell what a list doesn't show: whether a payload
-        # or a traceback has a word in it.
+        # Arbitrary lookups would reveal hidden values, for example whether a payload or a traceback
+        # contains a word.
         allowed = {*self.linked_lookups}
         for one in self.list_filter:
             if isinstance(one, str):
@@ -195,8 +195,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return lookup in allowed
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # A policy that lets a user see nothing at all says so with an empty queryset, for which
-        # no query is made.
+        # If a policy denies a user everything, it returns an empty queryset, which needs no query.
         return not self.visible(request, self.rows()).query.is_empty()
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -217,7 +216,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return self.show(request, self.get_object(request, unquote(object_id)))
 
     def show(self, request: HttpRequest, row: Any) -> HttpResponse:
-        """Show a row on its own page."""
+        """Render a row's page."""
         raise NotImplementedError
 
     def changelist_view(
@@ -228,12 +227,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         response = super().changelist_view(request, {**own, **(extra_context or {})})
         if isinstance(response, TemplateResponse) and (found := response.context_data):
             for spec in found["cl"].filter_specs:
-                spec.template = "hitl_django/admin/filter.html"  # whatever a theme has
+                # independent of the theme's template
+                spec.template = "hitl_django/admin/filter.html"
             found.update(self.list_context(found["cl"]))
         return response
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
-        """Return what the list's template needs besides."""
+        """Return additional context of the list's template."""
         return {}
 
     def page(
@@ -245,9 +245,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         status: int = 200,
         **context: Any,
     ) -> TemplateResponse:
-        """Render a page inside the admin: of a row, or of what ``original`` says."""
+        """Render an admin page about a row, or about the object described by ``original``."""
         request.current_app = self.admin_site.name
-        # Themes link to the page of what has one.
+        # Themes link to the page of a model instance.
         row = original if isinstance(original, self.model) else str(original)
         frame = {
             **self.admin_site.each_context(request),
@@ -265,7 +265,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         )
 
     def too_large(self, request: HttpRequest, *, too_many: bool) -> TemplateResponse:
-        """Says that what was sent is more than can be read, and what to do about it."""
+        """Report that the submitted form exceeds a limit, and how to proceed."""
         return self.page(
             request,
             _("Submission too large"),
@@ -278,10 +278,10 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
 
 def refuse_nul(view: View) -> View:
-    """Has a view refuse an address that has a NUL in a parameter.
+    """Make a view reject URLs with a NUL character in a parameter.
 
-    PostgreSQL stores no text with a NUL, and refuses to look for one. Parameters that hold the
-    address of a list are encoded twice.
+    PostgreSQL neither stores nor compares text with a NUL. Parameters containing a list's URL are
+    encoded twice.
     """
 
     @wraps(view)
@@ -298,7 +298,7 @@ def refuse_nul(view: View) -> View:
 
 
 class GraphFilter(admin.SimpleListFilter):
-    """Filters by graph, among those that the user sees something of."""
+    """Filter by graph, offering only graphs of rows visible to the user."""
 
     title = _("graph")
     parameter_name = "graph"
@@ -310,7 +310,7 @@ class GraphFilter(admin.SimpleListFilter):
         ]
 
     def has_output(self) -> bool:
-        # With a single graph there is nothing to choose, unless it is what was chosen.
+        # A single graph is offered only if it is selected.
         return len(self.lookup_choices) > 1 or bool(self.value())
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -318,7 +318,7 @@ class GraphFilter(admin.SimpleListFilter):
 
 
 def format_age(moment: Any) -> str:
-    """Says in one unit how long ago a moment was; nothing within its first minute."""
+    """Return the time elapsed in one unit; empty within the first minute."""
     return timesince(moment, depth=1) if timezone.now() - moment >= MINUTE else ""
 
 
@@ -329,7 +329,7 @@ def format_state(state: str) -> str:
 
 
 def format_tick(value: Any, title: Any) -> str:
-    """Return the tick that selects a row; ``value`` is what it names the row by."""
+    """Return the checkbox that selects a row; ``value`` identifies the row."""
     return format_html(
         '<input type="checkbox" name="item" value="{}" aria-label="{}">',
         value,
@@ -338,7 +338,7 @@ def format_tick(value: Any, title: Any) -> str:
 
 
 def format_entry(row: Any, title: Any, *words: Any) -> str:
-    """Return a row's first column: a link to its page, and beside it what is in small print."""
+    """Return a row's first column: a link to its page, followed by secondary text."""
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))
     return format_html(
         '<div class="hitl-cell" data-hitl-row="{}"><a href="{}" class="hitl-title">{}</a>'
@@ -351,22 +351,22 @@ def format_entry(row: Any, title: Any, *words: Any) -> str:
 
 
 def name_graph(graph: str) -> str:
-    """Return what people call a graph: its title, where it is registered with one."""
+    """Return a graph's title if it has one, otherwise its name."""
     return escape_hidden(str(registry.get_title(graph)))
 
 
 def describe_run_place(run: Run) -> str:
-    """Return what tells a run from others of its graph: its key, or its thread."""
+    """Return the idempotency key or the thread, which distinguishes a run from others."""
     return escape_hidden(run.key or run.thread.thread_id)
 
 
 def describe_place(row: Any) -> str:
-    """Return where a question was asked: its graph and node."""
+    """Return the graph and node of an interrupt."""
     return format_html(
         "<bdi>{}</bdi> ▸ <bdi>{}</bdi>", name_graph(row.graph), escape_hidden(row.node)
     )
 
 
 def can_view_runs(request: HttpRequest) -> bool:
-    """Return whether the user may see runs at all, so that a link to one leads somewhere."""
+    """Return whether the user has permission for any pages of runs."""
     return not select_visible(Run.objects.all(), request.user).query.is_empty()

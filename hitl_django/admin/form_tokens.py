@@ -1,7 +1,7 @@
-"""The check that a form came from a page of this site, and the page for one that may not have.
+"""CSRF check of forms, with an error page that preserves the submitted values.
 
-Django's check has one page for the whole site, which keeps nothing of what was written. So our
-pages are exempt from it, and make the same check themselves before anything else of them runs.
+Django's check has one error page per site, which loses typed text. The admin pages are therefore
+exempt and perform the same check themselves before anything else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .outage_page import Field, read_fields
 
 logger = logging.getLogger("django.security.csrf")
 
-#: What forms have that nobody has written.
+#: Names of fields that contain no text typed by the user.
 UNWRITTEN = frozenset(
     {
         "_selected_action",
@@ -53,14 +53,14 @@ UNWRITTEN = frozenset(
 
 
 class FormTokenCheck(CsrfViewMiddleware):
-    """Django's check, which says why it refuses a form in the place of an answer."""
+    """Django's CSRF check, returning the reason instead of a response."""
 
     def _reject(self, request: HttpRequest, reason: str) -> Any:
         return reason
 
 
 def check_form_token(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Has a view answer with the page unless a form bears the token of one of this site's pages."""
+    """Make a view return the error page for a form without a valid CSRF token."""
     check = FormTokenCheck(lambda request: HttpResponse())
 
     @wraps(view)
@@ -72,7 +72,7 @@ def check_form_token(view: Callable[..., Any]) -> Callable[..., Any]:
             return view(request, *args, **kwargs)
         return _render(request, str(reason))
 
-    # The check of the site's middleware would come first.
+    # Otherwise the site's middleware would check first.
     return csrf_exempt(answer)
 
 
@@ -89,5 +89,7 @@ def _render(request: HttpRequest, reason: str) -> HttpResponse:
 
 
 def _is_written(field: Field) -> bool:
-    """Return whether somebody may have written this; a "?" stands in names of ticks and counts."""
+    """Return whether the user may have typed the value; names of checkboxes and counts contain a
+    "?".
+    """
     return field.name not in UNWRITTEN and "?" not in field.name and bool(field.value.strip())

@@ -1,7 +1,7 @@
-"""The page that stands in for another while the database is away, or what it holds is unreadable.
+"""Error page for an unavailable database or unreadable stored data.
 
-It is made without the database, so neither of the admin's frame, which asks who is signed in, nor
-by the page itself.
+It is rendered without database queries, so it uses neither the admin's base template nor the page's
+own code.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from hitl_django.forms.answer_form import make_label
 
 logger = logging.getLogger("hitl_django")
 
-#: Characters of a field's name that are shown.
+#: Maximum number of characters shown of a field's name.
 MAX_LABEL = 100
-#: The form fields with this name list the form's password fields.
+#: Hidden fields with this name list the password fields of the form.
 SECRET = "secret"
-#: Characters of a form that the page repeats.
+#: Maximum number of characters of a form that the page repeats.
 MAX_KEPT = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a form that was sent, to be sent again."""
+    """One submitted form field, to be submitted again."""
 
     name: str
     value: str
 
     @property
     def is_text(self) -> bool:
-        """Return whether somebody may have written this, and wants to see it."""
+        """Return whether the user may have typed the value and should see it."""
         return len(self.value.split()) > 1
 
     @property
     def label(self) -> str:
-        """The field's name in words: the form that had its label isn't there."""
+        """The field's name as text, because its original label is not available."""
         return make_label(unquote(self.name.rpartition("/")[2])[:MAX_LABEL])
 
 
 def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Has a view answer with the page where it, or what it renders, gets to no database."""
+    """Make a view return the error page if the view or its template can't reach the database."""
 
     unwanted: Collection[str] = getattr(view, "_non_atomic_requests", ())
 
@@ -69,11 +69,11 @@ def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
         except CorruptPayloadError as error:
             return render_unreadable(error)
         if isinstance(response, SimpleTemplateResponse) and not response.is_rendered:
-            # It is rendered when the middleware has seen it, outside of this function.
+            # It is rendered after the middleware, outside of this function.
             response.render = partial(_render, request, response.render)  # type: ignore[assignment, method-assign]
         return response
 
-    # With ATOMIC_REQUESTS Django begins a transaction before a view, where nobody would catch it.
+    # With ATOMIC_REQUESTS Django would start a transaction before this function can handle errors.
     answer._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
     return answer
 
@@ -83,7 +83,7 @@ def _atomic_aliases() -> set[str]:
 
 
 def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Render the page; raises an error that isn't that of a database that is away."""
+    """Render the page; raise any other database error again."""
     if not outages.is_outage(error):
         raise error
     logger.error("the admin can't reach the database", exc_info=error)
@@ -96,13 +96,13 @@ def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
     page = render_to_string("hitl_django/admin/outage.html", context)
     headers = {"Retry-After": str(outages.WAIT), "Cache-Control": "no-store"}
     response = HttpResponse(page, status=503, headers=headers)
-    # It was logged, and Django's own report would have what was sent in it.
+    # The error has been logged. Django's own report would contain the submitted values.
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response
 
 
 def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
-    """Render the page that says why what is stored can't be read; operators have to mend it."""
+    """Render the page about corrupt stored data, which operators must fix."""
     logger.error("the admin can't read the stored data", exc_info=error)
     page = render_to_string("hitl_django/admin/unreadable.html", {"reason": str(error)})
     response = HttpResponse(page, status=503, headers={"Cache-Control": "no-store"})

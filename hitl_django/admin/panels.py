@@ -1,4 +1,4 @@
-"""Panels: parts of the request page that optional apps add."""
+"""Panels: parts of the request page added by optional apps."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from hitl_django.models import Interrupt
 
 @dataclass(frozen=True)
 class PanelForm:
-    """The form of a panel, if it has one, and whether it has a text that isn't stored."""
+    """Form of a panel, if any, and whether it has unsaved text."""
 
     form: forms.Form | None = None
     has_text: bool = False
 
 
 class Panel:
-    """A part of the request page, below the decision form of each interrupt.
+    """Part of the request page, below the decision form of each interrupt.
 
-    A panel is inside the ``<form>`` of its interrupt and has none of its own, so that no typed
-    text is lost. A button of the template performs an action::
+    A panel is inside the ``<form>`` of its interrupt and contains no other form, so that typed text
+    is not lost. A button of the template performs an action::
 
-        <button type="submit" formaction="{{ action_url }}" name="verb" value="{{ name }}.rate">
+    |    <button type="submit" formaction="{{ action_url }}" name="verb" value="{{ name }}.rate">
 
     Attributes:
         name: the name under which the app registers the panel; the prefix of its fields.
@@ -48,7 +48,7 @@ class Panel:
         self.name = name
 
     def get_context(self, request: HttpRequest, interrupt: Interrupt) -> Mapping[str, Any] | None:
-        """Return values for the template; None if the user doesn't see the panel."""
+        """Return values for the template; None hides the panel."""
         return {}
 
     def get_initial(self, request: HttpRequest, interrupt: Interrupt) -> Mapping[str, Any]:
@@ -58,11 +58,11 @@ class Panel:
     def perform(
         self, request: HttpRequest, interrupt: Interrupt, action: str, form: forms.Form | None
     ) -> str:
-        """Perform an action and return the message that confirms it; the form is valid.
+        """Perform an action and return the confirmation message; the form is valid.
 
         Raises:
             NotAllowedError: if the user has no permission.
-            InvalidInputError: with the faults by field, which the form shows.
+            InvalidInputError: with the errors by field, which the form shows.
         """
         raise NotImplementedError
 
@@ -73,7 +73,7 @@ class Panel:
         data: Mapping[str, Any] | None,
         typed: Mapping[str, Any],
     ) -> PanelForm:
-        """Make the form: bound to data, or with typed values that were sent with another action."""
+        """Return the form, bound to data or filled with values sent with another action."""
         if self.form_class is None:
             return PanelForm()
         initial = {**self.get_initial(request, interrupt)}
@@ -97,7 +97,7 @@ class Panel:
     def render(
         self, request: HttpRequest, interrupt: Interrupt, form: forms.Form | None, action_url: str
     ) -> str:
-        """Return the HTML of the panel; an empty string if the user doesn't see it."""
+        """Return the HTML of the panel; empty if it is hidden from the user."""
         context = self.get_context(request, interrupt)
         if context is None:
             return ""
@@ -113,12 +113,12 @@ class Panel:
 
 
 def list_panels() -> list[Panel]:
-    """List the panels of all optional apps, in the order of their registration."""
+    """Return the panels of all optional apps, in order of registration."""
     return [_load(name, path) for each in list_extensions() for name, path in each.panels.items()]
 
 
 def find_panel(verb: str) -> tuple[Panel, str] | None:
-    """Return the panel and the action that a button names; None if no panel has the action."""
+    """Return the panel and the action of a button's value; None if it is not an action."""
     name, _, action = verb.partition(".")
     for panel in list_panels():
         if panel.name == name and action in panel.actions:

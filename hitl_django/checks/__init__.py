@@ -1,4 +1,4 @@
-"""System checks: the settings of this app, and what the project around it should bring."""
+"""System checks of the app's settings and of the project."""
 
 from __future__ import annotations
 

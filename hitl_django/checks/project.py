@@ -1,4 +1,4 @@
-"""System checks of the project around the app: its URLs, its databases, its cache."""
+"""System checks of the project: URLs, databases and cache."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hitl_django.extensions import list_models
 from hitl_django.models import ReviewItem
 from hitl_django.page_urls import find_admin_page, find_url
 
-#: The databases on which the promises were shown to hold, as Django names them.
+#: Databases tested with this package, as Django's vendor names.
 SUPPORTED = ("sqlite", "postgresql")
-#: Caches of which each process has its own, or which keep nothing.
+#: Cache backends that are private to a process or don't store anything.
 UNSHARED = ("django.core.cache.backends.locmem.", "django.core.cache.backends.dummy.")
 
 
@@ -27,7 +27,7 @@ UNSHARED = ("django.core.cache.backends.locmem.", "django.core.cache.backends.du
 def check_addresses(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report pages of this app that the project's URL patterns don't include."""
+    """Report pages of this app that are missing from the project's URLconf."""
     return [*_own_urls(), *_admin_urls()]
 
 
@@ -56,7 +56,7 @@ def _admin_urls() -> Iterator[checks.CheckMessage]:
 def check_databases(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report an unsupported database, and models that are written to another one than runs."""
+    """Report an unsupported database, and models written to different databases."""
     using = write_alias()
     if (vendor := connections[using].vendor) not in SUPPORTED:
         return [
@@ -85,7 +85,7 @@ def check_databases(
 def check_cache(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Point out that each process counts requests by itself, where the cache isn't shared."""
+    """Report a cache that isn't shared, so that each process counts requests separately."""
     backend = str(settings.CACHES.get("default", {}).get("BACKEND", ""))
     rates = [key.name for key in list_settings() if key.metadata["check"] is rate]
     if not backend.startswith(UNSHARED) or all(getattr(hitl, name) is None for name in rates):

@@ -1,3 +1,3 @@
-"""Pages for people without an account: their frame, headers and common messages."""
+"""Pages for people without an account: base template, headers and common messages."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages of any page to which a link leads."""
+"""Messages common to all pages opened by a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses of the pages, with the headers that keep address and content to whom they are for."""
+"""Responses of public pages, with headers that protect their URL and content."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def render_page(
 def protect_response(
     response: Response, *, styles: str = "'none'", images: str = "'none'"
 ) -> Response:
-    """Forbid an answer to load anything else, to be framed, and to name its address.
+    """Forbid the response to load resources, to be framed, and to send its URL as a referrer.
 
-    A policy of its own, as that of a file, stays.
+    A Content-Security-Policy already set, for example for a file, is kept.
     """
     for header, value in HEADERS.items():
         response.headers[header] = value
@@ -61,13 +61,11 @@ def protect_response(
 
 
 def _list_image_sources() -> list[str]:
-    """Return where pictures of a question may come from (admin/display/value_formats.py)."""
     own = (_read_origin(str(url)) for url in (settings.MEDIA_URL, settings.STATIC_URL))
     hosts = (f"https://{host}" for host in hitl.IMAGE_HOSTS)
     return list(dict.fromkeys(["'self'", *filter(None, own), *hosts]))
 
 
 def _read_origin(url: str) -> str:
-    """Return the origin of an address; "" of one on this site."""
     found = urlsplit(url)
     return f"{found.scheme or 'https'}://{found.netloc}" if found.netloc else ""

@@ -1,4 +1,4 @@
-"""Links to this app's pages in the admin, on whichever site has them."""
+"""Template tags that link to this app's admin pages on the current or default admin site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hitl_django.permissions import find_startable_graphs
 
 register = template.Library()
 
-#: As far as what waits for somebody is counted.
+#: Maximum number of pending requests that are counted.
 MOST = 100
 
 
@@ -24,10 +24,10 @@ def page_link(
     context: Any, content: str, page: str, *args: Any, css: str = "hitl-link-to",
     alone: bool = False, **query: Any,
 ) -> str:  # fmt: skip
-    """Link words to a page, such as ``run_change``, or ``ratings.rating_change`` of another app.
+    """Link text to a page, such as ``run_change``, or ``ratings.rating_change`` of another app.
 
-    Where no site has the page, the words stand by themselves, or not at all if they are ``alone``:
-    if they say nothing but where the link leads.
+    If no admin site has the page, the text is returned without a link or, if ``alone``, omitted.
+    Use ``alone`` for text that only describes the link.
     """
     app, _, page = page.rpartition(".")
     name, _, view = page.partition("_")
@@ -42,7 +42,7 @@ def page_link(
 
 @register.inclusion_tag("hitl_django/admin/waiting.html", takes_context=True)
 def waiting_for_you(context: Any) -> dict[str, Any]:
-    """Says how many questions the user could decide now, with a link to them; nothing for none."""
+    """Return the number of requests the user can decide, and the URL of the queue."""
     request = context.get("request")
     url = find_admin_page(
         apps.get_model("hitl_django", "reviewitem"), "changelist", request=request
@@ -53,7 +53,7 @@ def waiting_for_you(context: Any) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def start_url(context: Any) -> str:
-    """Return the page on which the user may start a run; "" for who may start none."""
+    """Return the URL of the page that starts a run; "" without permission."""
     request = context.get("request")
     if request is None or not any(find_startable_graphs(request.user)):
         return ""

@@ -1,4 +1,4 @@
-"""Template filters for text from models and strangers."""
+"""Template filters for untrusted text."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ register = template.Library()
 
 @register.filter
 def visible(value: Any) -> str:
-    """Show characters that a screen hides by their code points."""
-    # The text is escaped like any other: what comes out was never marked as safe.
+    """Replace invisible characters by their code points."""
+    # The result isn't marked as safe, so templates escape it.
     return escape_hidden(str(value)) if value is not None else ""
 
 
 @register.filter
 def graph_title(name: str) -> str:
-    """Says what people call a graph."""
+    """Return a graph's title or name."""
     return visible(registry.get_title(name))
 
 
 @register.filter(expects_localtime=True)
 def moment(value: datetime) -> str:
-    """Show a moment as everywhere, and says it to programs with all its digits."""
+    """Format a time, with the exact value in the ``datetime`` attribute."""
     return format_html('<time datetime="{}">{}</time>', value.isoformat(), localize(value))
 
 
 @register.filter
 def or_erased(text: str) -> str:
-    """Show a text that nobody leaves empty: where it is, it was erased."""
+    """Return a required text; if it is empty, it was erased."""
     return visible(text) or gettext("(erased)")
 
 
 @register.filter
 def decision(word: str) -> str:
-    """Says a kind of decision in the reader's language."""
+    """Return the translated name of a decision type."""
     return str(dict(Decision.Type.choices).get(word, word))

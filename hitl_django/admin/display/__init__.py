@@ -1,1 +1,1 @@
-"""Parts of pages: values, columns, messages and news as they are shown."""
+"""Display of values, columns, messages and live updates."""

@@ -1,4 +1,4 @@
-"""Deciding all that a run asks at once: buttons that lead to the page on which many are decided."""
+"""Buttons that decide all interrupts of a run at once, linked to the confirmation page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hitl_django.permissions import get_policy
 
 from .list_columns import get_checkbox_value
 
-#: Types that many questions can be decided by at once.
+#: Decision types that can be applied to many interrupts at once.
 BULK = {row.name: row.bulk for row in DECISION_TYPES.values() if row.bulk is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class BulkButton:
-    """A decision that several questions can be given alike, and the questions as they are shown."""
+    """A decision type for several interrupts, and the interrupts as shown on the page."""
 
     decision: str
     label: Any
@@ -27,13 +27,13 @@ class BulkButton:
 
 
 def list_bulk_buttons(user: Any, items: Sequence[Interrupt]) -> list[BulkButton]:
-    """Return a button for each decision that the user may make on several of the questions."""
+    """Return a button for each decision the user may make on several of the interrupts."""
     may_decide = get_policy().may_decide
     waiting = [
         item
         for item in items
         if item.status == Interrupt.Status.PENDING
-        # Whether others have to agree takes a query for each of them.
+        # Checking approvals would take a query per interrupt.
         and not (item.quorum > 1 or item.no_self_approval)
         and may_decide(user, item)
     ]

@@ -1,4 +1,4 @@
-"""Messages that confirm a decision: what was recorded, and where the run is."""
+"""Messages that confirm a decision, with the state of its run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .run_status import RunStatusLine
 
 
 def format_recorded(message: Any, key: str, part: str = "answer") -> str:
-    """Mark a message as one of what a form with this key had sent: its draft is done with.
+    """Mark a message as the result of the form with this key, so that its draft is removed.
 
-    ``part`` is which of the form's parts that was.
+    ``part`` is the submitted part of the form.
     """
     mark = '{} <span data-hitl-recorded="{}" data-hitl-part="{}"></span>'
     return format_html(mark, message, key, part)
 
 
 def format_undone(item: Interrupt) -> str:
-    """Says that a decision was undone; a script fills in what was sent with it."""
+    """Return the message for an undone decision; a script restores the submitted values."""
     words = str(_("Decision undone. “{title}” is pending again."))
     message = format_html(words, title=escape_hidden(item.title))
     return format_html('{} <span data-hitl-undone="{}"></span>', message, item.pk)
@@ -40,11 +40,11 @@ def format_confirmation(
     run_url: str,
     undo: str,
 ) -> str:
-    """Says what was recorded, and where the run is; a script follows that line.
+    """Return the message for a recorded decision, with a status line updated by a script.
 
-    ``undo`` is the button that undoes it, if it can be.
+    ``undo`` is the HTML of the undo button, or empty.
     """
-    # Only the sentence is ours to format; the title goes in as it is, escaped.
+    # The sentence is a format string, but the title must be escaped and not interpreted.
     type_ = DECISION_TYPES[made.type]
     words = str(type_.recorded if made.complete else type_.recorded_as_vote)
     counted = {"approvals": made.approvals, "quorum": made.quorum}

@@ -1,4 +1,4 @@
-"""Changes of what a question asked, laid out to be read: field by field, word by word."""
+"""Changes of a payload, listed field by field and word by word."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .payload_display import MAX_TEXT, display_answer
 JSON = Any
 
 MAX_CHANGES = 100
-#: Stands for a secret that an edit changes. Its new value is hidden by other words, so that the
-#: change is listed.
+#: Replaces the old value of a changed secret. The new value has another replacement, so that the
+#: change is visible.
 HIDDEN_BEFORE = "[redacted before]"
-#: Characters of all that was changed which are shown.
+#: Maximum number of characters shown of all changes.
 MAX_SHOWN = 60_000
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One changed field: what it was and is, or for a longer text both in one, as ``spans``."""
+    """One changed field: its old and new value or, for longer texts, both merged into ``spans``."""
 
     label: str
     old: str = ""
@@ -41,7 +41,7 @@ class Difference:
 def list_patch_differences(
     item: Interrupt, patch: Sequence[dict[str, JSON]] | None
 ) -> list[Difference]:
-    """Return what a patch changes of what a question asked."""
+    """Return the changes that a patch makes to an interrupt's payload."""
     if not patch:
         return []
     options = read_options(item)
@@ -49,12 +49,12 @@ def list_patch_differences(
     patch = options.mask_patch(patch)
     try:
         return list_differences(original, json_patch.apply_patch(original, list(patch)))
-    except (ValueError, LookupError, TypeError):  # the question was asked otherwise by then
+    except (ValueError, LookupError, TypeError):  # the payload was different at that time
         return []
 
 
 def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str, Any]:
-    """Return what a page shows of a decision."""
+    """Return the template context of a decision."""
     if decision is None:
         return {"decision": None}
     answer = display_answer(item, decision.value)
@@ -63,7 +63,7 @@ def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str
 
 
 def list_differences(old: JSON, new: JSON) -> list[Difference]:
-    """Return what is different between two values, as much of it as a page should hold."""
+    """Return the differences between two values, up to the size limit of a page."""
     found, room = [], MAX_SHOWN
     for change in compare_fields(old, new)[:MAX_CHANGES]:
         found.append(_difference(change, min(MAX_TEXT, room)))

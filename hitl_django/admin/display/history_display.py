@@ -1,4 +1,4 @@
-"""The history of a thread, newest first: runs, steps, questions and what people did."""
+"""Timeline of a thread, newest first: runs, steps, interrupts and actions of people."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from hitl_django.permissions import select_visible
 
 from .payload_display import MAX_TEXT
 
-#: Moments on a page.
+#: Number of entries per page.
 PAGE_SIZE = 60
 
 
-#: An entry of the record in words, by its verb; one that isn't here stands as it is.
+#: Text of an audit entry by its verb; other verbs are shown unchanged.
 VERB_TEXTS: dict[str, Any] = {
     "start": gettext_lazy("Started a run"),
     "decide": gettext_lazy("Decided"),
@@ -63,7 +63,7 @@ VERB_TEXTS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One thing that happened: what kind of thing, in which words, and where more is to be seen."""
+    """One event on the timeline: its kind, text and link."""
 
     at: datetime
     kind: str
@@ -75,28 +75,28 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """A page of moments; ``before`` asks for the next one."""
+    """Page of events; ``before`` is the parameter of the next page."""
 
     moments: list[HistoryEntry]
     before: str
 
 
 def read_history(request: HttpRequest, thread: Thread, before: str) -> HistoryPage:
-    """Return what happened to a thread before a moment, as far as the user may see it.
+    """Return the events of a thread before a time, limited to those visible to the user.
 
-    One query for each kind of thing, each of which is bounded.
+    There is one bounded query per kind of event.
     """
     until = _moment(before)
     found: list[HistoryEntry] = []
     for gather in (_runs, _interrupts, _steps, _entries):
         found += gather(request, thread, until)
-    # Again, as a moment that was read is on SQLite another text than the one that is stored.
+    # Filter again, because SQLite stores timestamps in a different text format.
     found = [moment for moment in found if until is None or moment.at < until]
     found.sort(key=lambda moment: moment.at, reverse=True)
     page = found[:PAGE_SIZE]
     if len(found) <= PAGE_SIZE:
         return HistoryPage(page, "")
-    # What happened at the same moment isn't torn apart.
+    # Events with the same timestamp stay on one page.
     page += [moment for moment in found[PAGE_SIZE:] if moment.at == page[-1].at]
     return HistoryPage(page, page[-1].at.isoformat())
 
@@ -107,7 +107,7 @@ def _moment(text: str) -> datetime | None:
         if found is None:
             return None
         moment = to_utc(found)
-        # In each time zone it has to be a moment that Python knows.
+        # It must be a valid datetime in every time zone.
         return to_stored(moment) if MINYEAR < moment.year < MAXYEAR else None
     return None
 
@@ -141,7 +141,7 @@ def _interrupts(
     for item in _bounded(rows, "created_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         yield HistoryEntry(item.created_at, "interrupt", _("Review requested"), item.title, "", url)
-    # A decision stands in the record; what else closes a question is nobody's doing.
+    # Decisions are in the audit log. Other closed interrupts have no author.
     closed = rows.filter(closed_at__isnull=False).exclude(status=Interrupt.Status.DECIDED)
     for item in _bounded(closed, "closed_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
@@ -166,19 +166,19 @@ def _entries(
 
 
 def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
-    """Return the record of a thread without what is about questions or run that are hidden."""
+    """Return the audit entries of a thread without those about hidden interrupts or runs."""
     entries = AuditEntry.objects.filter(thread=thread)
     for model in (Interrupt, Run):
         rows: QuerySet[Any] = model._default_manager.filter(thread=thread)
         seen = select_visible(rows, request.user)
-        if seen is not rows:  # something may be hidden from this user
+        if seen is not rows:  # some rows may be hidden from this user
             hidden = rows.exclude(pk__in=seen.values("pk")).values_list("pk", flat=True)
             entries = entries.exclude(subject__in=[str(pk) for pk in hidden])
     return entries
 
 
 def get_reason(entry: AuditEntry) -> str:
-    """Return why somebody ended a run, in their words; nothing where those were erased."""
+    """Return the reason given for cancelling a run; empty if it was erased."""
     reason = entry.detail.get("reason") if entry.verb == "cancel" else None
     return reason[:MAX_TEXT] if isinstance(reason, str) else ""
 
@@ -191,7 +191,7 @@ def _label_verb(verb: str) -> str:
 
 
 def describe_entry(entry: AuditEntry) -> str:
-    """Says in words what an entry of the record is about."""
+    """Return the text of an audit entry."""
     label, kind = _label_verb(entry.verb), entry.detail.get("type")
     if not isinstance(kind, str):
         return label
@@ -203,7 +203,7 @@ def describe_entry(entry: AuditEntry) -> str:
 
 
 def list_steps(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:
-    """Return a page of a thread's steps; nothing for those who may not see its state."""
+    """Return a page of a thread's steps, or None if the user can't view its state."""
     before = request.GET.get("steps_before") or None
     try:
         return services.thread_history(

@@ -1,4 +1,4 @@
-"""Columns of the queue's list, and what each shows of a question."""
+"""Columns of the queue's list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def select_columns(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Return questions with what the cells of their rows need, and nothing else."""
+    """Select only the columns required by the cells."""
     return rows.only(*QUEUE_COLUMNS).annotate(
         run_state=F("run__state"),
         subject_app=F("thread__subject_type__app_label"),
@@ -32,22 +32,22 @@ def select_columns(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def format_checkbox(item: Any) -> str:
-    """Return the tick that selects a row, with what was listed: no other version is decided."""
+    """Return the checkbox, whose value binds a decision to the listed version."""
     return format_tick(get_checkbox_value(item), escape_hidden(item.title))
 
 
 def get_checkbox_value(item: Interrupt) -> str:
-    """Name a question as it was listed."""
+    """Return the id, version and digest of a listed interrupt."""
     return f"{item.pk}.{item.version}.{item.payload_digest}"
 
 
 def format_interrupt(item: Any) -> str:
-    """Return what is asked, where, and what makes it unlike others."""
+    """Return the title, graph, node and special properties of an interrupt."""
     return format_entry(item, item.title, describe_place(item), *list_marks(item))
 
 
 def list_marks(item: Any) -> Iterator[str]:
-    """Give what makes a question unlike others."""
+    """Yield the special properties of an interrupt."""
     if item.run_state not in Run.ANSWERABLE:
         yield _("on hold: run stopped")
     if item.quorum > 1:
@@ -59,7 +59,7 @@ def list_marks(item: Any) -> Iterator[str]:
 
 
 def format_subject(item: Any) -> str:
-    """Return what the question is about, as a link where that leads somewhere."""
+    """Return the related object, as a link if the user can open it."""
     about = item.subject
     if not about.url:
         return format_html("<bdi>{}</bdi>", escape_hidden(about.label)) if about.label else NOTHING
@@ -67,12 +67,12 @@ def format_subject(item: Any) -> str:
 
 
 def format_waiting(item: Any) -> str:
-    """Says how long the question has waited."""
+    """Return the time an interrupt has been pending."""
     return _moment(item.created_at, format_age(item.created_at) or _("just now"))
 
 
 def format_due(item: Any) -> str:
-    """Says when the question is due, or that it is overdue; and when it expires."""
+    """Return the due time or the overdue mark, and the time of expiry."""
     now = timezone.now()
     lines: list[str] = []
     if item.due_at is not None and item.due_at <= now:
@@ -91,7 +91,7 @@ def format_due(item: Any) -> str:
 
 
 def format_claimed_by(item: Any) -> str:
-    """Says who holds the question, whose it is, and until when it is put off."""
+    """Return the claim, the assignee and the snooze of an interrupt."""
     now = timezone.now()
     lines: list[str] = []
     if item.claimed_until is not None and item.claimed_until > now:

@@ -1,4 +1,4 @@
-"""Filters of the lists: tabs, a graph, a group, words, a reviewer."""
+"""Filters of lists: tabs, graph, group, search terms, reviewer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from hitl_django.models import ReviewItem
 from hitl_django.permissions import select_visible
 from hitl_django.services.reviews import queue_filters
 
-#: The parameter of the list that says whose.
+#: Query parameter of the selected tab.
 TAB_PARAMETER = "show"
 
-#: Its values, the count that goes with each, and what a reader calls it. The first is the list as
-#: it opens.
+#: Its values, the corresponding count and the label. The first tab is the default.
 TABS: dict[str, tuple[str, Any]] = {
     "": ("awake", _("Open")),
     "mine": ("mine", _("Mine")),
@@ -38,16 +37,16 @@ TABS: dict[str, tuple[str, Any]] = {
 
 
 def get_tab_condition(tab: str, user: Any) -> Q:
-    """Return what a tab of the list shows."""
+    """Return the condition of a tab."""
     if tab == "free":
         return queue_filters.match_unclaimed(user)
     return reduce(or_, get_tab_parts(tab, user, (), None))
 
 
 def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
-    """Return the same in parts (queue_filters.read_first).
+    """Return the condition of a tab as disjoint parts (queue_filters.read_first).
 
-    ``groups`` are the keys of the user's own, ``group`` that of the one that was chosen.
+    ``groups`` are the ids of the user's groups, ``group`` is that of the selected group.
     """
     if tab == "free":
         return queue_filters.split_free(user, groups, group)
@@ -61,7 +60,7 @@ def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> S
 
 @dataclass(frozen=True)
 class ListFilters:
-    """What a list was narrowed to, as the address of another page has kept it."""
+    """Filters of the list from which a page was opened, preserved in its URL."""
 
     graph: str | None
     group: int | None
@@ -70,7 +69,7 @@ class ListFilters:
 
     @classmethod
     def read(cls, request: HttpRequest) -> ListFilters:
-        """Read the filters of the list that a page was opened from."""
+        """Return the preserved filters of the list."""
         kept = QueryDict(request.GET.get("_changelist_filters", ""))
         tab = kept.get(TAB_PARAMETER, "")
         return cls(
@@ -81,20 +80,20 @@ class ListFilters:
         )
 
     def select_open(self, user: Any) -> QuerySet[Any]:
-        """Return the open questions of the graph and group, as far as the user may see them."""
+        """Return the pending interrupts of the selected graph and group visible to the user."""
         rows = select_visible(ReviewItem.pending.all(), user)
         if self.graph is not None:
             rows = rows.filter(graph=self.graph)
         return rows if self.group is None else rows.filter(group=self.group)
 
     def select_listed(self, user: Any) -> QuerySet[Any]:
-        """Return those that the list shows, on all its pages and in no order."""
+        """Return the interrupts on all pages of the list, unordered."""
         rows = self.select_open(user).filter(get_tab_condition(self.tab, user))
         return rows.filter(queue_filters.match_words(self.words)) if self.words else rows
 
 
 class WaitingGraphFilter(GraphFilter):
-    """Filters by graph, among those of which something waits."""
+    """Filter by graph, offering graphs with pending interrupts."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(name, name_graph(name)) for name in services.waiting_graphs(request.user)]
@@ -104,11 +103,11 @@ class WaitingGraphFilter(GraphFilter):
 
 
 class WaitingGroupFilter(admin.SimpleListFilter):
-    """Filters by the group that a question is assigned to, among those that have some."""
+    """Filter by assigned group, offering groups with pending interrupts."""
 
     title = _("group")
     parameter_name = "group"
-    #: The keys of those that the user is in.
+    #: Ids of the user's groups.
     theirs: Collection[Any] = ()
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -128,20 +127,20 @@ class WaitingGroupFilter(admin.SimpleListFilter):
 
 
 def _counts(key: str, field: str, choices: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
-    """Count each choice, all in one look at the rows."""
+    """Count all choices in a single query."""
     values = enumerate(value for value, _title in choices)
     return {f"{n}__c": Count(key, filter=Q((field, value))) for n, value in values}
 
 
 def parse_group(value: str | None) -> int | None:
-    """Return the key that a parameter names; what is no key is no group's."""
+    """Return the group's id; an invalid value returns the id of no group."""
     if not value:
         return None
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0
 
 
 class DecidedGraphFilter(GraphFilter):
-    """Filters decisions by the graph of their question."""
+    """Filter decisions by graph."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [
@@ -153,13 +152,13 @@ class DecidedGraphFilter(GraphFilter):
 
 
 class ReviewerFilter(admin.SimpleListFilter):
-    """Filters decisions by reviewer; shown if a link of an optional app has set it."""
+    """Filter decisions by reviewer; shown only if a link of an optional app has set it."""
 
     title = _("reviewer")
     parameter_name = "by"
-    #: Stands for everybody without an account.
+    #: Value for all people without an account.
     NOBODY = "none"
-    #: The field that has the reviewer; their name is in the one beside it.
+    #: Column with the reviewer's id; the adjacent column has the name.
     person = "by"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -181,8 +180,9 @@ class ReviewerFilter(admin.SimpleListFilter):
         if self.value() == self.NOBODY:
             return rows.filter(**{f"{self.person}__isnull": True})
         try:
-            # By the user's own key: Django knows which of those can't be, and a reference doesn't.
+            # Look the user up first: Django then rejects invalid ids, which a foreign key lookup
+            # doesn't.
             users = get_user_model()._base_manager.filter(pk=self.value() or "")
             return rows.filter(**{f"{self.person}__in": users})
-        except (TypeError, ValueError, ValidationError):  # no key of a user
+        except (TypeError, ValueError, ValidationError):  # not a valid id
             return rows.none()

@@ -1,6 +1,7 @@
-"""News for an open page: what became of the questions it shows, and what is new in the list.
+"""Live updates of an open page: changed interrupts, and new rows of the list.
 
-Its script asks for them (review.js), and again after as many seconds as the answer says.
+The script review.js requests them, and repeats the request after the number of seconds given in the
+response.
 """
 
 from __future__ import annotations
@@ -23,33 +24,33 @@ from hitl_django.permissions import select_visible
 
 from .refusal_messages import describe_change
 
-#: Parameters: a question that the page shows, as ``<id>.<version>``; and when the page was made.
+#: Parameters: a shown interrupt as ``<id>.<version>``, and the time the page was rendered.
 INTERRUPT, SINCE = "interrupt", "since"
-#: As many questions are looked up: those of a page of the list.
+#: Maximum number of interrupts looked up, the size of a page of the list.
 MOST_INTERRUPTS = 50
-#: A question that a transaction asked before the page was made may be seen only after that.
+#: Interrupts created shortly before the page may be committed only after it was rendered.
 LEEWAY = timedelta(seconds=5)
-#: What a page says to have been made before that isn't looked for.
+#: Older pages are treated as if they were rendered this long ago.
 MOST_AGE = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class ShownPage:
-    """What a page showed when it was made: the versions of its questions, and the moment."""
+    """Interrupt versions shown on a page, and the time it was rendered."""
 
     versions: dict[UUID, str]
     since: datetime | None
 
     @classmethod
     def read(cls, request: HttpRequest) -> ShownPage:
-        """Read what the address of a page's news says of it."""
+        """Read the shown versions and the time from the URL of an update request."""
         named = request.GET.getlist(INTERRUPT)[:MOST_INTERRUPTS]
         return cls(dict(_parse_versions(named)), _parse_moment(request.GET.get(SINCE, "")))
 
     def describe_changes(self, user: Any) -> dict[str, str]:
-        """Says what became of those of its questions that the user may see and that changed."""
+        """Return a text for each changed interrupt visible to the user, by id."""
         rows = select_visible(ReviewItem.objects.filter(pk__in=self.versions), user)
-        # Read before the decisions: a row that is seen decided has its decision then.
+        # Read before the decisions: an interrupt read as decided then always has its decision.
         found = list(rows.only("status", "version", "expiry", "changed_at"))
         made = Decision.objects.filter(interrupt__in=self.versions, effective=True).defer("value")
         decisions = {(one.interrupt_id, one.version + 1): one for one in made}
@@ -61,7 +62,7 @@ class ShownPage:
         return changes
 
     def count_new(self, rows: QuerySet[Any], most: int) -> int:
-        """Count the questions among ``rows`` that were asked since, at most ``most``."""
+        """Count the interrupts among ``rows`` created since, up to ``most``."""
         if self.since is None:
             return 0
         new = rows.filter(~Q(pk__in=self.versions), created_at__gt=self.since - LEEWAY)
@@ -69,7 +70,7 @@ class ShownPage:
 
 
 def build_updates_url(url: str, items: Iterable[Any]) -> str:
-    """Return the address of the news of a page that shows these questions now."""
+    """Return the URL for updates of a page that shows these interrupts."""
     address, _, query = url.partition("?")
     shown = QueryDict(query, mutable=True)
     shown.setlist(INTERRUPT, [f"{item.pk}.{item.version}" for item in items])
@@ -78,7 +79,7 @@ def build_updates_url(url: str, items: Iterable[Any]) -> str:
 
 
 def respond_with_updates(**news: Any) -> JsonResponse:
-    """Answers with news: ``text`` for the page's line, and ``again``, if it is to ask again."""
+    """Return updates as JSON: ``text`` for the status line, ``again`` to repeat the request."""
     response = JsonResponse(news)
     response["Cache-Control"] = "no-store"
     return response

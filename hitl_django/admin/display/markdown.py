@@ -1,7 +1,7 @@
-"""Markdown of strangers as HTML: no markup of theirs, no pictures, and links only as they look.
+"""Safe HTML from untrusted Markdown: no HTML tags, no images, no disguised links.
 
-The renderer writes every tag of theirs as text, and the sanitizer lets no other through than those
-that it makes. Both come with the extra ``markdown``.
+The renderer escapes all tags in the text, and the sanitizer allows only tags created by the
+renderer. Both require the extra ``markdown``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ TAGS = {
     "blockquote", "br", "code", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre",
     "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
-#: The class of a name that a text mentions.
+#: CSS class of a mention.
 MENTION = "hitl-mention"
-#: Cells that tables may have: each row has as many as its table's head, whatever it says itself.
+#: Maximum number of table cells. Each row has as many cells as the header row.
 MOST_CELLS = 5_000
 
 
 def render_markdown(text: str, *, links: bool, mentions: Collection[str] = ()) -> SafeString | None:
-    """Return the HTML of a text, with its ``links`` or without; ``mentions`` are marked in it.
+    """Return the HTML of a text, optionally with ``links``, and with ``mentions`` marked.
 
-    None without the extra, and of a text whose tables would become too large.
+    Returns None without the extra, and for a text with too many table cells.
     """
     render = _load()
     if render is None or _count_cells(text) > MOST_CELLS:
@@ -38,7 +38,6 @@ def render_markdown(text: str, *, links: bool, mentions: Collection[str] = ()) -
 
 
 def _count_cells(text: str) -> int:
-    """Count the cells that a text's tables may come to, at the most."""
     blocks = [block.split("\n") for block in re.split(r"\n[ \t]*\n", text) if "|" in block]
     return sum(len(lines) * max(line.count("|") for line in lines) for lines in blocks)
 
@@ -54,7 +53,6 @@ def _load() -> Callable[[str, bool, Collection[str]], str] | None:
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
     def mark(token: Any, names: Collection[str]) -> Iterator[Any]:
-        """Split a piece of text where it mentions somebody."""
         if token.type != "text":
             yield token
             return
@@ -69,14 +67,15 @@ def _load() -> Callable[[str, bool, Collection[str]], str] | None:
         tokens = parser.parse(text)
         for token in tokens:
             if token.type in ("heading_open", "heading_close"):
-                # Below the headings of the page.
+                # Headings start below those of the page.
                 token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
             if names and token.children:
                 token.children = [made for one in token.children for made in mark(one, names)]
         return nh3.clean(
             parser.renderer.render(tokens, parser.options, {}),
             tags=TAGS | {"a"} if links else TAGS,
-            attributes={"a": {"href"}, "*": set()},  # no title either, which may say otherwise
+            # titles are excluded, because they could contradict the link's target
+            attributes={"a": {"href"}, "*": set()},
             allowed_classes={"strong": {MENTION}},
             url_schemes={"http", "https", "mailto"},
             link_rel="noopener noreferrer nofollow",

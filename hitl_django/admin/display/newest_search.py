@@ -1,4 +1,4 @@
-"""Searching lists of what is over, of whose words there is no index: their newest rows."""
+"""Search of history lists, limited to the newest rows because they have no search index."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hitl_django.services.reviews import queue_filters
 
 
 class NewestChangeList(LinkedChangeList):
-    """A list of which a search looks at the newest rows, as far as filters have left them."""
+    """Change list that searches the newest rows matching the filters."""
 
     model_admin: RecentRowsSearch
-    #: Whether there are rows that the search didn't look at.
+    #: Whether older rows were not searched.
     is_cut_short = False
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
@@ -26,7 +26,7 @@ class NewestChangeList(LinkedChangeList):
         text = self.query[:SEARCHED].strip()
         if not text:
             return rows
-        # As a bound, not as a set of keys: then a database reads one stretch of the column's index.
+        # With a bound instead of a set of ids, the database scans one range of the column's index.
         column = self.model_admin.newest_by
         seen = queue_filters.SCANNED
         in_order = rows.order_by(f"-{column}").values_list(column, flat=True)
@@ -37,13 +37,13 @@ class NewestChangeList(LinkedChangeList):
 
 
 class RecentRowsSearch(ReadOnlyAdmin):
-    """Lists what is searched for among the newest rows, and says where there are others."""
+    """Admin of a list with a limited search, which reports rows that were not searched."""
 
-    #: What the rows are in the order of, by an index.
+    #: Indexed column that determines the newest rows.
     newest_by: ClassVar[str] = "created_at"
 
     def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """Narrow the newest rows to those with all words of a text; ``rows`` are all of them."""
+        """Filter ``newest`` to rows containing all words of the text; ``rows`` are all rows."""
         raise NotImplementedError
 
     def get_search_results(

@@ -1,8 +1,8 @@
-"""A payload laid out to be read: names and values, never markup.
+"""Display of payloads as labelled values.
 
-Payloads come from models and strangers. What is made here is plain text, which templates escape,
-and characters that don't show are shown by their code points. Only where code has given a hint is a
-value shown in a format of its own (``value_formats``).
+Payloads come from models and other untrusted sources. All text is escaped by the templates, and
+invisible characters are replaced by their code points. A value is shown in a special format only if
+a display hint in code says so (``value_formats``).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .value_formats import Presentation, Way, render_value
 
 JSON = Any
 
-#: More characters of one value than this are left to the download.
+#: Maximum number of characters of a value on the page; the download has all.
 MAX_TEXT = 20_000
-#: And so is what all values of a payload have more than this together.
+#: Maximum number of characters of all values of a payload.
 MAX_SHOWN = 60_000
-#: Of a key, that is.
+#: Maximum number of characters of a key.
 MAX_NAME = 200
 MAX_VALUES = 200
 MAX_ACTIONS = 50
@@ -40,10 +40,10 @@ MAX_COLUMNS, MAX_ROWS = 6, 50
 
 @dataclass(frozen=True)
 class DisplayedValue:
-    """One named value: a ``text``, a list of ``facts``, a ``table``, or ``code`` as it stands.
+    """A labelled value: a ``text``, a list of ``facts``, a ``table``, or unformatted ``code``.
 
-    Of a link, an image or a file ``url`` is its address, and of markdown ``html`` what it makes.
-    ``cut`` is the number of characters that aren't shown.
+    For a link, an image or a file, ``url`` is the address. For Markdown, ``html`` is the result.
+    ``cut`` is the number of omitted characters.
     """
 
     label: str
@@ -63,7 +63,7 @@ PLAIN = Presentation()
 def display_payload(
     payload: JSON, *, skip: Sequence[str] = (), presentation: Presentation = PLAIN
 ) -> list[DisplayedValue]:
-    """Return what a payload says; ``skip`` names keys that the page shows elsewhere."""
+    """Return the values of a payload; ``skip`` lists keys shown elsewhere on the page."""
     layout = _Layout(presentation)
     if not isinstance(payload, dict):
         return [] if payload is None else [layout.fact("", payload, 0)]
@@ -71,13 +71,13 @@ def display_payload(
 
 
 def display_values(values: Sequence[JSON]) -> list[DisplayedValue]:
-    """Return values of one kind, below each other, as many as a table holds."""
+    """Return values of the same kind as a list, up to the length of a table."""
     layout = _Layout()
     return [layout.fact("", [*values[:MAX_ROWS]], 0), *layout.more(len(values) - MAX_ROWS)]
 
 
 def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list[DisplayedValue]:
-    """Return the actions that a question in a dialect asks for: each its name and arguments."""
+    """Return the requested actions of a payload format, each with its name and arguments."""
     layout = _Layout(presentation)
     found = []
     actions = DIALECTS[item.dialect].actions(item.payload)
@@ -88,7 +88,7 @@ def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list
 
 
 def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
-    """Return what was sent to the graph; of a request for several actions, what became of each."""
+    """Return the value sent to the graph; for several actions, the result of each."""
     layout = _Layout()
     if value is None:
         return [layout.fact("", None, 0)] if item.title else []
@@ -106,7 +106,7 @@ def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
 
 
 def list_heading_keys(payload: JSON, title: str) -> list[str]:
-    """Name the keys of a payload that the head of its page shows whole: title and why."""
+    """Return the payload keys shown completely in the page's header: title and reason."""
     if not isinstance(payload, dict):
         return []
     keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]
@@ -114,23 +114,23 @@ def list_heading_keys(payload: JSON, title: str) -> list[str]:
 
 
 def is_its_own_title(payload: JSON, title: str) -> bool:
-    """Return whether a payload is nothing but the sentence that its page is headed with."""
+    """Return whether the payload consists only of the page's title."""
     return isinstance(payload, str) and payload == title == make_title(payload, "")
 
 
 def read_why(payload: JSON) -> str:
-    """Return the payload's own words on why somebody is asked."""
+    """Return the reason in the payload."""
     why = payload.get("why") if isinstance(payload, dict) else None
     return escape_hidden(why[:MAX_TEXT]) if isinstance(why, str) else ""
 
 
 def display_raw(value: JSON) -> DisplayedValue:
-    """Return a value as JSON text, as much of it as a page should hold."""
+    """Return a value as JSON text, up to the size limit of a page."""
     return _Layout().text("", to_json(value, indent=2), style="code")
 
 
 class _Layout:
-    """Lays values out, and keeps count of what still has room on the page."""
+    """Layout of values within the remaining space of the page."""
 
     def __init__(self, presentation: Presentation = PLAIN) -> None:
         self.room, self.presentation = MAX_SHOWN, presentation
@@ -143,12 +143,11 @@ class _Layout:
         return values + self.more(len(mapping) - len(shown))
 
     def more(self, count: int) -> list[DisplayedValue]:
-        """Says how many there are besides."""
         text = _("%(n)d more values not shown.") % {"n": count}
         return [DisplayedValue(_("More"), text)] if count > 0 else []
 
     def decided(self, one: JSON) -> list[DisplayedValue]:
-        """Return what became of one action, with the words or the arguments that went along."""
+        """Return the decision on one action, with its message or arguments."""
         type_ = DECISION_TYPES.get(one["type"])
         found = [DisplayedValue("", one["type"] if type_ is None else type_.participle)]
         if "message" in one:
@@ -189,7 +188,7 @@ class _Layout:
         return self.hinted(label, value, way) or self.plain(label, value)
 
     def hinted(self, label: str, value: JSON, way: Way) -> DisplayedValue | None:
-        """Return a value in the format that there is a hint for; None where it is plain text."""
+        """Return a value in the format of its hint; None if it has no hint or doesn't match."""
         hint = self.presentation.hints.get(get_names(way))
         if hint is None:
             return None
@@ -223,7 +222,7 @@ class _Layout:
 
 
 def _columns(values: list[JSON]) -> list[str]:
-    """Return the columns of a list of like, flat objects; none where it isn't one."""
+    """Return the columns for a list of flat objects with the same keys; otherwise none."""
     if len(values) > MAX_ROWS or not all(isinstance(value, dict) for value in values):
         return []
     columns = list(dict.fromkeys(key for value in values for key in value))

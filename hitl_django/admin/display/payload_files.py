@@ -1,4 +1,4 @@
-"""Files of Django's storage that a payload names, handed out where a hint lets them be."""
+"""Download of files in Django's storage that are referenced by a payload."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from .value_formats import find_file, get_image_type
 
 
 def open_payload_file(item: Interrupt, pointer: str) -> FileResponse:
-    """Return the file that a question's payload names at a pointer; Http404 where it is none.
+    """Return the file referenced at a JSON pointer into the payload.
 
-    No browser opens it, unless it is a picture that can't hold a script.
+    Browsers download the file, except for images that can't contain scripts.
+
+    Raises:
+        Http404: if no display hint allows the file, or it doesn't exist.
     """
     name, is_image = find_file(item, pointer)
     try:

@@ -1,4 +1,4 @@
-"""Messages about a question that can't be decided any more, or not like this."""
+"""Messages about decisions that could not be recorded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hitl_django.services import WorkerOutage
 
 @dataclass(frozen=True)
 class Notice:
-    """A headline and the sentences below it; ``tone`` is how the page colours them."""
+    """A heading and its sentences; ``tone`` is the colour."""
 
     headline: Any
     lines: tuple[Any, ...] = ()
@@ -56,7 +56,7 @@ CLOSED = {
     Interrupt.Status.DECIDED: Notice(_("This request has been decided")),
 }
 
-#: What became of the run of a question that expired.
+#: Outcome of the run of an expired interrupt.
 EXPIRED = {
     "answer": (_("The run resumed with the default response."),),
     "cancel": (_("The run was cancelled."),),
@@ -99,16 +99,16 @@ CONFLICTS: dict[type[Exception], Notice] = {
 
 
 def describe_claim(error: ClaimedError) -> str:
-    """Ask whether to decide a question that somebody else holds."""
+    """Return the question whether to decide an interrupt claimed by someone else."""
     until, now = map(to_local, (error.until, timezone.now()))
     moment = time_format(until) if until.date() == now.date() else localize(until)
-    # The sentence has a full stop of its own, behind "p.m." too.
+    # The formatted time may end in a full stop, as in "p.m.".
     texts = {"who": escape_hidden(error.claimed_by_label), "until": moment.removesuffix(".")}
     return _("Claimed by %(who)s until %(until)s. Decide anyway?") % texts
 
 
 def describe_conflict(error: Exception) -> Notice:
-    """Says why something could not be done."""
+    """Return the notice for an action that failed."""
     if isinstance(error, ClaimedError):
         texts = {"who": error.claimed_by_label, "until": format_moment(error.until)}
         lines = (_("Claimed until %(until)s, or until released.") % texts,)
@@ -117,7 +117,7 @@ def describe_conflict(error: Exception) -> Notice:
 
 
 def describe_undo_refusal(error: Exception) -> Notice:
-    """Says why a decision could not be undone."""
+    """Return the notice for a decision that could not be undone."""
     if isinstance(error, NotAllowedError):
         return Notice(
             _("You can't undo this decision"),
@@ -128,7 +128,7 @@ def describe_undo_refusal(error: Exception) -> Notice:
 
 
 def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
-    """Says what became of a closed question."""
+    """Return the notice for a closed interrupt."""
     if decision is None or item.status != Interrupt.Status.DECIDED:
         notice = CLOSED.get(Interrupt.Status(item.status), CLOSED[Interrupt.Status.DECIDED])
         if item.status == Interrupt.Status.EXPIRED:
@@ -144,9 +144,9 @@ def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> N
 
 
 def describe_change(item: Interrupt, version: str, decision: Decision | None, user: Any) -> Any:
-    """Says what has become of a question since its page was made; "" where nothing has.
+    """Return a text if the interrupt has changed since the page was rendered, otherwise "".
 
-    ``version`` is the one that the page shows, ``decision`` the one that closed the question.
+    ``version`` is shown on the page, ``decision`` closed the interrupt.
     """
     if item.status != Interrupt.Status.PENDING:
         return describe_outcome(item, decision, user).headline
@@ -154,24 +154,24 @@ def describe_change(item: Interrupt, version: str, decision: Decision | None, us
 
 
 def describe_other_decision(notice: Notice, decision: Decision | None, user: Any) -> Notice:
-    """Says it to somebody who was about to decide the question too."""
+    """Add that someone else was first, for a user who was about to decide."""
     if decision is not None and decision.by_id is not None and decision.by_id == user.pk:
         return replace(notice, lines=(*notice.lines, NOT_RECORDED), tone="warning")
     return add_nothing_sent(notice)
 
 
 def add_nothing_sent(notice: Notice) -> Notice:
-    """Add that nothing of the user's was sent."""
+    """Add that no value of the user was sent."""
     tone = "error" if notice.tone == "error" else "warning"
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
 
 
 def describe_worker_outage(silence: WorkerOutage) -> Notice:
-    """Says to those who decide that nobody carries it out."""
+    """Return the notice for reviewers that no worker is running."""
     lines: list[Any] = [_("Decisions are saved, but runs won't resume until a worker is running.")]
     if silence.last_seen is not None:
         moment = format_moment(silence.last_seen)
-        # At the end, since moments may end in a full stop of their own.
+        # Placed last, because a formatted time may end in a full stop.
         lines.append(
             _("Check that a worker is running. Last worker seen: %(moment)s") % {"moment": moment}
         )

@@ -1,4 +1,4 @@
-"""The status line of a run after a decision, which a script keeps up to date."""
+"""Status line of a run after a decision, updated by a script."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ LINES = {
     Run.State.PARKED: _("Parked: needs an operator. Decisions are kept."),
     Run.State.CANCELLED: _("Cancelled."),
 }
-#: Of a run that waits for an undo.
+#: For a run that can still be undone.
 UNDOABLE = _("The run resumes shortly unless you undo the decision.")
 NOBODY_WORKS = _("Queued, but no worker is running.")
-#: What leads to a question whose answer could not be used.
+#: Text of the link to an interrupt whose response was rejected.
 ASKED_AGAIN = _("The request is pending again. Open it")
-#: Characters of the reason on the line; the question's own page has all of them.
+#: Maximum length of the reason; the interrupt's page shows it completely.
 MAX_WHY = 200
-#: In these states a worker, and nobody else, has the next move.
+#: States in which only a worker continues the run.
 MOVING = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 @dataclass(frozen=True)
 class RunStatusLine:
-    """One sentence on where a run is; ``moves`` while it is worth asking again."""
+    """Sentence about a run's state; ``moves`` if the script should ask again."""
 
     text: Any
     moves: bool
 
 
 def describe_refused_answer(decision: Decision) -> str:
-    """Says why an answer could not be used, so that its question is open again."""
+    """Return the reason why the graph rejected a response."""
     why = escape_hidden(" ".join(decision.refusal.split()))
     return _("The graph rejected the response: %(why)s") % {"why": Truncator(why).chars(MAX_WHY)}
 
 
 def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:
-    """Says where a run is; by ``health``, whether one that waits has any worker to wait for."""
+    """Return the status of a run; ``health`` adds whether a queued run has a worker."""
     state = Run.State(run.state)
     if state == Run.State.QUEUED and health is not None and health.is_missing:
         return RunStatusLine(NOBODY_WORKS, moves=True)

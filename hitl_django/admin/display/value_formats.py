@@ -1,7 +1,7 @@
-"""Values as a hint has them shown: markdown, links, images, files, money, code and dates.
+"""Display formats of values: Markdown, links, images, files, money, code and dates.
 
-Each format shows what fits it, and nothing else: a value that doesn't is plain text, as one without
-a hint is. What leads elsewhere, or is loaded, is so only on a page that allows for it.
+A value that doesn't match the format of its hint is shown as plain text. Links and images are
+enabled only on pages that allow them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger("hitl_django")
 JSON = Any
 Way = Sequence[str | int]
 
-#: Pictures that a browser shows, and that can't hold a script.
+#: Image types that browsers display and that can't contain scripts.
 IMAGES = {
     ".gif": "image/gif",
     ".jpeg": "image/jpeg",
@@ -43,7 +43,7 @@ IMAGES = {
     ".png": "image/png",
     ".webp": "image/webp",
 }
-#: Currencies whose smallest unit isn't a hundredth (ISO 4217).
+#: Currencies with other than two decimal places (ISO 4217).
 DIGITS = {
     "BHD": 3, "BIF": 0, "CLP": 0, "DJF": 0, "GNF": 0, "IQD": 3, "ISK": 0, "JOD": 3, "JPY": 0,
     "KMF": 0, "KRW": 0, "KWD": 3, "LYD": 3, "OMR": 3, "PYG": 0, "RWF": 0, "TND": 3, "UGX": 0,
@@ -53,9 +53,9 @@ DIGITS = {
 
 @dataclass(frozen=True)
 class Presentation:
-    """How values are shown: the hints for them, and the address that has their files.
+    """Display hints, and the URL for files of the payload.
 
-    Without such an address nothing leads away from the page, and nothing is loaded.
+    Without a URL, values contain no links, and nothing is loaded.
     """
 
     hints: Mapping[Names, Hint] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Presentation:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A value in a format: its text, and the address or the markup that go with it."""
+    """A formatted value: its text, with an address or HTML if its format has one."""
 
     style: str
     text: str
@@ -73,7 +73,7 @@ class Rendered:
 
 
 def read_hints(item: Interrupt) -> dict[Names, Hint]:
-    """Return the hints for what a question shows: its schema's, and its graph's policy's."""
+    """Return the display hints of an interrupt, from its schema and its graph's policy."""
     found: dict[Names, Hint] = {}
     if item.response_schema is not None:
         _collect(read_shape(item.response_schema), (), found)
@@ -85,7 +85,7 @@ def _collect(shape: SchemaNode, names: Names, found: dict[Names, Hint]) -> None:
         try:
             found[names] = Hint.parse(shape.display)
         except ValueError:
-            pass  # the schema's own word, for another program
+            pass  # a format of the schema for other programs
     for prop in shape.properties:
         _collect(prop.shape, (*names, prop.name), found)
     for below in (shape.items, *shape.alternatives):
@@ -94,21 +94,20 @@ def _collect(shape: SchemaNode, names: Names, found: dict[Names, Hint]) -> None:
 
 
 def render_value(hint: Hint, value: JSON, way: Way, presentation: Presentation) -> Rendered | None:
-    """Return a value in the format of its hint; None where it doesn't fit that.
+    """Return a value in the format of its hint; None if the value doesn't match.
 
-    A payload comes from a model or a stranger. Whatever a renderer raises for it, the page
-    shows the value as plain text.
+    Payloads are untrusted. If a renderer raises an error, the page shows plain text.
     """
     try:
         return _RENDERERS[hint.format](hint, value, way, presentation)
     except Exception as error:
-        # The error's text may quote the value, which gets into no log.
+        # The error's text may quote the value, which must not be logged.
         logger.warning("a value can't be shown as %s: %s", hint.format, type(error).__name__)
         return None
 
 
 def find_file_name(hint: Hint, value: JSON) -> str:
-    """Return the name in Django's storage that a value is, if its hint lets it be served."""
+    """Return the name of a file in Django's storage, if the hint allows serving it."""
     if hint.format not in ("file", "image") or not isinstance(value, str) or not value:
         return ""
     folder = hint.argument.strip("/")
@@ -119,9 +118,9 @@ def find_file_name(hint: Hint, value: JSON) -> str:
 
 
 def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
-    """Return the name of a file that a payload has at a pointer, and whether it is an image.
+    """Return the name of the file at a JSON pointer, and whether it is an image.
 
-    The name is empty where there is nothing that a hint lets be served.
+    The name is empty if no hint allows serving the file.
     """
     value, way = item.payload, []
     for part in parse_pointer(pointer):
@@ -138,7 +137,7 @@ def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
 
 
 def get_image_type(name: str) -> str:
-    """Return the type of a picture that may be shown; nothing of any other file."""
+    """Return the media type of a safe image; empty for any other file."""
     return IMAGES.get(posixpath.splitext(name)[1].lower(), "")
 
 
@@ -178,10 +177,10 @@ def _render_image(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rend
 
 
 def _is_allowed_image(address: str) -> bool:
-    """Return whether an address is one of the site's files, or of a host that the setting names."""
+    """Return whether the URL is a file of the site or on an allowed image host."""
     if ".." in address or "%" in address or "\\" in address:
         return False
-    # One that isn't set is the address of the whole site.
+    # An empty setting would match the whole site.
     files = settings.MEDIA_URL, settings.STATIC_URL
     own = [url for url in files if url not in ("", get_script_prefix())]
     if address.startswith(tuple(own)) and is_uri(f"https://x{address}"):
@@ -194,7 +193,7 @@ def _render_link(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rende
     if not page.file_url or not isinstance(value, str) or not is_uri(value):
         return None
     found = urlsplit(value)
-    # A name before the host looks like the host.
+    # User information before the host could be mistaken for the host.
     if found.scheme not in ("http", "https", "mailto") or "@" in found.netloc:
         return None
     return Rendered("link", value, value)

@@ -1,1 +1,1 @@
-"""The review queue: its list, decisions on many requests, and requests of all times."""
+"""The review queue: its list, bulk decisions, and the history of interrupts."""

@@ -1,7 +1,7 @@
-"""Holding, putting off and assigning many questions at once: each is an action of its own.
+"""Bulk actions of the list: claim, snooze and assign, each interrupt separately.
 
-What needs a moment or a name asks for it on a page that lists what was selected. The list says
-afterwards how many were done, and why the others were not.
+If an action needs a time or a name, a page with the selected interrupts asks for it. The list then
+shows the number of successes and the reasons of failures.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from hitl_django.permissions import get_policy
 
 from .bulk_decide import GONE, BulkPages, describe_problem
 
-#: What can be done with many: how the page is headed that asks for more, and what it has come to.
+#: Title of the form page, and the message with the number of successes, by action.
 ACTIONS: dict[str, tuple[Any, Any]] = {
     "claim": ("", _("Requests claimed: %(n)s")),
     "snooze": (_("Snooze requests"), _("Requests snoozed: %(n)s")),
     "assign": (_("Assign requests"), _("Requests assigned: %(n)s")),
 }
-#: Problems that are named one by one.
+#: Maximum number of failures listed individually.
 NAMED = 10
 
 
 class BulkActionPages(BulkPages):
-    """The page of an action on several questions."""
+    """Form page of bulk actions."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {**super().own_pages(), "many": ("many/", self.many_view)}
 
-    # Each action is a transaction of its own, whatever a request is elsewhere.
+    # Each action has its own transaction, regardless of ATOMIC_REQUESTS.
     @transaction.non_atomic_requests
     def many_view(self, request: HttpRequest) -> HttpResponse:
-        """Ask for what an action needs, and does it with each of the selected questions."""
+        """Show the form of an action, or apply the action to each selected interrupt."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         verb = request.POST.get("verb", "")
@@ -58,7 +58,7 @@ class BulkActionPages(BulkPages):
         found = self.find_rows(request, choices)
         rows = [found.get(choice.pk) for choice in choices]
         if verb == "assign" and not may_assign_any(request.user, rows):
-            # Neither are they shown which users and groups there are.
+            # Without the permission, the form's users and groups must not be revealed either.
             raise PermissionDenied
         kind = FORMS.get(verb)
         if kind is not None:
@@ -92,7 +92,7 @@ class BulkActionPages(BulkPages):
         return page
 
     def _act(self, request: HttpRequest, verb: str, row: Interrupt | None) -> str:
-        """Does it with one question; returns why not, or nothing."""
+        """Apply the action to one interrupt; return the error message, or "" on success."""
         if row is None:
             return str(GONE)
         kind = FORMS.get(verb)
@@ -105,7 +105,7 @@ class BulkActionPages(BulkPages):
                 _("You don't have permission to do this.") if denied else describe_problem(error)
             )
         else:
-            # A form that has become faulty says why this one can't be assigned to them.
+            # The form may be invalid for this interrupt only.
             faults = [] if done or form is None else form.errors.get_json_data().values()
             problem = " ".join(fault["message"] for some in faults for fault in some)
         return f"“{escape_hidden(row.title)}”: {problem}" if problem else ""
@@ -122,6 +122,6 @@ class BulkActionPages(BulkPages):
 
 
 def may_assign_any(user: Any, rows: Sequence[Interrupt | None]) -> bool:
-    """Return whether a user may assign any of the questions."""
+    """Return whether a user may assign any of the interrupts."""
     policy = get_policy()
     return any(row is not None and policy.may_assign(user, row) for row in rows)

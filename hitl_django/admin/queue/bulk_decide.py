@@ -1,7 +1,8 @@
-"""Approving and rejecting many questions at once: each is a decision of its own.
+"""Bulk approval and rejection, each interrupt with its own decision.
 
-What was listed is what is decided: a row's tick names its version and digest. The first page lists
-what was selected and what of it can't be decided like this, the second says what became of each.
+A checkbox contains the version and digest of its row, so only the listed version is decided. The
+first page lists the selection and the interrupts that can't be decided, the second page the
+results.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
 
-#: No list shows more at once.
+#: Maximum number of rows of a list.
 MOST = 200
 
 STALE = _("This request has changed since you opened the list. Review the new version.")
@@ -57,7 +58,7 @@ GONE = _("This request no longer exists.")
 
 @dataclass(frozen=True, slots=True)
 class ListedInterrupt:
-    """A question as it was listed."""
+    """An interrupt in the version that was listed."""
 
     pk: UUID
     version: int
@@ -65,7 +66,7 @@ class ListedInterrupt:
 
     @classmethod
     def parse(cls, text: str) -> ListedInterrupt | None:
-        """Read what a tick says; None where it says something else."""
+        """Parse the value of a checkbox; None if it is invalid."""
         pk, _, rest = text.partition(".")
         version, _, digest = rest.partition(".")
         try:
@@ -76,9 +77,9 @@ class ListedInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class BulkRow:
-    """One of the selected questions; ``problem`` says why it isn't decided, ``done`` that it is.
+    """A selected interrupt; ``problem`` is an error message, ``done`` a confirmation.
 
-    ``note`` is what to know before it is.
+    ``note`` is a remark to show before the decision.
     """
 
     title: str
@@ -92,7 +93,7 @@ class BulkRow:
 
 
 class BulkPages(RequestController):
-    """The two pages of a decision on several questions."""
+    """Confirmation and result page of bulk decisions."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
@@ -101,13 +102,13 @@ class BulkPages(RequestController):
             "undo_bulk": ("bulk/undo/", self.undo_bulk_view),
         }
 
-    # Each decision is a transaction of its own, whatever a request is elsewhere.
+    # Each decision has its own transaction, regardless of ATOMIC_REQUESTS.
     @transaction.non_atomic_requests
     def bulk_view(self, request: HttpRequest) -> HttpResponse:
-        """List what was selected, and decides it once that is confirmed."""
+        """Show the selection, or decide it after confirmation."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        if request.method != "POST":  # whoever had to log in first comes like this
+        if request.method != "POST":  # redirected here after a login
             return HttpResponseRedirect(self.url("changelist", request))
         choices = self.read_choices(request)
         decision = request.POST.get("decision", "")
@@ -128,7 +129,7 @@ class BulkPages(RequestController):
 
     @transaction.non_atomic_requests
     def undo_bulk_view(self, request: HttpRequest) -> HttpResponse:
-        """Undo the decisions that were made together, and leads to the list."""
+        """Undo decisions made together, and redirect to the list."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method == "POST":
@@ -153,7 +154,7 @@ class BulkPages(RequestController):
         return True
 
     def read_choices(self, request: HttpRequest) -> list[ListedInterrupt]:
-        """Return what was selected, each once."""
+        """Return the selected interrupts without duplicates."""
         read = [ListedInterrupt.parse(text) for text in request.POST.getlist("item")[:MOST]]
         return list({choice.pk: choice for choice in read if choice is not None}.values())
 
@@ -216,7 +217,7 @@ class BulkPages(RequestController):
     ) -> str:
         if not closed:
             return ""
-        # The first was made first, so its time is over first.
+        # The first decision has the earliest deadline.
         info = services.find_undo(closed[0].interrupt_id, by=request.user)
         made = [f"{one.interrupt_id}.{one.id}" for one in closed]
         return render_undo_button(request, info, self.url("undo_bulk", request), made)
@@ -224,7 +225,7 @@ class BulkPages(RequestController):
     def _decide_one(
         self, request: HttpRequest, decision: str, choice: ListedInterrupt, reason: str
     ) -> tuple[Any, Any, services.DecisionInfo | None]:
-        """Return what was done, or why nothing was, and the decision."""
+        """Return the confirmation, the error message and the decision."""
         try:
             made = services.decide(
                 choice.pk,
@@ -232,11 +233,11 @@ class BulkPages(RequestController):
                 by=request.user,
                 via="admin",
                 reason=reason,
-                # Sent again, by a reload or by a network, it is what it was the first time.
+                # If sent again, the first result is returned.
                 key=request.POST.get("key", "")[:36],
                 digest=choice.digest,
                 version=choice.version,
-                # Who is named on the page that was confirmed, and nobody who has claimed it since.
+                # Ignore only claims shown on the confirmed page, not later ones.
                 ignore_claim=str(choice.pk) in request.POST.getlist("ignore_claim"),
             )
         except HitlError as error:
@@ -249,7 +250,7 @@ class BulkPages(RequestController):
     def _obstacle(
         self, row: Interrupt | None, choice: ListedInterrupt, refused: HitlError | None, user: Any
     ) -> Any:
-        """Says why a question can't be decided in bulk, before it is tried."""
+        """Return the known reason why an interrupt can't be decided in bulk."""
         if row is None:
             return GONE
         if row.status == Interrupt.Status.PENDING:
@@ -267,7 +268,7 @@ class BulkPages(RequestController):
     def find_rows(
         self, request: HttpRequest, choices: Sequence[ListedInterrupt]
     ) -> dict[UUID, Interrupt]:
-        """Read the selected questions, as far as the user may see them."""
+        """Return the selected interrupts visible to the user, by id."""
         rows = Interrupt.objects.filter(pk__in=[choice.pk for choice in choices])
         found = select_visible(rows, request.user).select_related("run").defer(*LARGE_COLUMNS)
         return {row.pk: row for row in found}
@@ -275,7 +276,7 @@ class BulkPages(RequestController):
     def describe_row(
         self, request: HttpRequest, row: Interrupt | None, *, done: Any = "", problem: Any = ""
     ) -> BulkRow:
-        """Return what a page says of one of them."""
+        """Return the row of an interrupt for display."""
         if row is None:
             return BulkRow("–", "", "", problem=problem, done=done)
         pending = row.status == Interrupt.Status.PENDING
@@ -307,26 +308,25 @@ class BulkPages(RequestController):
 
 
 def list_common_reasons(rows: Iterable[Interrupt]) -> list[Any]:
-    """Return the reasons that are usual of every question's graph."""
+    """Return the suggested reasons common to the graphs of all interrupts."""
     graphs = dict.fromkeys(row.graph for row in rows)
     usual = [registry.get_review_policy(graph).reasons for graph in graphs]
     return [one for one in (usual or [()])[0] if all(one in others for others in usual)]
 
 
 def describe_claim(row: Interrupt, user: Any) -> Any:
-    """Says who else looks at a question at this moment."""
+    """Return a note if someone else has claimed the interrupt."""
     if not _is_claimed(row) or row.claimed_by_id == user.pk:
         return ""
     return CLAIMED_BY % {"who": escape_hidden(row.claimed_by_label)}
 
 
 def _is_claimed(row: Interrupt) -> bool:
-    """Return whether somebody holds a question at this moment."""
     return row.claimed_until is not None and row.claimed_until > timezone.now()
 
 
 def describe_problem(error: HitlError) -> Any:
-    """Says why a question was not decided, in words for its line."""
+    """Return a short message why an interrupt was not decided."""
     if isinstance(error, AlreadyDecidedError) and not isinstance(error, AlreadyApprovedError):
         return _became(error)
     if isinstance(error, ClaimedError):

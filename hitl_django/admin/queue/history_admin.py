@@ -1,4 +1,4 @@
-"""Questions and decisions of all times, to be looked up."""
+"""Read-only lists of all interrupts and decisions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .queue_admin import ReviewItemAdmin
 
 
 class InterruptAdmin(RecentRowsSearch):
-    """Every question that was ever asked, newest first."""
+    """All interrupts, newest first."""
 
     list_display = ("request", "status", "created_at", "closed_at")
     list_filter = ("status", GraphFilter, "created_at")
@@ -38,7 +38,7 @@ class InterruptAdmin(RecentRowsSearch):
     empty_text = _("No requests yet. They appear here when a run needs a review.")
     search_fields = ("title",)
     search_help_text = ReviewItemAdmin.search_help_text
-    #: Keys are in the order of time, and of all questions only they have an index that is.
+    #: Ids ascend with time, and only they have an index over all interrupts.
     newest_by = "pk"
 
     def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
@@ -52,7 +52,7 @@ class InterruptAdmin(RecentRowsSearch):
         return format_entry(item, item.title, describe_place(item))
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        """Lead to the question's own page, which says what became of it."""
+        """Redirect to the request page of the interrupt."""
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         if not url:
             raise Http404(_("Page not found."))
@@ -60,7 +60,7 @@ class InterruptAdmin(RecentRowsSearch):
 
 
 class DecisionAdmin(RecentRowsSearch):
-    """Every decision: who, when, what, through what."""
+    """All decisions, with author, time, type and source."""
 
     list_display = ("request", "type", "decider", "via", "created_at", "undone_at")
     list_filter = ("type", "via", DecidedGraphFilter, ReviewerFilter, "created_at")
@@ -85,7 +85,7 @@ class DecisionAdmin(RecentRowsSearch):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        # Without the list's own filters, which are no period.
+        # The list's filters must not be preserved: they would be read as a period.
         own = {"admin_links": list_admin_links(request)}
         return super().changelist_view(request, {**own, **(extra_context or {})})
 
@@ -98,7 +98,7 @@ class DecisionAdmin(RecentRowsSearch):
         return escape_hidden(decision.by_label)
 
     def show(self, request: HttpRequest, decision: Decision) -> HttpResponse:
-        """Show one decision with all of its columns."""
+        """Show one decision with all columns."""
         return self.page(
             request,
             decision.interrupt,

@@ -1,6 +1,6 @@
-"""The admin of the review queue: its list, and what is done from it.
+"""Admin of the review queue: its list and the list's actions.
 
-The page of one question is in item.py, what is decided many at a time in bulk.py.
+The page of one request is in request/, bulk decisions are in bulk_decide.py.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .bulk_actions import BulkActionPages, may_assign_any
 from .queue_list import QueueChangeList, count_in_words, format_capped, read_list_updates
 from .saved_filters import SavedFilterPages
 
-#: Seconds after which a list asks again what is new.
+#: Seconds between update requests of an open list.
 NEWS_AGAIN = 15
 
 
 class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
-    """What waits for a decision, the most pressing first."""
+    """Pending interrupts, the most urgent first."""
 
     list_display = (PICK, "request", "subject", "waiting", "due", "claim")
     change_list_template = "hitl_django/admin/queue.html"
@@ -79,7 +79,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
             "reasons": [] if rows else changes.emptiness(),
             "may_decide": changes.may_decide,
             "may_assign": may_assign_any(changes.user, rows),
-            # Where nothing is listed, something else may wait for them.
+            # The list may be filtered, so an empty page doesn't mean that nothing can be claimed.
             "may_take": changes.may_decide or not rows,
             "page_range": changes.paginator.get_elided_page_range(changes.page_num),
         }
@@ -92,10 +92,10 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         }
 
     def updates_view(self, request: HttpRequest) -> HttpResponse:
-        """Says what is new since a list was opened."""
+        """Return updates since the list was opened, as JSON."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        # From its first page, where most of what is new stands.
+        # From the first page, where most new rows are.
         kept = QueryDict(request.GET.get("_changelist_filters", ""), mutable=True)
         kept.pop(PAGE_VAR, None)
         list_url = find_admin_page(ReviewItem, "changelist", request=request)
@@ -103,7 +103,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         return respond_with_updates(again=NEWS_AGAIN, **read_list_updates(request, list_url))
 
     def take_next_view(self, request: HttpRequest) -> HttpResponse:
-        """Claim the best free question and opens it."""
+        """Claim the next unclaimed interrupt and redirect to it."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":

@@ -1,4 +1,4 @@
-"""Where an admin site opens: who has nothing else in it than reviews lands in the queue."""
+"""Redirect from the admin index to the queue, for users without access to other apps."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from hitl_django import services
 from hitl_django.models import ReviewItem
 from hitl_django.page_urls import find_admin_page
 
-#: Where the app and those of ``contrib`` are.
+#: Package with the app and the apps in ``contrib``.
 PACKAGE = "hitl_django"
-#: What a browser says of where a page was asked for, where that was no page of the site's own.
+#: Values of Sec-Fetch-Site for requests that don't come from a page of this site.
 FROM_OUTSIDE = frozenset({"none", "cross-site", "same-site"})
 
 
 def land_in_queue(site: AdminSite) -> None:
-    """Has a site open on the queue, instead of its index, for whom a question waits.
+    """Make a site open on the queue if the user has pending requests.
 
-    That is for people who see pages of ours only: the index has nothing else for them. It is so by
-    logging in, and where the index is asked for from outside; a link within the site leads to it.
+    This applies to users who can view only pages of this package, because the index has nothing
+    else for them. It applies after login, and if the index is opened from outside of the site.
+    Links within the site lead to the index.
     """
     log_in, show_index = site.login, site.index
 
@@ -38,7 +39,7 @@ def land_in_queue(site: AdminSite) -> None:
 
     @wraps(show_index)
     def index(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        # Where a browser says nothing, "Home" couldn't be told from an address that was typed.
+        # Without the header, the "Home" link can't be distinguished from a typed URL.
         if request.headers.get("Sec-Fetch-Site") in FROM_OUTSIDE:
             queue = _find_queue(site, request)
             if queue:

@@ -1,4 +1,4 @@
-"""The list of the review queue: what it shows, how many there are, and why it is empty."""
+"""List of the review queue, with its counts and empty states."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews import queue_filters
 from hitl_django.services.reviews.queue_stats import CAP
 
-#: As far as the tabs count. Counting to CAP for each would take longer than the page.
+#: Maximum count shown on a tab. Counting up to CAP for each would take longer than the page.
 MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A count of the queue that is a link to what it counts."""
+    """A tab: a count of the queue, linked to the counted rows."""
 
     name: str
     label: Any
@@ -49,16 +49,16 @@ class Tab:
 
 
 class QueueChangeList(LinkedChangeList):
-    """A page of the queue. Its rows know their place, their subject and the way to their page.
+    """Page of the queue. Its rows have their position, related object and link.
 
-    All counts come from one query; those of the tabs go no further than MOST, and the pages no
-    further than CAP: who looks for something beyond narrows the list.
+    All counts come from one query. Counts of tabs end at MOST and pages at CAP; to find later rows,
+    the user narrows the list.
     """
 
     counts: services.QueueCounts
-    #: What is searched for, if anything is.
+    #: The search, if any.
     search: queue_filters.Search | None = None
-    #: Where the page asks what is new.
+    #: URL for updates of the page.
     updates_url: str
     #: Whether the user may decide any of the page's rows.
     may_decide: bool
@@ -83,12 +83,12 @@ class QueueChangeList(LinkedChangeList):
             return queue_filters.read_first(
                 rows, parts, self.list_per_page * min(max(self.page_num, 1), CAP)
             )
-        # What a search finds is known once it is counted (get_results).
+        # Search results are known only after counting (get_results).
         return rows.filter(get_tab_condition(self.tab, request.user))
 
     def _counted(self, request: HttpRequest, excluded: Any) -> QuerySet[Any]:
-        """Return what a filter counts its choices in: what is listed but for that filter."""
-        # Django's own way makes all filters anew for each of them, with their queries.
+        """Return the rows in which a filter counts its choices, without the filter itself."""
+        # Django would build all filters again for each filter, including their queries.
         rows = self.root_queryset.filter(get_tab_condition(self.tab, request.user))
         if self.query:
             rows = rows.filter(queue_filters.match_words(self.query))
@@ -100,7 +100,7 @@ class QueueChangeList(LinkedChangeList):
 
     @property
     def own_groups(self) -> list[Any]:
-        """The keys of the groups that the user is in, of which something waits."""
+        """Ids of the user's groups with pending interrupts."""
         return [
             key
             for spec in self.filter_specs
@@ -110,21 +110,21 @@ class QueueChangeList(LinkedChangeList):
 
     @property
     def group(self) -> int | None:
-        """The key of the group that the list is narrowed to."""
+        """Id of the selected group."""
         return parse_group(_first(self.get_filters_params().get("group")))
 
     def get_ordering_field_columns(self) -> Any:
-        # The queue's own order is that of no column, though age is its last term.
+        # The queue's default order is not that of a single column, although age is its last term.
         return super().get_ordering_field_columns() if "o" in self.params else {}
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether a search or a filter takes something away from what the tabs say."""
+        """Whether a search or a filter hides some of the rows counted by the tabs."""
         return bool(self.query or self.get_filters_params())
 
     def get_results(self, request: HttpRequest) -> None:
         count = self._count()
-        # What a row shows besides is joined to the rows of a page, and not to what is counted.
+        # Additional values are joined to the rows of the page, but not for counting.
         paginator = Paginator(list_columns.select_columns(self.queryset), self.list_per_page)
         paginator.__dict__["count"] = count
         try:
@@ -139,11 +139,11 @@ class QueueChangeList(LinkedChangeList):
         self.complete_rows(request)
         policy = get_policy()
         self.may_decide = any(policy.may_decide(self.user, row) for row in rows)
-        # Where nothing can be decided, nothing can be done with what they would select.
+        # Without any row to decide, checkboxes have no purpose.
         self.drop_columns(*(() if self.may_decide else (PICK,)))
 
     def _count(self) -> int:
-        """Count what the tabs say and what is listed, and chooses how a search finds its rows."""
+        """Count tabs and rows, and choose the strategy of the search."""
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
         self.search = search
         self.counts, count = services.count_queue(
@@ -169,13 +169,13 @@ class QueueChangeList(LinkedChangeList):
         self.updates_url = build_updates_url(self.model_admin.url("news", request), rows)
 
     def tabs(self) -> list[Tab]:
-        """Return the counts, each with its link."""
+        """Return the tabs with their counts and links."""
         return [
             Tab(
                 tab,
                 label,
                 format_capped(getattr(self.counts, name)),
-                # What is counted isn't searched, so neither is what the count leads to.
+                # Counts ignore the search, so the links do, too.
                 self.get_query_string({TAB_PARAMETER: tab or None}, ["p", "e", "q"]),
                 tab == self.tab,
             )
@@ -183,7 +183,7 @@ class QueueChangeList(LinkedChangeList):
         ]
 
     def describe_limit(self) -> str:
-        """Says how far a search has looked that stopped before the end."""
+        """Return a note if the search didn't cover all rows."""
         is_long = self.counts.pending >= min(MOST, queue_filters.SCANNED)
         if self.search is None or not is_long or not self.search.is_cut_short():
             return ""
@@ -191,7 +191,7 @@ class QueueChangeList(LinkedChangeList):
         return words % {"n": localize(queue_filters.SCANNED)}
 
     def emptiness(self) -> list[str]:
-        """Says why there is nothing here."""
+        """Return the lines shown for an empty list."""
         if self.is_narrowed:
             return [_("No results match your search and filters.")]
         counts = self.counts
@@ -239,9 +239,9 @@ class QueueChangeList(LinkedChangeList):
 
 
 def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
-    """Says what is new since a list was made: what has come, what became of its rows, the counts.
+    """Return updates of a list: new rows, changed rows and counts.
 
-    What is searched for isn't counted again and again, but for what has come.
+    With a search, only new rows are counted again.
     """
     user, filters, shown = request.user, ListFilters.read(request), ShownPage.read(request)
     counts, listed = services.count_queue(
@@ -263,16 +263,16 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
 
 
 def count_in_words(count: int) -> str:
-    """Says how many questions wait here."""
+    """Return the number of pending requests as text."""
     if count >= CAP:
         words = _("More than %(n)s requests. Filter the list to see the rest.")
         return words % {"n": localize(CAP - 1)}
-    # The queue's own name doesn't count: three "review queue" wait.
+    # The model's plural name can't be used with a number.
     return ngettext("%(n)d pending request", "%(n)d pending requests", count) % {"n": count}
 
 
 def format_capped(count: int) -> str:
-    """Write a count, which goes no further than MOST."""
+    """Return a count as text, with MOST as the maximum."""
     return localize(count) if count < MOST else f"{localize(MOST - 1)}+"
 
 

@@ -1,4 +1,4 @@
-"""Saved filters on the queue's list: links to them, and the form that keeps one."""
+"""Saved filters of the queue's list: their links and the form that saves one."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.permissions import get_policy
 
-#: Of the form: beside its name, what it narrows the list to.
+#: Field with the list's query string.
 QUERY = "query"
 
 
 class SaveForm(forms.Form):
-    """Asks for the name of a filter, and whether others are to have it."""
+    """Form with the name of a filter, and whether it is shared."""
 
     name = forms.CharField(label=_("Name"), max_length=services.FILTER_NAME_LENGTH)
     shared = forms.BooleanField(label=_("Share with everyone"), required=False)
@@ -34,7 +34,7 @@ class SaveForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class SavedLink:
-    """A saved filter as a link; ``is_current`` where it is what the list shows."""
+    """Link to a saved filter; ``is_current`` if the list has this filter."""
 
     id: int
     name: str
@@ -45,7 +45,7 @@ class SavedLink:
 
 
 class SavedFilterPages(ReadOnlyAdmin):
-    """Keeps and removes filters of a list."""
+    """Views that save and delete filters of a list."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
@@ -55,7 +55,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         }
 
     def saved_context(self, request: HttpRequest) -> dict[str, Any]:
-        """Return what the list's template needs of them."""
+        """Return the saved filters for the list's template."""
         shown = services.clean_query(request.GET.dict())
         found = services.list_saved_filters(request.user)
         links = [
@@ -73,14 +73,14 @@ class SavedFilterPages(ReadOnlyAdmin):
             "saved": links,
             "save_url": self.url("save_filter", request),
             "remove_url": self.url("remove_filter", request),
-            # What is narrowed and not kept yet.
+            # The current filter, unless it is already saved.
             "savable": "" if any(one.is_current for one in links) else urlencode(shown),
             "may_share": get_policy().may_share_filters(request.user),
             "name_length": services.FILTER_NAME_LENGTH,
         }
 
     def save_filter_view(self, request: HttpRequest) -> HttpResponse:
-        """Keep what the list was narrowed to."""
+        """Save the current filter of the list."""
         if not self._may_change(request):
             return self._back({})
         form, query = SaveForm(request.POST), self._read_query(request)
@@ -103,7 +103,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         return self._back(query)
 
     def remove_filter_view(self, request: HttpRequest) -> HttpResponse:
-        """Remove a filter."""
+        """Delete a saved filter."""
         if not self._may_change(request):
             return self._back({})
         number = request.POST.get("filter", "")
@@ -113,7 +113,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         return self._back(self._read_query(request))
 
     def _may_change(self, request: HttpRequest) -> bool:
-        """Return whether something was sent, by somebody who sees the list."""
+        """Return whether this is a POST request of a user who can view the list."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         return request.method == "POST"
@@ -122,7 +122,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         return services.clean_query(QueryDict(request.POST.get(QUERY, "")).dict())
 
     def _back(self, query: dict[str, str]) -> HttpResponse:
-        # Only the list's own address, with parameters that it knows.
+        # Only the list's own URL, with known parameters.
         opts = self.opts
         url = reverse(f"{self.admin_site.name}:{opts.app_label}_{opts.model_name}_changelist")
         return HttpResponseRedirect(f"{url}?{urlencode(query)}" if query else url)

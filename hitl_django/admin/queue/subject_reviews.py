@@ -1,4 +1,4 @@
-"""The reviews of an embedding product's object, on that object's own page."""
+"""Reviews of a related object, shown on the object's own admin page."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
 
-#: Runs, and open questions, that the page of an object shows.
+#: Maximum number of runs, and of pending requests, on an object's page.
 SHOWN = 20
 
 
 class SubjectReviews:
-    """Shows "Runs and open reviews" of an object on its own page in the host's admin.
+    """Mixin that shows "Runs and open reviews" on the page of a related object.
 
-    Mixed into a ModelAdmin::
+    Mix it into a ModelAdmin::
 
-        class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
+    |    class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
 
-    It brings its own template for the page; a ModelAdmin that has one extends
-    ``hitl_django/admin/subject.html``, or includes ``hitl_django/admin/reviews.html``.
+    It sets the template of the page. If the ModelAdmin has a template of its own, extend
+    ``hitl_django/admin/subject.html`` or include ``hitl_django/admin/reviews.html``.
     """
 
     change_form_template: Any = "hitl_django/admin/subject.html"
@@ -43,16 +43,16 @@ class SubjectReviews:
 
 @dataclass(frozen=True, slots=True)
 class Reviews:
-    """What the page of an object shows; None of what the user may not see at all."""
+    """Reviews of an object; None for parts the user can't view."""
 
     runs: list[Run] | None
     interrupts: list[Interrupt] | None
-    #: The object, as the page that starts a run about it is told.
+    #: The object, as a parameter of the page that starts a run.
     name: str
 
 
 def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
-    """Return the runs about an object and what they ask, as far as the user may see them."""
+    """Return the runs of an object and their pending interrupts, if visible to the user."""
     threads = Thread.objects.filter(
         subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk)
     )

@@ -1,1 +1,1 @@
-"""The page of one request: its forms, its actions, and the decision on it."""
+"""The request page: its forms, its actions, and decisions."""

@@ -1,4 +1,4 @@
-"""The forms that answer a question: its fields and buttons, and what each button sends."""
+"""Forms for the response to an interrupt, and the values sent by each button."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from .decision_form import Button, DecisionForm, get_button_label
 from .decision_texts import get_consequences
 
 JSON = Any
-#: Stands for the name of a list, to show again what was posted and find no fault with it yet.
+#: Used as the name of a list: shows the submitted values again without validating them.
 AS_TYPED = "-"
-#: A label, a text, and what was changed of it word by word.
+#: Label, text, and changes of the text word by word.
 TypedText = tuple[str, str, Sequence[Span]]
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What a decision would change of what was asked, and what the graph would get."""
+    """Changes that a decision would make, and the value the graph would receive."""
 
     changed: Sequence[Difference]
     answer: Sequence[DisplayedValue] = ()
@@ -61,14 +61,14 @@ UNSENT = _(
 
 
 class InterruptForms:
-    """A question with the forms that answer it; ``data`` is what came back of them.
+    """An interrupt with its response forms; ``data`` are submitted values.
 
-    ``form`` asks for the typed answer, or for the edited version of what was asked where the
-    question has no schema; it is None where a button says it all. ``more`` names a list in the
-    form that is to have more blank rows: the page is then shown again as it was sent.
+    ``form`` is the form for the response or, without a response schema, for an edited payload. It
+    is None if buttons are sufficient. ``more`` names a list that needs more blank rows: the
+    submitted values are then shown again.
     """
 
-    #: The actions of a request that are decided one by one.
+    #: Actions of a request that are decided individually.
     actions: Sequence[Any] = ()
 
     def __init__(
@@ -77,7 +77,7 @@ class InterruptForms:
         self.item, self.data, self.more = item, data, more
         self.options: AnswerOptions = answers.read_options(item)
         self.decisions = self.options.allowed
-        #: Several questions stand on one page, and no two of their fields have the same id.
+        # A page may have several interrupts, and element ids must be unique.
         self.auto_id = f"q{item.pk.hex}-%s"
         first = {
             "digest": item.payload_digest,
@@ -91,40 +91,40 @@ class InterruptForms:
             auto_id=self.auto_id,
             policy=registry.get_review_policy(item.graph),
         )
-        #: Whether there is no form, because nobody could edit that much in a browser.
+        #: Whether the payload is too large for a form.
         self.is_too_large = False
         self.form = self._form()
-        #: Why it can't be approved either, where that repeats what was asked.
+        #: Reason why approving is disabled, too, if it repeats the payload.
         self.unsendable = self._too_large_to_approve() if self.is_too_large else ""
         self.consequences = get_consequences(
             item, self.decisions, has_form=self.is_typed and self.form is not None
         )
         self.errors: list[Any] = []
-        #: What a decision would send, where that was asked for.
+        #: Values that would be sent, if a preview was requested.
         self.preview: Preview | None = None
-        #: Why the user can't approve it, and has no button to.
+        #: Reason why the user can't approve the interrupt.
         self.barred: Any = ""
-        #: Whether the user can send no version and no words of their own, so that none are asked.
+        #: Whether the user can send neither an edit nor a response, so no fields are shown.
         self.hides_fields = False
 
     @property
     def is_typed(self) -> bool:
-        """Return whether a schema says what the answer is, and not what a dialect makes of one."""
+        """Return whether a response schema defines the value, instead of the payload format."""
         return self.item.response_schema is not None and not self.options.rules.requests_actions
 
     @property
     def is_raw(self) -> bool:
-        """Return whether it is asked as plain JSON, so that any JSON answers it."""
+        """Return whether the payload has no known format, so the response is any JSON value."""
         return self.options.rules.takes_any_json
 
     @property
     def edits_payload(self) -> bool:
-        """Return whether the form edits what was asked, and not the answer to it."""
+        """Return whether the form edits the payload instead of asking for a response."""
         return not self.is_typed and self.form is not None
 
     @property
     def opens_form(self) -> bool:
-        """Return whether the form came back with something in it that is to be looked at."""
+        """Return whether the form has submitted values or errors and must be visible."""
         form = self.form
         if form is None or not form.is_bound:
             return False
@@ -132,31 +132,31 @@ class InterruptForms:
 
     @property
     def takes_reply(self) -> bool:
-        """Return whether it may be answered in words, or raw JSON by any JSON."""
+        """Return whether the response may be text, or any JSON value for a plain payload."""
         return not self.is_typed and RESPOND in self.decisions
 
     @property
     def most(self) -> int | None:
-        """Return how many bytes Django reads of a form."""
+        """Return Django's size limit for a submitted form in bytes."""
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
     @property
     def edit_label(self) -> Any:
-        """The label of the button that sends an edit."""
+        """Label of the button that sends an edit."""
         return self.label(EDIT)
 
     @property
     def reply_label(self) -> Any:
-        """The label of the button that sends an answer in words."""
+        """Label of the button that sends a text response."""
         return self.label(RESPOND)
 
     @property
     def has_errors(self) -> bool:
-        """Return whether the page came back because something has to be put right."""
+        """Return whether the page shows errors of submitted values."""
         return bool(self.errors or self.decision_form.errors or (self.form and self.form.errors))
 
     def shown_in_form(self) -> list[str]:
-        """Name the values of the payload that the form shows anyway, in fields that hold them."""
+        """Return the payload keys whose values are shown in form fields."""
         payload = self.item.payload
         if self.form is None or self.edits_payload or self.hides_fields:
             return []
@@ -169,20 +169,21 @@ class InterruptForms:
         ]
 
     def buttons(self) -> list[Button]:
-        """Return the decisions that have a button in the bar, in its order."""
+        """Return the decisions with a button in the bar, in order."""
         if self.barred or self.unsendable:
             return [button for button in self._buttons() if not needs_agreement(button.value)]
         return self._buttons()
 
     def _buttons(self) -> list[Button]:
-        # The form has a button of its own to send an edit, and the field of a reply one to reply.
+        # The form and the text response have buttons of their own.
         elsewhere = {EDIT, RESPOND} if self.takes_reply else {EDIT}
         types = [
             type_
             for type_ in DECISION_TYPES.values()
             if type_.name in self.decisions and type_.name not in elsewhere
         ]
-        types.sort(key=lambda type_: not type_.needs_agreement)  # what ends it comes last
+        # decisions that end the run come last
+        types.sort(key=lambda type_: not type_.needs_agreement)
         return [
             Button(
                 type_.name, self.label(type_.name), type_.css_class, self.consequences[type_.name]
@@ -191,13 +192,13 @@ class InterruptForms:
         ]
 
     def label(self, decision: str) -> Any:
-        """Return what a button says."""
+        """Return the label of a decision's button."""
         return get_button_label(self.item, decision)
 
     def read(self, pressed: str) -> tuple[str, JSON] | None:
-        """Return the decision and its value as they go to the service.
+        """Return the decision and its value for the service.
 
-        None where something has to be put right first; then ``errors`` and the forms say what.
+        Returns None if the values are invalid; ``errors`` and the forms have the error messages.
         """
         if pressed not in self.decisions:
             self.errors.append(_("Choose a decision to submit."))
@@ -210,7 +211,7 @@ class InterruptForms:
         return read
 
     def make_preview(self) -> None:
-        """Says what would be sent, or what has to be put right first; sends nothing."""
+        """Prepare a preview of the decision, or show its errors. Nothing is sent."""
         wanted = (APPROVE, RESPOND, EDIT) if self.is_typed else (EDIT,)
         pressed = next((type_ for type_ in wanted if type_ in self.decisions), "")
         read = self.read(pressed)
@@ -231,12 +232,12 @@ class InterruptForms:
         self.preview = Preview(changed, display_answer(self.item, shown))
 
     def is_stale(self) -> bool:
-        """Return whether what came back was made of another version, or doesn't say of which."""
+        """Return whether the submitted values belong to another version, or to none."""
         seen = (self.decision_form["digest"].data, str(self.decision_form["version"].data or ""))
         return seen != (self.item.payload_digest, str(self.item.version))
 
     def recorded(self, user: Any) -> DecisionInfo | None:
-        """Return what was recorded when the same page was sent before."""
+        """Return the recorded decision if the same page was submitted before."""
         key = self.decision_form["key"].data
         if not key:
             return None
@@ -248,7 +249,7 @@ class InterruptForms:
         )
 
     def refuse(self, error: HitlError) -> None:
-        """Show what the service found wrong with the answer."""
+        """Show the validation errors of the service."""
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
         if self.form is not None and faults:
             self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])
@@ -256,7 +257,7 @@ class InterruptForms:
             self.errors.append(describe_refusal(error))
 
     def typed_texts(self) -> list[TypedText]:
-        """Return what a person typed or changed, with its label: nothing of it may be lost."""
+        """Return all typed or changed texts with their labels, so that none is lost."""
         kept = self.form.typed_texts() if self.form is not None and self.form.is_bound else []
         for name in ("usual_reply", "reply", "usual_reason", "reason"):
             if name not in self.decision_form.fields:
@@ -275,7 +276,6 @@ class InterruptForms:
         return (EDIT if edited else pressed), self.form.answer
 
     def _find_other_faults(self, pressed: str) -> None:
-        """Show what else the service would refuse, so that all of it is put right at once."""
         if self.form is None or not self.form.is_bound or not self.is_typed:
             return
         try:
@@ -283,7 +283,7 @@ class InterruptForms:
         except InvalidAnswerError as error:
             self.form.add_other_faults(error.faults)
         except HitlError:
-            pass  # of what is said in no field, the service says it when the rest is right
+            pass  # errors outside of fields are reported by the service once the fields are valid
 
     def _read_untyped(self, pressed: str) -> tuple[str, JSON] | None:
         if pressed == RESPOND:
@@ -296,7 +296,7 @@ class InterruptForms:
             and form is not None
             and not (form.is_valid() and not form.is_edited())
         ):
-            # Approving sends a plain yes; what was changed would be lost without a word.
+            # Approving sends no value, so changes would be lost without notice.
             self.errors.append(UNSENT % {"approve": self.label(APPROVE), "edit": self.label(EDIT)})
             return None
         return pressed, UNSET
@@ -325,7 +325,7 @@ class InterruptForms:
             except PayloadLimitError as error:
                 return describe_refusal(error)
             except HitlError:
-                pass  # that is for whoever presses the button to be told
+                pass  # reported when the user presses the button
         return ""
 
     def _form(self) -> AnswerForm | CustomForm | None:
@@ -340,7 +340,7 @@ class InterruptForms:
         assert schema is not None
         shape, original = self._editable(read_shape(schema)), self.options.start
         if EDIT in self.decisions:
-            # The buttons say whether it is approved.
+            # The buttons decide about approval.
             shape = shape.without(APPROVED)
             original = {key: value for key, value in original.items() if key != APPROVED}
         elif original is None and "default" not in schema:
@@ -364,7 +364,7 @@ class InterruptForms:
         schema = self.options.rules.arguments_schema(self.options)
         shape = infer_shape(original) if schema is None else read_shape(schema)
         shape = self._editable(shape, self._under)
-        # What addresses the reviewer isn't what is reviewed. It comes back as it was.
+        # Texts addressed to the reviewer are not part of the reviewed content and stay unchanged.
         heading = {"title", "question", "why"} if self.is_raw else set[str]()
         for name in heading.intersection(list_heading_keys(self.item.payload, self.item.title)):
             shape = shape.without(name)
@@ -374,7 +374,6 @@ class InterruptForms:
         return own or self.make_form(replace(shape, title=str(_("Edited version"))), original)
 
     def _make_own_form(self, original: JSON) -> CustomForm | None:
-        """Make the form that the graph's policy has for the node, if it has one."""
         node = registry.get_present_name(self.item.graph, self.item.node)
         found = registry.get_review_policy(self.item.graph).forms.get(node)
         if found is None:
@@ -383,13 +382,12 @@ class InterruptForms:
         return CustomForm(form_class, original, self.data, auto_id=self.auto_id, more=self.more)
 
     def make_form(self, shape: SchemaNode, original: JSON, **options: Any) -> AnswerForm:
-        """Make a form of the question, from what came back if anything did."""
+        """Build a form of the interrupt, with the submitted values if there are any."""
         return AnswerForm(
             shape, original, self.data, more=self.more, auto_id=self.auto_id, **options
         )
 
     def _editable(self, shape: SchemaNode, under: str = "") -> SchemaNode:
-        """Leave out what nobody may change; it goes back as it was."""
         free = self.options.editable
         if free is None:
             return shape
@@ -397,12 +395,10 @@ class InterruptForms:
 
     @property
     def _under(self) -> str:
-        """Where the form's value stands in what is sent, as a JSON pointer."""
         member = self.options.rules.arguments_member
         return f"/{member}" if member else ""
 
     def _edited(self, answer: JSON) -> JSON:
-        """Return what the form's value makes of what an edit edits."""
         member = self.options.rules.arguments_member
         return {**self.options.start, member: answer} if member else answer
 
@@ -411,12 +407,12 @@ class InterruptForms:
 
 
 def describe_refusal(error: HitlError) -> str:
-    """Return what is wrong with an answer as a whole, in the reader's language where it can."""
+    """Return the error message for a response as a whole, translated if possible."""
     if isinstance(error, InvalidAnswerError) and error.faults:
         return " ".join(say(reason) for _pointer, reason in error.faults)
     return say(error.args[0]) if isinstance(error, PayloadLimitError) else str(error)
 
 
 def is_too_large(value: JSON) -> bool:
-    """Return whether a value is more than an answer may be."""
+    """Return whether a value exceeds the size limit of a response."""
     return len(to_json(value).encode()) > hitl.RESPONSE_MAX_BYTES

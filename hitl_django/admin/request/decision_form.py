@@ -1,4 +1,4 @@
-"""The fields that go along with every decision, and the buttons that send one."""
+"""Fields common to all decisions, and the buttons that send them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Interrupt
 
 LARGE_TEXT_CLASS = "vLargeTextField"
-#: What the names of fields begin with that offer what a graph's policy says is usual.
+#: Prefix of fields with the suggested texts of a graph's policy.
 USUAL = "usual_"
 
 
 class ReasonForm(forms.Form):
-    """Why it is decided so: words that are usual, of one's own or both."""
+    """Reason of a decision: a suggested text, free text or both."""
 
     usual_reason = forms.ChoiceField(label=_("Reason"), required=False)
     reason = forms.CharField(
@@ -38,11 +38,11 @@ class ReasonForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.needs_reason = needs_reason
         own: Any = self.fields["reason"]
-        own.is_needed = needs_reason and not reasons  # the page marks its label
+        own.is_needed = needs_reason and not reasons  # marks the label as required
         self.offer_usual("reason", reasons)
 
     def offer_usual(self, name: str, words: Sequence[Any]) -> None:
-        """Offer words to choose from, instead of or in front of what is written."""
+        """Offer suggested texts in addition to a text field."""
         if not words:
             del self.fields[USUAL + name]
             return
@@ -51,7 +51,7 @@ class ReasonForm(forms.Form):
         self.fields[name].label = _("Other")
 
     def clean(self) -> dict[str, Any]:
-        """Put what was chosen in front of what was written."""
+        """Put the selected suggestions in front of the typed text."""
         values: dict[str, Any] = super().clean() or {}
         for name in ("reason", "reply"):
             if chosen := values.get(USUAL + name):
@@ -65,10 +65,10 @@ class ReasonForm(forms.Form):
 
 
 class DecisionForm(ReasonForm):
-    """What goes along with every decision, whatever it is.
+    """Fields common to all decisions.
 
-    ``digest`` and ``version`` name the question as it was shown, ``key`` makes a second click on
-    the same page the same decision and not another one.
+    ``digest`` and ``version`` identify the shown version of the interrupt. ``key`` is an
+    idempotency key: a second click on the same page repeats the same decision.
     """
 
     digest = forms.CharField(widget=forms.HiddenInput, required=False)
@@ -91,7 +91,7 @@ class DecisionForm(ReasonForm):
 
 @dataclass(frozen=True)
 class Button:
-    """A decision that can be sent, and what the run does after it."""
+    """A button that sends a decision, with the consequence for the run."""
 
     value: str
     label: Any
@@ -100,7 +100,7 @@ class Button:
 
 
 def get_button_label(item: Interrupt, decision: str) -> Any:
-    """Return what the button for a decision says."""
+    """Return the label of a decision's button."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return _("Continue")
     labels = DIALECTS[item.dialect].button_labels

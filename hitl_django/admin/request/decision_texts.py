@@ -1,4 +1,4 @@
-"""Texts on what each decision does, shown before it is taken."""
+"""Texts about the consequences of decisions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOING_ON = _("Resumes the run from the breakpoint.")
 def get_consequences(
     item: Interrupt, decisions: Sequence[str], *, has_form: bool
 ) -> dict[str, Any]:
-    """Return what the run does after each decision; ``has_form`` where a form has the answer."""
+    """Return the consequence of each decision; ``has_form`` if a form contains the response."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return dict.fromkeys(decisions, GOING_ON)
     return {decision: _consequence(item, decision, has_form) for decision in decisions}
@@ -39,7 +39,7 @@ def _consequence(item: Interrupt, decision: str, has_form: bool) -> Any:
 
 
 def describe_next_nodes(item: Interrupt) -> str:
-    """Says which nodes may come after the one that asks; nothing where that isn't known."""
+    """Return the names of the possible next nodes; empty if unknown."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return ""
     try:

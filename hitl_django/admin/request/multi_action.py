@@ -1,4 +1,4 @@
-"""Forms for a question that asks for several actions: each is decided on its own."""
+"""Forms for an interrupt with several actions, each decided individually."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from .decision_form import LARGE_TEXT_CLASS, Button
 
 JSON = Any
 
-#: Of more actions than this, those that are alike are decided together, and no more fields than
-#: that change arguments: Django reads a thousand fields of a form.
+#: Limits of the form, because Django accepts a thousand fields. With more actions, similar actions
+#: are decided together. Further arguments can't be edited.
 MAX_ACTIONS, MAX_ARGS = 200, 400
-#: The button that sends what was chosen for each action.
+#: Button that submits the individual decisions.
 EACH = "each"
 SEND_EACH = _("Submit decisions")
 EACH_CONSEQUENCE = _("Runs or skips each action according to your choices above.")
-#: The member of an edited action that has its arguments.
+#: Key of the arguments in an edited action.
 ARGS = "args"
 
 
 class ActionDecisionForm(forms.Form):
-    """Asks what is to become of one action."""
+    """Decision about one action."""
 
     decision = forms.ChoiceField(
         label=_("Decision"),
@@ -78,7 +78,7 @@ class ActionDecisionForm(forms.Form):
             del self.fields["message"]
 
     def full_clean(self) -> None:
-        # As the forms of answers: with ``more`` it is shown again, and no fault found with it.
+        # Like response forms: with ``more`` the form is shown again without validation.
         if not self.more:
             super().full_clean()
             return
@@ -93,11 +93,10 @@ class ActionDecisionForm(forms.Form):
 
 
 class ActionBlock:
-    """One of the actions: what it is, and the forms that decide it.
+    """One action, or a group of similar ones, with its decision forms.
 
-    ``starts`` are the arguments that stand there to be decided, which somebody may have changed.
-    Where there are too many actions, those that are alike are ``members`` of one block, and what
-    is chosen goes for all of them.
+    ``starts`` are the initial arguments, which a previous reviewer may have changed. With too many
+    actions, similar ones are ``members`` of one block and are decided together.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class ActionBlock:
         self.members, self.starts = members, starts
         self.action, self.start = next(iter(members.values())), starts[0]
         self.form = None if interrupt_forms.are_too_many else self._args_form()
-        # Nothing can be changed without a form, so that isn't offered.
+        # Without a form nothing can be edited.
         allowed = [word for word in self.action.allowed if word != EDIT or self.form is not None]
         self.choice = ActionDecisionForm(
             allowed or self.action.allowed,
@@ -135,11 +134,11 @@ class ActionBlock:
         return display_payload(self.start, presentation=Presentation(hints))
 
     def is_changed(self) -> bool:
-        """Return whether the arguments were changed, or can't be read."""
+        """Return whether the arguments were changed or are invalid."""
         return self.form is not None and not (self.form.is_valid() and not self.form.is_edited())
 
     def read(self) -> dict[int, JSON] | None:
-        """Return the decision on each member; None where something has to be put right first."""
+        """Return the decision on each member; None if the values are invalid."""
         is_chosen = self.choice.is_valid()
         word = self.choice.cleaned_data.get("decision", "")
         is_readable = not self.sends_arguments() or self.is_readable()
@@ -165,11 +164,11 @@ class ActionBlock:
         }
 
     def sends_arguments(self) -> bool:
-        """Return whether the action may be carried out, by what was chosen so far."""
+        """Return whether the selected decision executes the action with its arguments."""
         return self.choice["decision"].data not in (REJECT, RESPOND)
 
     def is_readable(self) -> bool:
-        """Return whether the arguments can be sent, and shows all that is wrong with them."""
+        """Return whether the arguments are valid; adds error messages otherwise."""
         if self.form is None:
             return True
         if not self.form.is_valid() or self.form.is_edited():
@@ -178,7 +177,7 @@ class ActionBlock:
         return not self.form.errors
 
     def refuse(self, pointer: str, reason: str) -> None:
-        """Show a fault at the field that it is about."""
+        """Show an error at its field."""
         below = pointer.removeprefix(f"/edited_action/{ARGS}")
         if below != pointer and self.form is not None:
             self.form.add_faults([(below, reason)])
@@ -188,7 +187,7 @@ class ActionBlock:
             self.choice.add_error("decision", say(reason))
 
     def typed_texts(self) -> list[TypedText]:
-        """Return what a person chose, typed or changed."""
+        """Return the selected, typed and changed texts."""
         found = []
         if self.choice.is_bound:
             data = {bound.name: str(bound.data or "") for bound in self.choice}
@@ -221,7 +220,7 @@ def _carried_out(word: str, action: RequestedAction, args: JSON) -> dict[str, JS
 
 
 def _alike(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction]]:
-    """Sort actions into those of one name that may be decided alike; by their numbers."""
+    """Group actions with the same name and options; each group maps positions to actions."""
     found: dict[Any, dict[int, RequestedAction]] = {}
     for number, action in enumerate(actions):
         found.setdefault((action.name, action.allowed), {})[number] = action
@@ -229,7 +228,7 @@ def _alike(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction
 
 
 class SeparateActionForms(InterruptForms):
-    """A question that asks for several actions at once."""
+    """An interrupt that asks for several actions at once."""
 
     def __init__(
         self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
@@ -237,7 +236,7 @@ class SeparateActionForms(InterruptForms):
         super().__init__(item, data, more=more)
         self._room = MAX_ARGS
         start, actions = self.options.start, self.options.rules.actions(item.payload)
-        #: Whether those that are alike are decided together, as a form holds no more.
+        #: Whether similar actions are decided together, because of the form's size limit.
         self.are_too_many = len(actions) > MAX_ACTIONS
         blocks = [{number: action} for number, action in enumerate(actions)]
         if self.are_too_many:
@@ -252,7 +251,7 @@ class SeparateActionForms(InterruptForms):
         return False
 
     def makes_room(self, shape: SchemaNode, start: JSON) -> bool:
-        """Return whether there is room for a form, and takes it; the same whatever was posted."""
+        """Reserve space for a form if available; independent of submitted values."""
         self._room -= len(AnswerForm(shape, start).fields)
         return self._room >= 0
 
@@ -287,9 +286,9 @@ class SeparateActionForms(InterruptForms):
 
     def make_preview(self) -> None:
         for block in self.actions:
-            block.choice.empty_permitted = True  # what isn't decided yet is no fault so far
+            block.choice.empty_permitted = True  # undecided actions are not an error yet
         sent = [block for block in self.actions if block.sends_arguments()]
-        readable = [block.is_readable() for block in sent]  # all of them, to show every fault
+        readable = [block.is_readable() for block in sent]  # for all blocks, to show every error
         if not all(readable):
             return
         changed = [
@@ -349,7 +348,7 @@ def _has_errors(block: ActionBlock) -> bool:
 def make_interrupt_forms(
     item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
 ) -> InterruptForms:
-    """Return the forms of a question."""
+    """Return the forms of an interrupt."""
     is_separate = DIALECTS[item.dialect].has_separate_actions(item.payload)
     kind: type[InterruptForms] = SeparateActionForms if is_separate else InterruptForms
     return kind(item, data, more=more)

@@ -1,4 +1,4 @@
-"""The page of a closed interrupt, and of a refused decision."""
+"""Page of a closed interrupt, and of a rejected decision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .undo_button import render_undo_button
 
 
 class OutcomePage(ReadOnlyAdmin):
-    """The outcome of an interrupt, and the reason of a refusal."""
+    """Outcome of an interrupt, and the reason of a rejection."""
 
     def show_outcome(
         self,
@@ -96,7 +96,6 @@ class OutcomePage(ReadOnlyAdmin):
         )
 
     def _newer(self, request: HttpRequest, item: Interrupt) -> Interrupt | None:
-        """Return the pending interrupt that replaced a superseded one."""
         if item.status != Interrupt.Status.SUPERSEDED:
             return None
         waiting = select_visible(ReviewItem.pending.filter(thread=item.thread_id), request.user)
@@ -108,7 +107,7 @@ class OutcomePage(ReadOnlyAdmin):
         return render_undo_button(request, info, self.url("undo", request, item.pk))
 
     def find_run_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Return the URL of the run, or of the interrupt if the user may not see runs."""
+        """Return the URL of the run, or of the interrupt if the user can't view runs."""
         found = can_view_runs(request) and find_admin_page(
             Run, "change", item.run_id, request=request
         )

@@ -1,7 +1,7 @@
-"""Who looks at a question at this moment, as far as the site's cache knows.
+"""Current viewers of an interrupt, stored in the cache.
 
-It is a courtesy and no lock: a claim is what keeps two people from one question. What is lost with
-the cache, or in a race of two looks, is there again with the next look.
+This is informational and not a lock: claims prevent two people from deciding the same interrupt.
+Data lost with the cache or in a race is restored by the next update request.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from django.core.cache import cache
 
 from hitl_django.audit import label_user
 
-#: Seconds that somebody counts as looking after their page last said so.
+#: Seconds after a page's last update request for which the user counts as a viewer.
 SEEN_SECONDS = 30
-#: More people than this are not remembered of one question.
+#: Maximum number of viewers stored per interrupt.
 MOST = 20
 
 
 def note_viewer(interrupt: Any, user: Any) -> list[str]:
-    """Note that the user looks at a question; returns the names of the others who do."""
+    """Store the user as a viewer of the interrupt, and return the names of other viewers."""
     key, now = f"hitl.viewers.{interrupt}", time.time()
     found: dict[str, tuple[str, float]] = cache.get(key) or {}
     others = {who: seen for who, seen in found.items() if seen[1] > now and who != str(user.pk)}

@@ -1,4 +1,4 @@
-"""The place of a question in the list that it was opened from, and the questions around it."""
+"""Position of an interrupt in the list it was opened from, and its adjacent rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hitl_django.models import Interrupt
 from hitl_django.models.review import queue_order
 from hitl_django.services.reviews import queue_filters
 
-#: As far as the list is read. What lies beyond has no number, and what is past it isn't counted.
+#: Maximum number of rows read. Later rows have no number, and the total isn't counted.
 MOST = 200
-#: The rows beside a question: so many before it, and so many in all.
+#: Adjacent rows: the maximum number before the interrupt, and in total.
 BEFORE, BESIDE = 4, 24
-#: Whether the list stands beside a question where there is room: a cookie, since it goes for a
-#: screen and not for a person.
+#: Cookie that shows or hides the list next to a request. It belongs to a screen size, not to a
+#: user.
 SPLIT_COOKIE = "hitl_split"
 
 COLUMNS = ("pk", "title", "graph", "created_at", "claimed_by_label", "claimed_until")
@@ -30,7 +30,7 @@ COLUMNS = ("pk", "title", "graph", "created_at", "claimed_by_label", "claimed_un
 
 @dataclass(frozen=True, slots=True)
 class AdjacentRow:
-    """A row of the list beside a question."""
+    """A row of the adjacent list."""
 
     title: str
     graph: str
@@ -42,9 +42,9 @@ class AdjacentRow:
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """Where a question stands: its number, of how many, and the way to those around it.
+    """Number of an interrupt, total number, and links to the previous and next interrupts.
 
-    ``number`` is 0 where the list, as far as it is read, doesn't have the question.
+    ``number`` is 0 if the interrupt isn't among the rows read.
     """
 
     number: int
@@ -57,10 +57,11 @@ class QueuePosition:
 def read_place(
     request: HttpRequest, item: Interrupt, shown: Collection[Any], url_of: Callable[[Any], str]
 ) -> QueuePosition | None:
-    """Find a question in the list that the page's address names; None where that has no other.
+    """Find an interrupt in the list preserved in the page's URL.
 
-    ``shown`` are the keys of all questions on the page: those before and after it are others.
-    ``url_of`` gives the address of a question's page by its key.
+    ``shown`` are the ids of all interrupts on the page, which are not their own neighbours.
+    ``url_of`` returns the URL of an interrupt's page by id. Returns None if the list has no other
+    interrupt.
     """
     rows = list(_select_listed(request).values_list(*COLUMNS)[:MOST])
     keys = [row[0] for row in rows]
@@ -80,12 +81,12 @@ def read_place(
 
 
 def shows_list(request: HttpRequest) -> bool:
-    """Return whether the list stands beside a question, as it does until it is hidden."""
+    """Return whether the list is shown next to a request, which is the default."""
     return request.COOKIES.get(SPLIT_COOKIE) != "0"
 
 
 def _select_listed(request: HttpRequest) -> QuerySet[Any]:
-    """Return the questions of the list, with its filters, in the queue's order."""
+    """Return the interrupts of the list, with its filters and in the queue's order."""
     filters = ListFilters.read(request)
     rows = filters.select_open(request.user)
     if filters.words:

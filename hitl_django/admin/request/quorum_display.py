@@ -1,4 +1,4 @@
-"""The approvals of a question that several people decide, and whether the user may add one."""
+"""Approvals of an interrupt with a quorum, and whether the user may add one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SELF_APPROVAL = gettext_lazy("You started this run, so someone else has to appro
 
 @dataclass(frozen=True)
 class QuorumStatus:
-    """Who has approved this version, of how many; ``changes`` are what the first of them made.
+    """Approvals of the current version; ``changes`` are those of the first approval.
 
-    ``barred`` says why the user can't approve it: they have before, or they started the run, so
-    that what it asks is their ``own``.
+    ``barred`` is the reason why the user can't approve: they already have, or they started the run
+    (``own``).
     """
 
     words: str = ""
@@ -34,10 +34,10 @@ class QuorumStatus:
 def read_quorum(
     item: Interrupt, votes: Sequence[Decision], user: Any, *, own: bool
 ) -> QuorumStatus:
-    """Says how far a question is agreed on.
+    """Return the approval status of an interrupt.
 
-    ``votes`` are the approvals of its present version; ``own`` says whether the user started its
-    run and can't approve it for that.
+    ``votes`` are the approvals of its current version. ``own`` is true if the user can't approve
+    because they started the run.
     """
     return QuorumStatus(
         words=_words(item, votes),
@@ -48,7 +48,7 @@ def read_quorum(
 
 
 def read_votes(items: Sequence[Interrupt]) -> dict[Any, list[Decision]]:
-    """Find the approvals of the present version of each question, the first one first."""
+    """Return the approvals of each interrupt's current version, oldest first, by id."""
     jointly = {item.pk: item for item in items if item.quorum > 1 and item.approvals}
     if not jointly:
         return {}

@@ -1,4 +1,4 @@
-"""Actions on a question besides deciding it: hold it, assign, put off, discuss."""
+"""Actions on an interrupt other than decisions: claim, assign, snooze, comment."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from hitl_django.forms.local_time import format_moment, to_local
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
-#: The hour at which a new working day begins for what was put off until then.
+#: Hour of the next day at which a snooze ends.
 MORNING = 8
 
 ActionMessage = Any
 
 
 class SnoozeForm(forms.Form):
-    """Asks until when."""
+    """Form with the end of a snooze."""
 
     until = forms.ChoiceField(
         label=_("Snooze until"),
@@ -46,7 +46,7 @@ class SnoozeForm(forms.Form):
     )
 
     def moment(self) -> datetime:
-        """Return the moment that was chosen."""
+        """Return the selected time."""
         now = timezone.now()
         if self.cleaned_data["until"] == "tomorrow":
             day = to_local(now) + timedelta(days=1)
@@ -56,7 +56,7 @@ class SnoozeForm(forms.Form):
 
 
 class AssignForm(forms.Form):
-    """Asks whose a question is: a user by name, a group, both or nobody."""
+    """Form with the assignee: a user by name, a group, both or nobody."""
 
     user = forms.CharField(
         label=_("Username"),
@@ -79,7 +79,7 @@ class AssignForm(forms.Form):
 
 
 class CommentForm(forms.Form):
-    """Asks for a remark."""
+    """Form with a comment."""
 
     text = forms.CharField(
         label=_("Comment"),
@@ -104,9 +104,9 @@ FORMS: dict[str, type[forms.Form]] = {
 
 @dataclass(frozen=True)
 class ActionForms:
-    """A question's forms that aren't its answer; one that came back with a fault is ``open``.
+    """Forms of an interrupt's actions; a form with errors is ``open``.
 
-    ``panels`` are the forms of panels, by the names of these.
+    ``panels`` are the forms of panels, by the panels' names.
     """
 
     assign: forms.Form
@@ -126,10 +126,10 @@ class ActionForms:
         data: Mapping[str, Any] | None = None,
         done: str = "",
     ) -> ActionForms:
-        """Make the forms; ``groups`` are those to choose from, read once for a whole page.
+        """Build the forms; ``groups`` are the assignable groups, read once per page.
 
-        ``data`` is what was sent: to be done for ``verb``, and to be shown again in the others
-        but for what is ``done``.
+        ``data`` are submitted values. They are validated for the action ``verb``. The other forms
+        show them again, except for the action ``done``.
         """
         made = {
             name: form(
@@ -158,7 +158,7 @@ class ActionForms:
         return cls(**made, panels=panels, open=verb)
 
     def find_form(self, verb: str) -> forms.Form | None:
-        """Return the form of an action; None for one without a form."""
+        """Return the form of an action; None for an action without a form."""
         if verb in FORMS:
             form: forms.Form = getattr(self, verb)
             return form
@@ -167,28 +167,28 @@ class ActionForms:
 
     @property
     def has_text(self) -> bool:
-        """Return whether they have a text that isn't stored."""
+        """Return whether a form has unsaved text."""
         comment = bool(self.comment.initial.get("text", "").strip())
         return comment or any(panel.has_text for panel in self.panels.values())
 
 
 def list_groups() -> list[tuple[Any, str]]:
-    """Return the groups that a question may be assigned to."""
+    """Return the groups that an interrupt may be assigned to."""
     names = Group.objects.order_by("name").values_list("pk", "name")
     return [("", str(_("(none)"))), *((pk, escape_hidden(name)) for pk, name in names)]
 
 
 def is_action(verb: str) -> bool:
-    """Return whether there is such an action: of this app or of a panel."""
+    """Return whether the action exists, in this app or in a panel."""
     return verb in VERBS or verb in FORM_VERBS or find_panel(verb) is not None
 
 
 def run_action(
     request: HttpRequest, item: Interrupt, verb: str, form: forms.Form | None
 ) -> ActionMessage:
-    """Perform an action through the services; return its message, and raise as they do.
+    """Perform an action through the services and return its message.
 
-    None if the form has errors.
+    Returns None if the form has errors. Raises the errors of the service.
     """
     user, found = request.user, find_panel(verb)
     if found is not None:
@@ -200,8 +200,8 @@ def run_action(
     else:
         perform = partial(FORM_VERBS[verb], item, user)
     if verb == "assign" and not get_policy().may_assign(user, item):
-        # Who may not assign is not shown which users and groups there are: the service refuses
-        # them, whomever they named.
+        # Without the permission, existing users and groups must not be revealed: the service raises
+        # the error for any assignee.
         services.assign(item.pk, to=AnonymousUser(), by=user, via="admin")
     if form is None:
         return perform(None)
@@ -212,7 +212,7 @@ def run_action(
             for pointer, reason in error.faults:
                 name = {"to": "user"}.get(pointer, pointer)
                 form.add_error(name if name in form.fields else None, reason)
-    # The page comes back there, and not at its top.
+    # Scroll the reloaded page to this field.
     faulty = next((name for name in form.errors if name in form.fields), None)
     if faulty is not None:
         form.fields[faulty].widget.attrs["autofocus"] = True
@@ -242,7 +242,7 @@ def _wake(item: Interrupt, user: Any) -> ActionMessage:
 def _snooze(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     until = form.moment()
     services.snooze(item.pk, until=until, by=user, via="admin")
-    # Another question may be on the page by then, so this one is named.
+    # The next page may show another interrupt, so the message includes the title.
     texts = {"title": escape_hidden(item.title), "moment": format_moment(until)}
     return (
         _("“%(title)s” is snoozed until %(moment)s. It returns to the queue automatically.") % texts
@@ -277,7 +277,7 @@ FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], ActionMessage]] = {
 
 
 def get_part(verb: str) -> str:
-    """Return the part of the page that has an action: its own name, or that of its panel."""
+    """Return the part of the page of an action: its own name, or that of its panel."""
     return verb.partition(".")[0]
 
 
@@ -286,6 +286,6 @@ def _typed(form: type[forms.Form], data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_it_is(item: Interrupt) -> dict[str, Any]:
-    """Return what the form to assign starts with; a user is named by who assigned them."""
+    """Return the initial values of the assignment form."""
     name = item.assignee.get_username() if item.assignee_id and item.assignee else ""
     return {"user": name, "group": item.group_id}

@@ -1,4 +1,4 @@
-"""Decisions and actions sent from the request page, and their responses."""
+"""Decisions and actions submitted on the request page, and their responses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .request_actions import ActionForms, get_part, is_action, run_action
 from .request_page import RequestPage
 from .request_view import ClaimWarning
 
-#: What can be decided later, or by somebody else: the question stays open.
+#: Errors after which the interrupt is still pending.
 REFUSALS = (
     AlreadyApprovedError,
     ClaimRequiredError,
@@ -53,7 +53,7 @@ REFUSALS = (
 
 
 class RequestController(RequestPage):
-    """Handle decisions on an interrupt, and actions such as a claim or a comment."""
+    """Views for decisions on an interrupt and actions such as claims or comments."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
@@ -72,7 +72,7 @@ class RequestController(RequestPage):
         more = "" if "decision" in request.POST else request.POST.get("more", "")
         interrupt_forms = make_interrupt_forms(item, request.POST, more=more)
         if item.status == Interrupt.Status.PENDING:
-            # What came back of another version was never typed into this one's form.
+            # Values submitted for another version must not appear in the form of this version.
             if interrupt_forms.is_stale():
                 return self._stale(request, item, interrupt_forms)
             if more:
@@ -94,7 +94,7 @@ class RequestController(RequestPage):
             if not item.claim_required:
                 item = self.get_object(request, str(item.pk))
                 if item.status != Interrupt.Status.PENDING:
-                    # Who held it has decided it meanwhile.
+                    # The interrupt was decided by the user who had claimed it.
                     kept = interrupt_forms.typed_texts()
                     return self.show_outcome(request, item, kept=kept, status=409)
                 warning = ClaimWarning(describe_claim(error), str(item.claimed_by_id))
@@ -117,7 +117,6 @@ class RequestController(RequestPage):
     def _stale(
         self, request: HttpRequest, item: Interrupt, interrupt_forms: InterruptForms
     ) -> HttpResponse:
-        """Refuse a decision on an earlier version, unless it is the recorded one."""
         made = interrupt_forms.recorded(request.user)
         if made is None:
             return self.show_refusal(
@@ -144,10 +143,10 @@ class RequestController(RequestPage):
             via="admin",
             reason=sent["reason"],
             key=sent["key"],
-            # A post that doesn't say what was seen has seen something else.
+            # A form without a version is treated as stale.
             digest=sent["digest"],
             version=sent["version"] or 0,
-            # Whoever holds it by now may be somebody else than was named to them.
+            # The claim may since belong to someone other than the user named in the warning.
             ignore_claim=request.POST.get("over_claim_of") == str(item.claimed_by_id),
         )
         try:
@@ -155,8 +154,8 @@ class RequestController(RequestPage):
         except ClaimRequiredError:
             if item.claimed_by_id != request.user.pk:
                 raise
-        # Their own claim ran out while they wrote. Unless somebody else has one by now, they
-        # hold it again, and nothing that they wrote is lost.
+        # The user's claim expired while they were typing. It is renewed unless someone else has
+        # claimed the interrupt, so that no text is lost.
         services.claim(item.pk, by=request.user, via="admin")
         return decide()
 
@@ -231,7 +230,7 @@ class RequestController(RequestPage):
         except (NotAllowedError, UndoRefusedError) as error:
             item = self.get_object(request, str(item.pk))
             if item.status == Interrupt.Status.PENDING:
-                return here  # by a click before this one, or by somebody else
+                return here  # undone by an earlier click, or by someone else
             status = 403 if isinstance(error, NotAllowedError) else 409
             return self.show_notice(request, item, describe_undo_refusal(error), (), status)
         self.message_user(request, format_undone(item), level=messages.SUCCESS)
@@ -240,7 +239,7 @@ class RequestController(RequestPage):
     def take_next(self, request: HttpRequest, after: UUID | str | None) -> HttpResponse | None:
         """Claim the next interrupt and redirect to its page; None if there is none for the user.
 
-        ``after`` is the one that they come from. The list's own filters narrow the choice.
+        ``after`` is the id of the previous interrupt. The list's filters apply.
         """
         chosen = ListFilters.read(request)
         taken = services.claim_next(
@@ -249,13 +248,11 @@ class RequestController(RequestPage):
         return None if taken is None else HttpResponseRedirect(self.url("change", request, taken))
 
     def _redirect_to_next(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        """Claim the next interrupt and redirect to its page, or redirect to the list."""
         to_list = HttpResponseRedirect(self.url("changelist", request))
         return self.take_next(request, item.pk) or to_list
 
 
 def _read_typed(item: Interrupt, data: QueryDict) -> InterruptForms | None:
-    """Return the response form that was sent along with an action; None if it is unchanged."""
     if "digest" not in data:
         return None
     interrupt_forms = make_interrupt_forms(item, data, more=AS_TYPED)
@@ -263,7 +260,6 @@ def _read_typed(item: Interrupt, data: QueryDict) -> InterruptForms | None:
 
 
 def _read_typed_comment(form: Any) -> list[TypedText]:
-    """Return the texts of an action's form."""
     return [
         (str(field.label), str(field.data or ""), ())
         for field in form or ()

@@ -40,9 +40,9 @@ from .queue_position import SPLIT_COOKIE, read_place, shows_list
 from .request_actions import ActionForms
 from .request_view import ClaimWarning, InterruptViewFactory, find_other_interrupts
 
-#: Seconds after which a page asks again where a run is, and what has become of its questions.
+#: Seconds between update requests for the run's state, and for the interrupts.
 FOLLOW_AGAIN, WATCH_AGAIN = 1.5, 10
-#: Steps of the thread's history that stand below its questions.
+#: Maximum number of steps of the thread's history shown below the interrupts.
 MAX_STEPS = 10
 
 RESUME_TEXTS = {
@@ -55,7 +55,7 @@ class RequestPage(OutcomePage):
     """The page of an interrupt, its payload as a file, and live updates."""
 
     def rows(self) -> QuerySet[Any]:
-        # A question that is closed keeps its page, which says what became of it.
+        # Closed interrupts keep their page, which shows the outcome.
         return ReviewItem.objects.select_related("run", "thread__subject_type", "assignee")
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
@@ -83,7 +83,7 @@ class RequestPage(OutcomePage):
         *,
         warning: ClaimWarning | None = None,
     ) -> TemplateResponse:
-        """Show a pending interrupt. Its forms keep values that were sent and not stored.
+        """Show a pending interrupt, with forms that keep submitted values.
 
         ``warning`` asks for a confirmation before the decision.
         """
@@ -131,7 +131,6 @@ class RequestPage(OutcomePage):
         )
 
     def _picture(self, request: HttpRequest, item: Interrupt) -> str:
-        """Draw the thread's position in its graph; empty for users who may not see the thread."""
         try:
             return services.thread_picture(item.thread.thread_id, by=request.user)
         except ThreadNotFound:
@@ -147,7 +146,7 @@ class RequestPage(OutcomePage):
         return response
 
     def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Return a file that the payload names, if a display hint allows it."""
+        """Return a file referenced by the payload, if a display hint allows it."""
         item = self.get_object(request, unquote(object_id))
         if "at" not in request.GET:
             return HttpResponseRedirect(self.url("change", request, item.pk))
@@ -180,7 +179,7 @@ class RequestPage(OutcomePage):
         )
 
     def split_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show or hide the list beside the request, stored in a cookie."""
+        """Show or hide the list next to the request, stored in a cookie."""
         item = self.get_object(request, unquote(object_id))
         response = HttpResponseRedirect(self.url("change", request, item.pk))
         if request.method == "POST":

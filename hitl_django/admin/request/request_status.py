@@ -1,4 +1,4 @@
-"""The status of a question: who holds it, whose it is, by when; and what the user may do."""
+"""Status of an interrupt (claim, assignee, time limits) and the actions of the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
-#: What becomes of a question, or of its run, once its time is up.
+#: Text on the consequence of an expiry.
 EXPIRES: Mapping[str, Any] = {
     "answer": _("then the run resumes with the default response"),
     "cancel": _("then the run is cancelled"),
@@ -26,7 +26,7 @@ EXPIRES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class InterruptStatus:
-    """What the head of a question says, and which of its buttons the user has."""
+    """Status in the header of an interrupt, and the permissions for its buttons."""
 
     claimed_by: str = ""
     is_mine: bool = False
@@ -46,7 +46,7 @@ class InterruptStatus:
 
 
 def read_status(item: Interrupt, user: Any) -> InterruptStatus:
-    """Says where a question stands, to a user who may see it."""
+    """Return the status of an interrupt for a user who can view it."""
     now, policy = timezone.now(), get_policy()
     until = item.claimed_until
     held = until is not None and until > now

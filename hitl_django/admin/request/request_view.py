@@ -1,7 +1,7 @@
-"""The questions of a page: what each asks, and the forms that answer it.
+"""Interrupts of a page, with their payloads and forms.
 
-A run may ask several things at once. They stand side by side, each with its own form, and each is
-answered on its own.
+A run may have several pending interrupts. They are shown together, each with its own form and
+decision.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from .quorum_display import QuorumStatus, read_quorum, read_votes
 from .request_actions import ActionForms, list_groups
 from .request_status import InterruptStatus, read_status
 
-#: More open questions of a thread than this are not shown on one page.
+#: Maximum number of pending interrupts of a thread on one page.
 MAX_BESIDE = 20
 MAX_COMMENTS = 100
-#: A graph or node of another name has no template of its own.
+#: Graphs or nodes with other names can't have templates of their own.
 _PLAIN_NAME = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
 class ClaimWarning:
-    """What to ask before somebody decides a question over a claim, and whose claim it is."""
+    """Warning before deciding an interrupt that someone else has claimed."""
 
     words: str
     claimed_by: str
@@ -60,7 +60,7 @@ class ClaimWarning:
 
 @dataclass(frozen=True)
 class InterruptView:
-    """One question as the page shows it; without forms it is only to be looked at."""
+    """One interrupt for display; read-only without forms."""
 
     item: Interrupt
     url: str
@@ -75,9 +75,9 @@ class InterruptView:
     comments: Sequence[DisplayedComment] = ()
     interrupt_forms: InterruptForms | None = None
     then: str = ""
-    #: The HTML of the panels that the user sees, by the names of these.
+    #: HTML of the panels visible to the user, by panel name.
     panels: Mapping[str, str] = field(default_factory=dict)
-    #: Whether its form came back with what was typed into it.
+    #: Whether the form contains submitted values.
     is_kept: bool = False
     warning: ClaimWarning | None = None
     template: Any = None
@@ -85,20 +85,20 @@ class InterruptView:
 
     @property
     def id(self) -> str:
-        """Name the question among the page's elements."""
+        """Element id of the interrupt."""
         return f"q{self.item.pk.hex}"
 
     @cached_property
     def key(self) -> str:
-        """Name this page's form, where there is none that decides and has a key already."""
+        """Key of this page's form if there is no decision form, which has a key."""
         return uuid4().hex
 
 
 class InterruptViewFactory:
-    """What a page of one or several questions reads of the database, each once for all of them.
+    """Factory of views, which reads the data of all interrupts of a page at once.
 
-    ``url_of(page, item)`` is the address of one of a question's pages; ``forms`` are those of one
-    that came back because something has to be put right.
+    ``url_of(page, item)`` returns the URL of one of an interrupt's pages. ``forms`` are the
+    submitted forms of an interrupt with errors.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class InterruptViewFactory:
         self.refusals = _refusals(items)
         self.comments = _comments(items)
         self.votes = read_votes(items)
-        #: The runs that it was asked of, whether they are the user's own.
+        #: Whether the user started the run, by run id.
         self.own: dict[Any, bool] = {}
 
     @cached_property
@@ -126,7 +126,7 @@ class InterruptViewFactory:
         interrupt_forms: InterruptForms | None = None,
         warning: ClaimWarning | None = None,
     ) -> InterruptView:
-        """Return a question; ``interrupt_forms`` are kept from who may not decide it."""
+        """Return the view of an interrupt, without forms for users who can't decide it."""
         if interrupt_forms is not None and not get_policy().may_decide(self.user, item):
             interrupt_forms = None
         interrupt_status = read_status(item, self.user)
@@ -182,7 +182,7 @@ class InterruptViewFactory:
 
 
 def find_template(item: Interrupt) -> Any:
-    """Return the project's own template for what a node asks, or for all that its graph asks."""
+    """Return the project's template for a node or a graph, if any."""
     if not all(_PLAIN_NAME.fullmatch(name) for name in (item.graph, item.node)):
         return None
     folder = f"hitl_django/questions/{item.graph}"
@@ -193,22 +193,22 @@ def find_template(item: Interrupt) -> Any:
 
 
 def display_why(item: Interrupt, interrupt_forms: InterruptForms | None) -> str:
-    """Return why somebody is asked, unless each action of it says so for itself."""
+    """Return the reason of an interrupt; empty if its actions have individual reasons."""
     if interrupt_forms is not None and interrupt_forms.actions and not interrupt_forms.hides_fields:
-        return ""  # each action has its own
+        return ""  # each action has its own reason
     return escape_hidden(item.why[:MAX_TEXT]) or read_why(item.payload)
 
 
 def display_interrupt(
     item: Interrupt, interrupt_forms: InterruptForms | None, file_url: str = ""
 ) -> list[DisplayedValue]:
-    """Return what is asked, in the shape in which it is asked.
+    """Return the payload for display, according to its format.
 
-    ``file_url`` is the address that has its files; without one nothing leads away from the page.
+    ``file_url`` is the URL for files of the payload. Without it, values contain no links.
     """
     presentation = Presentation(read_hints(item), file_url)
     if DIALECTS[item.dialect].requests_actions:
-        # Decided one by one, they stand with their decisions.
+        # Actions decided individually are shown with their forms.
         one_by_one = (
             interrupt_forms is not None
             and interrupt_forms.actions
@@ -219,21 +219,21 @@ def display_interrupt(
         return []
     skip = list_heading_keys(item.payload, item.title)
     if interrupt_forms is not None:
-        # The form has them as they are typed, which isn't how they read.
+        # The form shows them as editable text, without formatting.
         laid_out = {names for names, hint in presentation.hints.items() if hint.is_laid_out}
         skip += [name for name in interrupt_forms.shown_in_form() if (name,) not in laid_out]
     return display_payload(item.payload, skip=skip, presentation=presentation)
 
 
 def find_other_interrupts(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
-    """Return the open questions of the same thread that the user may see as well."""
+    """Return other pending interrupts of the thread that are visible to the user."""
     rows = ReviewItem.pending.filter(thread=item.thread_id).exclude(pk=item.pk)
     rows = select_visible(rows, request.user).select_related("run", "thread", "assignee")
     return list(rows.order_by("created_at", "index", "id")[:MAX_BESIDE])
 
 
 def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decision]:
-    """Find the decisions whose answer didn't fit, by question and version."""
+    """Return the decisions rejected by the graph, by interrupt and version."""
     open_ = [item for item in items if item.status == Interrupt.Status.PENDING]
     reopened = [item.pk for item in open_ if item.refused_version is not None]
     if not reopened:
@@ -243,7 +243,7 @@ def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decisi
 
 
 def _comments(items: Sequence[Interrupt]) -> dict[Any, list[DisplayedComment]]:
-    """Return the last comments on the questions, the oldest first."""
+    """Return the latest comments on the interrupts, oldest first."""
     rows = Comment.objects.filter(interrupt__in=[item.pk for item in items])
     found: dict[Any, list[DisplayedComment]] = {}
     for comment in reversed(rows.order_by("-created_at", "-id")[:MAX_COMMENTS]):

@@ -1,4 +1,4 @@
-"""The button that undoes a decision, as long as its run waits for that."""
+"""Button that undoes a decision until its run resumes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from hitl_django.services import UndoInfo
 def render_undo_button(
     request: HttpRequest, info: UndoInfo | None, url: str, made: Any = ()
 ) -> str:
-    """Return the form with the button; "" where nothing can be undone.
+    """Return the form with the undo button; "" if nothing can be undone.
 
-    It names the decision of ``info`` or, of several, what was ``made``. It says the seconds that
-    are left; without any, the run waits for other answers. A script counts them down.
+    It undoes the decision of ``info`` or, for several, the decisions in ``made``. It shows the
+    remaining seconds, counted down by a script. Without a deadline, the run waits for other
+    responses.
     """
     if info is None:
         return ""

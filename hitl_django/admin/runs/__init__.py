@@ -1,1 +1,1 @@
-"""Runs, threads and the engine's rows: their lists, pages and actions."""
+"""Runs, threads and the engine's rows: lists, pages and actions."""

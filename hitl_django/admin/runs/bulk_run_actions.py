@@ -1,7 +1,7 @@
-"""Retrying and cancelling many runs at once: each is an operation of its own.
+"""Bulk retry and bulk cancellation of runs, each run separately.
 
-What was ticked, or all that the list shows, is listed first, with what can't be done of it and why.
-Afterwards each run has its result.
+The confirmation page lists the selected runs and the reasons why some can't be changed. The result
+page shows the result of each run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hitl_django.services.runs.operate import RETRYABLE, is_superseded
 
 from .run_actions import CancelForm, RunOperations
 
-#: As many runs are done with at once, each within a transaction of its own.
+#: Maximum number of runs per operation, each with its own transaction.
 MOST = 500
 
 GONE = _("This run no longer exists.")
@@ -42,11 +42,11 @@ OVERTAKEN = _("This thread has a newer run.")
 
 @dataclass(frozen=True, slots=True)
 class BulkOperation:
-    """What can be done with many runs: in which states, and the words for it."""
+    """A bulk operation: the states it applies to, and its texts."""
 
     allowed: Sequence[str]
     title: Any
-    #: Why nothing is done with a run in another state, which its line shows.
+    #: Reason shown for runs in another state.
     refusal: Any
     done: Any
     summary: Any
@@ -72,9 +72,9 @@ OPERATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One of the selected runs; ``problem`` says why nothing is done with it, ``done`` that it is.
+    """A selected run; ``problem`` is an error message, ``done`` a confirmation.
 
-    ``pk`` names what the page's form sends.
+    ``pk`` is the value submitted by the form.
     """
 
     title: str
@@ -87,7 +87,7 @@ class RunRow:
 
 
 class BulkRunPages(RunOperations, ReadOnlyAdmin):
-    """The two pages of an operation on several runs."""
+    """Confirmation and result page of a bulk operation."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {**super().own_pages(), "many": ("many/", self.many_view)}
@@ -95,17 +95,17 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        # It is asked at the list's own address, whose filters say what all of them are.
+        # The form is posted to the list's URL, whose filters define "all runs".
         if request.method == "POST" and request.POST.get("verb") in OPERATIONS:
             if not self.has_view_permission(request):
                 raise PermissionDenied
             return self._ask_about_many(request, request.POST["verb"])
         return super().changelist_view(request, extra_context)
 
-    # Each operation is a transaction of its own, whatever a request is elsewhere.
+    # Each operation has its own transaction, regardless of ATOMIC_REQUESTS.
     @transaction.non_atomic_requests
     def many_view(self, request: HttpRequest) -> HttpResponse:
-        """Retry or cancels each of the runs that were confirmed, and says what came of it."""
+        """Apply the operation to each confirmed run, and show the results."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         verb, chosen = request.POST.get("verb", ""), _read_ticks(request)[:MOST]
@@ -120,7 +120,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
         lines = []
         for pk, problem in problems.items():
             done = "" if problem else OPERATIONS[verb].done
-            # Of one that is gone no more is known than its id.
+            # For a deleted run only the id is known.
             line = self._describe(request, found[pk]) if pk in found else RunRow(str(pk))
             lines.append(replace(line, problem=problem, done=done))
         made = [line for line in lines if line.done]
@@ -180,7 +180,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     def _operate(
         self, request: HttpRequest, verb: str, chosen: Sequence[UUID], form: CancelForm | None
     ) -> dict[UUID, Any]:
-        """Does it with each run; returns why not, or nothing, by run."""
+        """Apply the operation to each run; return the error messages, or "", by run id."""
         if form is None:
             retried = services.retry_all(chosen, by=request.user, via="admin")
             return {
@@ -222,7 +222,6 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
 
 
 def _read_ticks(request: HttpRequest) -> list[UUID]:
-    """Return the runs that were ticked, each once."""
     found: dict[UUID, None] = {}
     for text in request.POST.getlist("item"):
         try:
@@ -233,7 +232,7 @@ def _read_ticks(request: HttpRequest) -> list[UUID]:
 
 
 def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
-    """Says why nothing can be done with a run, before it is tried."""
+    """Return the known reason why the operation can't be applied to a run."""
     if not get_policy().may_operate(user, row):
         return DENIED
     if row.state not in OPERATIONS[verb].allowed:
@@ -242,7 +241,7 @@ def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
 
 
 def _describe_problem(verb: str, error: HitlError) -> Any:
-    """Says why nothing was done with a run, in words for its line."""
+    """Return a short message why a run was not changed."""
     if isinstance(error, RunNotFound):
         return GONE
     if isinstance(error, NotAllowedError):

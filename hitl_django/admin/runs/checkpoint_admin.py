@@ -1,8 +1,8 @@
-"""The engine's own rows, to be looked at where something has to be understood.
+"""Read-only pages of the engine's tables, for debugging.
 
-They aren't in the admin's index unless ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` asks for that; the
-page of a thread leads to them for those who may see them. Lists show no value, and a page only as
-much as there is room for, to those who may see the thread's state.
+They are listed in the admin's index only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set. The page
+of a thread links to them. Lists show no values. Pages show values, up to a size limit, to users who
+can view the thread's state.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from hitl_django.permissions import get_policy
 from hitl_django.run_events.redaction import redact_value
 from hitl_django.services.runs.shown_interrupts import ShownInterrupts
 
-#: Rows that a list counts, and bytes that a page decodes.
+#: Maximum number of rows counted by a list, and of bytes decoded by a page.
 COUNTED, DECODED = 10_000, 512 * 1024
 
 
 class CappedPaginator(Paginator):
-    """Counts no further than is sensible to leaf through: the tables may hold very many rows."""
+    """Paginator with a limited count, because the tables may be very large."""
 
     @cached_property
     def count(self) -> int:
@@ -50,7 +50,7 @@ class CappedPaginator(Paginator):
 
 
 class ThreadIdFilter(admin.SimpleListFilter):
-    """Keeps to the rows of one thread, by its id; it is set by a link and offers no choices."""
+    """Filter by thread id, set by links only."""
 
     title = _("thread")
     parameter_name = "thread"
@@ -64,7 +64,7 @@ class ThreadIdFilter(admin.SimpleListFilter):
 
 
 class EngineAdmin(ReadOnlyAdmin):
-    """What the tables of the engine share."""
+    """Base class for the engine's tables."""
 
     list_filter = (ThreadIdFilter,)
     list_select_related = ("thread",)
@@ -94,7 +94,7 @@ class EngineAdmin(ReadOnlyAdmin):
         )
 
     def show(self, request: HttpRequest, row: Any) -> HttpResponse:
-        """Show one row, and what it holds to those who may see the thread's state."""
+        """Show one row, with its values for users who can view the thread's state."""
         sees = get_policy().may_view_state(request.user, row.thread)
         return self.page(
             request,
@@ -112,7 +112,7 @@ class EngineAdmin(ReadOnlyAdmin):
 
 
 def _decrypt_payload(row: Any, data: bytes) -> bytes:
-    """Return what a column of bytes holds, decrypted."""
+    """Return the decrypted content of a binary column."""
     if isinstance(row, Checkpoint):
         return decrypt_column(data)
     return decrypt_row(data, row.digest, head_size(data), "row")[0]
@@ -124,13 +124,13 @@ def _list_values(row: Any, names: Sequence[str], user: Any) -> list[DisplayedVal
 
 
 def _held(row: Any, name: str, interrupts: ShownInterrupts) -> DisplayedValue:
-    """Return what a column of bytes holds, as far as it can be shown."""
+    """Return the content of a binary column for display."""
     data = bytes(getattr(row, name))
     if len(data) > DECODED:
         return DisplayedValue(
             name, _("%(n)d bytes, too large to display") % {"n": len(data)}, "none"
         )
-    # Answers are shown with their decisions, without the secrets in them.
+    # Responses are shown with their decisions, with secrets redacted.
     redact = (*registry.get_redacted_keys(row.thread.graph), RESUME, KEYED)
     try:
         value = codec.decode(_decrypt_payload(row, data))
@@ -139,7 +139,7 @@ def _held(row: Any, name: str, interrupts: ShownInterrupts) -> DisplayedValue:
     except PayloadError as error:
         return DisplayedValue(name, escape_hidden(str(error)), "none")
     if isinstance(row, ChannelBlob):
-        # Under its key, so that a secret one hides its value.
+        # With its key, so that values of secret keys are redacted.
         value = {row.channel: value}
     if isinstance(row, PendingWrite):
         value = [{key: one} for key, one in interrupts.hide_in_writes(value)]
@@ -176,14 +176,14 @@ class ChannelBlobAdmin(EngineAdmin):
 
 
 class PendingWriteAdmin(EngineAdmin):
-    """What tasks wrote."""
+    """Writes of tasks."""
 
     list_display = ("row", "task_path", "slot")
     empty_text = _("No pending writes.")
 
 
 def link_rows(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:
-    """Return the lists of a thread's rows that the user may see, with their addresses."""
+    """Return links to the lists of a thread's rows that the user may view."""
     found = []
     for model in (Checkpoint, ChannelBlob, PendingWrite):
         may = request.user.has_perm(f"hitl_django.view_{model._meta.model_name}")

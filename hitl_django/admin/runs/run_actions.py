@@ -1,7 +1,7 @@
-"""Operations on a run: retry, cancel, go on from an earlier checkpoint.
+"""Operations on a run: retry, cancel, fork from an earlier checkpoint.
 
-Each is a POST that calls a service. What loses something is asked about first, on a page that says
-what will be lost.
+Each operation is a POST request that calls a service. Destructive operations have a confirmation
+page that lists the losses.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.runs.cancel import CANCELLABLE
 from hitl_django.services.runs.operate import RETRYABLE
 
-#: Open questions that a page lists before they are closed.
+#: Maximum number of pending interrupts listed before they are closed.
 LISTED = 20
 MISSING = (RunNotFound, ThreadNotFound, CheckpointNotFound)
 
 
 class CancelForm(forms.Form):
-    """Why a run is cancelled; the words go into the record."""
+    """Reason of a cancellation, which is stored in the audit log."""
 
     reason = forms.CharField(
         label=_("Reason"),
@@ -59,7 +59,7 @@ class CancelForm(forms.Form):
 
 
 class ForkForm(forms.Form):
-    """From where, as which node and with which values a thread goes on."""
+    """Node and state update of a fork."""
 
     as_node = forms.ChoiceField(
         label=_("As node"),
@@ -102,10 +102,10 @@ def _nodes(graph: str) -> list[str]:
 
 
 class RunOperations:
-    """The operators' half of the pages of runs; mixed into their ModelAdmin."""
+    """Operations of operators, mixed into the ModelAdmin of runs."""
 
     def operations(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
-        """Return which buttons the page of a run has."""
+        """Return the available operations of a run."""
         may = get_policy().may_operate(request.user, run)
         return {
             "may_operate": may,
@@ -121,7 +121,7 @@ class RunOperations:
         }
 
     def retry_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Queue a run again that failed or was parked; nothing is lost by that."""
+        """Queue a failed or parked run again."""
         run = self._operable(request, object_id)
         if request.method == "POST":
             try:
@@ -134,7 +134,7 @@ class RunOperations:
         return HttpResponseRedirect(self.url("change", request, run.pk))
 
     def cancel_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask whether a run should be cancelled, and does it."""
+        """Show the confirmation page of a cancellation, or cancel the run."""
         run = self._operable(request, object_id)
         form = CancelForm(request.POST or None)
         refused = ""
@@ -164,7 +164,7 @@ class RunOperations:
     def fork_view(
         self: Any, request: HttpRequest, object_id: str, checkpoint_id: str
     ) -> HttpResponse:
-        """Ask how a thread should go on from a checkpoint, and queues the run that does."""
+        """Show the form of a fork, or create its run."""
         run = self._operable(request, object_id)
         form = ForkForm(run.graph, request.POST if request.method == "POST" else None)
         refused, status = "", 200
@@ -220,14 +220,12 @@ class RunOperations:
         return found
 
     def _operable(self: Any, request: HttpRequest, object_id: str) -> Run:
-        """Return a run that the user may operate; one that they may not see isn't there."""
         run: Run = self.get_object(request, unquote(object_id))
         if not get_policy().may_operate(request.user, run):
             raise PermissionDenied
         return run
 
     def _at_stake(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
-        """Return what is lost with a run: the questions that it still asks."""
         interrupts = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
         seen = select_visible(interrupts, request.user).order_by("created_at", "index", "id")
         titles = list(seen.values_list("title", flat=True)[:LISTED])

@@ -1,4 +1,4 @@
-"""Runs: where each one is, what it asked and who answered, and what went wrong."""
+"""Runs: their state, interrupts, decisions and errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from .thread_admin import SEARCH_HELP, describe_subject, search_threads
 
 MAX_INTERRUPTS = 200
 MAX_ENTRIES = 200
-#: Characters of an error that a list shows.
+#: Maximum length of an error in the list.
 ERROR_LENGTH = 160
 STUCK = (Run.State.FAILED, Run.State.PARKED)
 
@@ -62,7 +62,7 @@ EXPLAINED = {
 
 
 class RunChangeList(NewestChangeList):
-    """A page of runs that know what of their error may be shown."""
+    """Page of runs, with errors for users who may view them."""
 
     #: Whether the user may operate any of the page's rows.
     may_operate = False
@@ -72,12 +72,12 @@ class RunChangeList(NewestChangeList):
         policy = get_policy()
         for row in self.result_list:
             may = policy.may_operate(request.user, row)
-            # As over the API: its words quote payloads.
+            # As in the API, errors are hidden because they may quote payloads.
             row.fault = row.error[:ERROR_LENGTH] if may else ""
             self.may_operate |= may
 
     def drop_columns(self, *names: str) -> None:
-        # Where nothing can be done, nothing can be done with what they would select.
+        # Without any run to operate, checkboxes have no purpose.
         super().drop_columns(*names, *(() if self.may_operate else (PICK,)))
 
 
@@ -134,7 +134,7 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
     def where(self, run: Any) -> str:
         is_asking = run.state == Run.State.INTERRUPTED and run.waits_at
         node = escape_hidden(run.waits_at) if is_asking else ""
-        # Before its first step it is nowhere yet.
+        # Before its first step it has no position.
         step = _("step %(step)s") % {"step": run.step} if run.step >= 0 else ""
         return " · ".join(filter(None, (node, str(step)))) or NOTHING
 
@@ -147,7 +147,7 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
         return escape_hidden(run.started_by_label)
 
     def show(self, request: HttpRequest, run: Run) -> HttpResponse:
-        """Show a run with its questions, its error and who did what with it."""
+        """Show a run with its interrupts, its error and its audit entries."""
         entries = visible_entries(request, run.thread_id).order_by("-seq")
         operations = self.operations(request, run)
         may_operate = operations["may_operate"]
@@ -162,7 +162,7 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
             together=list_bulk_buttons(request.user, interrupts),
             bulk_url=find_admin_page(ReviewItem, "bulk", request=request),
             error=run.error[:MAX_TEXT] if may_operate else "",
-            # It quotes code, and in its last line whatever the node was handling.
+            # A traceback quotes code and, in its last line, processed data.
             traceback=run.traceback[-MAX_TEXT:] if may_operate else "",
             entries=[
                 {"entry": entry, "label": describe_entry(entry), "reason": get_reason(entry)}
@@ -182,7 +182,6 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
         return EXPLAINED[Run.State(run.state)]
 
     def _newer(self, request: HttpRequest, run: Run) -> Run | None:
-        """Return the run that took this one's place; it can't be retried then."""
         runs = Run.objects.filter(thread=run.thread_id).only("pk", "state")
         newest = Run.select_newest(runs, besides=run).first()
         if newest is None or newest.pk == run.pk:

@@ -1,4 +1,4 @@
-"""The form that starts a run: its fields are those of the graph's input schema."""
+"""Form that starts a run, with the fields of the graph's input schema."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class OptionalJSONField(forms.CharField):
 class StartTerms(forms.Form):
     """Options of a run besides its input.
 
-    ``subject`` names the object whose page led here. ``context`` is for graphs that declare no
-    schema of theirs.
+    ``subject`` is the related object from whose page the user came. ``context`` is for graphs
+    without a context schema.
     """
 
     thread_id = forms.CharField(
@@ -90,20 +90,20 @@ class StartTerms(forms.Form):
 
     @property
     def are_given(self) -> bool:
-        """Return whether a field that the page hides at first has a value or an error."""
+        """Return whether an initially hidden field has a value or an error."""
         return bool(self.errors) or any(field.value() for field in self.visible_fields())
 
     def clean_subject(self) -> SubjectRef | None:
-        """Read what the run is about, as ``app_label.model/key``."""
+        """Parse the related object, given as ``app_label.model/key``."""
         kind, _slash, key = self.cleaned_data["subject"].partition("/")
         return SubjectRef(kind, key) if kind else None
 
 
 class StartForm:
-    """Asks for a run's input, its thread and its key; ``data`` is what came back.
+    """Input, thread and key of a run; ``data`` are submitted values.
 
-    ``more`` names a list that is to have more blank rows: the form then shows what was posted and
-    finds no fault with it yet. ``key`` makes a second click on the same page the same run.
+    ``more`` names a list that needs more blank rows: the submitted values are then shown again
+    without validation. ``key`` is an idempotency key: a second click starts the same run.
     """
 
     def __init__(
@@ -139,35 +139,35 @@ class StartForm:
         if self.context is not None:
             del self.terms.fields["context"]
         self.key = str(sent.get("key") or uuid4())
-        #: What is wrong with none of the fields.
+        #: Errors that belong to none of the fields.
         self.errors: list[Any] = []
 
     @property
     def has_errors(self) -> bool:
-        """Return whether the page came back because something has to be put right."""
+        """Return whether the page shows errors of submitted values."""
         of_context = self.context is not None and self.context.errors
         return bool(self.errors or self.input.errors or of_context or self.terms.errors)
 
     def read(self) -> JSON:
-        """Return the input; MISSING where something has to be put right first."""
+        """Return the input; MISSING if the values are invalid."""
         is_readable, has_terms = self.input.is_valid(), self.terms.is_valid()
         has_context = self.context is None or self.context.is_valid()
         if is_readable and has_terms and has_context:
             return self.input.answer
-        # All that the service would refuse as well, to be put right at once.
+        # Include the service's errors, so that all can be corrected at once.
         self.input.add_other_faults(find_faults(self.schema, self.input.answer))
         if self.context is not None:
             self.context.add_other_faults(find_faults(self.context_schema, self.context.answer))
         return MISSING
 
     def read_context(self) -> JSON:
-        """Return the context, after ``read``; None if none is given."""
+        """Return the context; None if none is given. Call ``read`` first."""
         if self.context is None:
             return self.terms.cleaned_data["context"]
         return self.context.answer
 
     def refuse(self, error: HitlError) -> None:
-        """Show what the service found wrong, at the field that it is about."""
+        """Show the service's error at its field."""
         if isinstance(error, InvalidInputError):
             self._show_faults(error)
         elif isinstance(error, IdempotencyKeyReusedError):
@@ -180,7 +180,8 @@ class StartForm:
     def _show_faults(self, error: InvalidInputError) -> None:
         inside = [(path, reason) for path, reason in error.faults if path.startswith("$")]
         if inside:
-            # In the reviewer's words where the schema has it, else in those of who wrote the graph.
+            # Errors found by the schema are translated; others are in the language of the graph's
+            # author.
             self.input.add_faults(find_faults(self.schema, self.input.answer))
             faults = [(format_pointer(split_path(path)), reason) for path, reason in inside]
             self.input.add_other_faults(faults)
@@ -214,7 +215,7 @@ class StartForm:
         )
 
 
-#: The fields of what the service calls so.
+#: Field name by the service's argument name.
 TERMS = {
     "key": "run_key",
     "thread_id": "thread_id",
@@ -225,7 +226,7 @@ SUBJECT_PROBLEM = _(
     "A run can't be started for this object: it doesn't exist, you don't have permission "
     "to view it, or the thread belongs to another object."
 )
-#: Why a run can't be started on the thread that was named.
+#: Reason why a run can't be started on the given thread.
 THREAD_PROBLEMS: dict[type[HitlError], Any] = {
     PendingInterruptsError: _(
         "This thread has pending requests that a new run would withdraw. Decide them or "
@@ -239,9 +240,9 @@ THREAD_PROBLEMS: dict[type[HitlError], Any] = {
 
 
 def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
-    """Return the JSON schema of what a run of the graph is started with.
+    """Return the JSON Schema of a graph's input.
 
-    Where that is the graph's whole state, nothing of it is needed: nodes fill in the rest.
+    If the input is the whole state, no property is required, because nodes set the others.
     """
     graph = registered.graph
     schema = graph.get_input_jsonschema()
@@ -251,9 +252,10 @@ def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
 
 
 def _get_defaults(schema: dict[str, JSON]) -> JSON:
-    """Return an input with what the schema says is usual, for the form to start from."""
+    """Return an input with the schema's defaults, used as initial values."""
     properties = schema.get("properties", {})
-    # pydantic writes the default of a secret as stars; left out, the graph takes the real one.
+    # pydantic shows the default of a secret as asterisks. Without a value, the graph uses the real
+    # default.
     found = {name: part["default"] for name, part in properties.items()
              if isinstance(part, dict) and part.get("default") is not None
              and not leads_to_secrets(part, schema)}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Starting a run: a page that asks of which graph, and one that asks for its input."""
+"""Pages that start a run: the choice of a graph, and the form of its input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .start_form import StartForm
 
 @dataclass(frozen=True, slots=True)
 class GraphChoice:
-    """A graph that the user may start; ``problem`` says why it can't be."""
+    """A graph that the user may start; ``problem`` is the reason why it can't be started."""
 
     name: str
     title: str
@@ -44,12 +44,12 @@ class StartPages(ReadOnlyAdmin):
         return {
             **super().own_pages(),
             "start": ("start/", self.start_view),
-            # The last is the first that is tried, whatever a graph is called.
+            # Must be last, because any text is a valid graph name.
             "start_graph": ("start/<str:graph>/", self.start_graph_view),
         }
 
     def start_view(self, request: HttpRequest) -> HttpResponse:
-        """Ask of which graph a run is to be started."""
+        """Show the graphs that can be started."""
         names = list(find_startable_graphs(request.user))
         if not names:
             raise PermissionDenied
@@ -63,7 +63,7 @@ class StartPages(ReadOnlyAdmin):
         )
 
     def start_graph_view(self, request: HttpRequest, graph: str) -> HttpResponse:
-        """Ask for a run's input, and start it."""
+        """Show the form of a graph's input, or start the run."""
         if graph not in find_startable_graphs(request.user):
             raise PermissionDenied
         try:
@@ -88,7 +88,7 @@ class StartPages(ReadOnlyAdmin):
     def _start(
         self, request: HttpRequest, registered: RegisteredGraph, form: StartForm
     ) -> services.RunInfo | None:
-        """Start the run; None where something has to be put right first."""
+        """Start the run; None if the values are invalid."""
         given = form.read()
         if given is MISSING:
             return None
@@ -112,7 +112,7 @@ class StartPages(ReadOnlyAdmin):
             return None
 
     def _tell(self, request: HttpRequest, form: StartForm, run: services.RunInfo) -> str:
-        """Says that the run was started; returns the page that shows it, or asks for another."""
+        """Add a message about the started run and return the URL to redirect to."""
         words = _("Run queued. It starts when a worker is available.")
         if not run.created:
             words = _("This run had already been started. No second run was created.")
@@ -132,7 +132,7 @@ class StartPages(ReadOnlyAdmin):
 
 
 def _add_subject(request: HttpRequest, url: str) -> str:
-    """Return an address that names the same subject as this one does, if any."""
+    """Add the related object of the current URL to another URL, if there is one."""
     subject = request.GET.get("subject")
     if not subject:
         return url

@@ -1,4 +1,4 @@
-"""Threads: everything that happened to one, where it is, and what its steps changed."""
+"""Threads: their state, timeline, and changes by each step."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from hitl_django.permissions import get_policy, select_visible
 from .checkpoint_admin import link_rows
 
 MAX_RUNS = 50
-#: Threads of each kind that a search lists.
+#: Maximum number of threads per kind of search match.
 FOUND = 200
 SEARCH_HELP = _("Searches idempotency keys, thread ids and related objects.")
 
 
 def describe_subject(thread: Thread) -> str:
-    """Name what a thread is about by its kind and key."""
+    """Return the model and key of a thread's related object."""
     if thread.subject_type is None:
         return NOTHING
     return escape_hidden(f"{thread.subject_type.name} {thread.subject_id}")
@@ -46,11 +46,10 @@ def describe_subject(thread: Thread) -> str:
 def search_threads(
     rows: QuerySet[Any], newest: QuerySet[Any], column: str, text: str, *columns: str
 ) -> QuerySet[Any]:
-    """Narrow rows to threads that have a text in one of these columns of their newest rows.
+    """Filter rows to threads with a text in one of the columns of their newest rows.
 
-    ``column`` has the thread. Those whose id begins with the text, and those that are about or run
-    under exactly that, are looked up by an index, however old they are; no more than so many of
-    each.
+    ``column`` refers to the thread. Thread ids with this prefix, and exact keys or related objects,
+    are found by an index regardless of age, up to FOUND of each kind.
     """
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]
@@ -104,7 +103,7 @@ class ThreadAdmin(RecentRowsSearch):
         return search_threads(rows, newest, "pk", text, *columns)
 
     def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:
-        """Show where a thread is and what happened to it."""
+        """Show a thread's state and timeline."""
         runs = select_visible(Run.objects.filter(thread=thread), request.user)
         newest = Run.select_newest(runs.defer(*Run.LARGE_COLUMNS)).first()
         may = newest is not None and get_policy().may_operate(request.user, newest)
