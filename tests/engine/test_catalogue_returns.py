@@ -321,6 +321,6 @@ def test_an_async_driver_says_the_same_of_what_can_not_be_stored(place: str) -> 
     trial = Trial(lambda state: {"x": threading.Lock()}, place)
     error = asyncio.run(trial.afailure())
     assert isinstance(error, UnserializableError)
-    assert "Node 'bad' returned what can't be stored: $.x" in str(error)
+    assert "Node 'bad' returned a value that can't be stored: Can't store $.x" in str(error)
     trial.assert_waits_at_the_fault()
     trial.assert_goes_on()

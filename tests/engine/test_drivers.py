@@ -172,7 +172,7 @@ def test_what_a_node_has_left_running_is_not_kept_waiting_when_the_run_is_over()
     assert graph.invoke({"log": []}, CONFIG)["log"] == ["stays", "b"]
     over.set()
     left[0].join()
-    assert "run is over" in said[0]
+    assert "run has ended" in said[0]
 
 
 @WAYS

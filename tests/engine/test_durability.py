@@ -445,7 +445,7 @@ def test_a_failure_to_store_the_last_step_of_a_run_that_is_left_is_logged(
     stream = graph.stream({"x": 1}, CONFIG, stream_mode="updates", durability="async")
     assert next(stream) == {"a": {"log": ["a"]}}
     stream.close()
-    assert "is not stored" in caplog.text
+    assert "could not store the last step of an abandoned run" in caplog.text
     # The thread is given back all the same, and goes on from where it was stored.
     slow.error = None
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b"]

@@ -184,7 +184,7 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
     ),
     "a function where the graph was": (
         lambda plan: (plan.inner.clear(), plan.nodes.update(inner=says("inner"))),
-        "node 'inner' no longer calls the graph that it waits in",
+        "node 'inner' no longer calls the subgraph it is waiting in",
     ),
     "what was sent to is gone": (
         lambda plan: (renamed(plan, "each", "every"), setattr(plan, "sent_to", "every")),

@@ -566,7 +566,7 @@ def test_a_result_that_cannot_be_stored_is_the_tasks_failure() -> None:
             return str(error).partition(":")[0]
         return "stored"
 
-    assert flow.invoke(1, CONFIG) == "Node 'bad' returned what can't be stored"
+    assert flow.invoke(1, CONFIG) == "Node 'bad' returned a value that can't be stored"
 
 
 def test_the_store_is_filled_in_and_found() -> None:

@@ -298,7 +298,7 @@ def test_a_handlers_interrupt_is_open_until_it_is_answered() -> None:
     graph = saved(handled_by_a_person())
     graph.invoke({"x": 1}, CONFIG)
     assert list(open_interrupts(graph)) == ["a failed: no ValueError('no')"]
-    with pytest.raises(RuntimeError, match="waits for answers"):
+    with pytest.raises(RuntimeError, match="has pending interrupts"):
         graph.update_state(CONFIG, {"x": 2}, "a")
     assert graph.invoke(Command(resume="ignore it"), CONFIG)["log"] == ["ignore it"]
     assert open_interrupts(graph) == {}
@@ -414,13 +414,13 @@ def test_a_handlers_name_is_taken() -> None:
     with pytest.raises(ValueError, match="Node `__error_handler__a` already present"):
         graph.add_node("__error_handler__a", says("mine"))
     mine = StateGraph(State).add_node("__error_handler__a", says("mine"))
-    with pytest.raises(ValueError, match="needs the name `__error_handler__a`"):
+    with pytest.raises(ValueError, match="needs the node name `__error_handler__a`"):
         mine.add_node("a", says("a"), error_handler=says("h"))
     default = StateGraph(State).add_node("__default_error_handler__", says("mine"))
     default.add_edge(START, "__default_error_handler__")
     assert default.compile().invoke({"x": 1})["log"] == ["mine"]
     default.set_node_defaults(error_handler=says("h"))
-    with pytest.raises(ValueError, match="needs the name `__default_error_handler__`"):
+    with pytest.raises(ValueError, match="needs the node name `__default_error_handler__`"):
         default.compile()
 
 

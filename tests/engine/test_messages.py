@@ -84,7 +84,7 @@ def test_the_form_of_openai_needs_langchain() -> None:
 
 @pytest.mark.parametrize("value", [5, None, [None], object()])
 def test_what_is_no_message_is_an_error(value: Any) -> None:
-    with pytest.raises(TypeError, match="A message is an object with an id"):
+    with pytest.raises(TypeError, match="A message must be an object with an id"):
         add_messages([], [value] if value is None else value)
 
 
@@ -125,5 +125,5 @@ def test_an_input_has_its_messages_in_any_form(schema: Any) -> None:
         compiled.validate_input({"messages": value})
     with pytest.raises(InvalidInputError, match=r"\$.messages: .*Unexpected message type: 'boss'"):
         compiled.validate_input({"messages": [{"role": "boss", "content": "hi"}]})
-    with pytest.raises(InvalidInputError, match=r"\$.messages: A message is an object"):
+    with pytest.raises(InvalidInputError, match=r"\$.messages: A message must be an object"):
         compiled.validate_input({"messages": 5})

@@ -182,7 +182,7 @@ def test_an_interrupt_that_changed_after_it_was_answered_is_noticed(
     asked[0] = "transfer 10000"
     with caplog.at_level(logging.WARNING, "hitl_django"):
         assert answer(graph, "yes")["log"] == ["yes"]
-    assert "Node 'a' asks something else than was answered" in caplog.text
+    assert "Node 'a' asked something different after it was answered" in caplog.text
 
 
 def test_an_interrupt_that_changed_may_be_an_error_and_the_thread_goes_on() -> None:
@@ -190,7 +190,7 @@ def test_an_interrupt_that_changed_may_be_an_error_and_the_thread_goes_on() -> N
     graph = paused(line(a=node))
     strict = {"configurable": {**CONFIG["configurable"], "on_interrupt_change": "error"}}
     asked[0] = "transfer 10000"
-    with pytest.raises(InterruptChangedError, match="asks something else"):
+    with pytest.raises(InterruptChangedError, match="asked something different"):
         graph.invoke(Command(resume="yes"), strict)
     assert log_of(graph) == []
     asked[0] = "transfer 10"
@@ -201,7 +201,7 @@ def test_an_interrupt_that_stays_the_same_is_not_noticed(caplog: pytest.LogCaptu
     node, _ = changing()
     with caplog.at_level(logging.WARNING, "hitl_django"):
         answer(paused(line(a=node)), "yes")
-    assert "asks something else" not in caplog.text
+    assert "asked something different" not in caplog.text
 
 
 @pytest.mark.parametrize("key", [None, "k"])
@@ -221,7 +221,7 @@ def test_an_answer_belongs_to_the_interrupt_as_it_was_last_asked(
     with caplog.at_level(logging.WARNING, "hitl_django"):
         answer(graph, "yes")
         assert answer(graph, "and more")["log"] == ["yes", "and more"]
-    assert caplog.text.count("asks something else") == 2 * (again == "first")
+    assert caplog.text.count("asked something different") == 2 * (again == "first")
 
 
 @pytest.mark.parametrize("key", [None, "k"])
@@ -246,7 +246,7 @@ def test_an_interrupt_that_is_asked_anew_for_a_wrong_answer_is_the_one_that_coun
         graph.saver.put_writes(graph.get_state(CONFIG).config, [slot], task.id)
         caplog.clear()
         outcome = graph.advance(CONFIG)
-        assert ("asks something else" in caplog.text) == (told == "Ada")
+        assert ("asked something different" in caplog.text) == (told == "Ada")
     assert (outcome.status, log_of(graph)) == ("finished", [36])
 
 

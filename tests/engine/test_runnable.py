@@ -153,7 +153,7 @@ def test_each_input_may_have_a_config_of_its_own() -> None:
     configs = [{"configurable": {"thread_id": str(n)}} for n in range(3)]
     graph.batch(INPUTS, configs)
     assert [graph.get_state(config).values["x"] for config in configs] == [2, 3, 4]
-    with pytest.raises(ValueError, match="a list of 3, as there are inputs; got 1"):
+    with pytest.raises(ValueError, match="a list of 3, one per input; got 1"):
         graph.batch(INPUTS, configs[:1])
     assert graph.batch([]) == []
     assert asyncio.run(graph.abatch([])) == []
@@ -223,7 +223,7 @@ def test_a_graph_with_a_config_runs_with_it() -> None:
     assert bound.invoke({"x": 1})["x"] == 2
     assert bound.get_state(None).values["x"] == 2
     assert graph.get_state({"configurable": {"thread_id": "bound"}}).values["x"] == 2
-    with pytest.raises(ValueError, match="name the thread"):
+    with pytest.raises(ValueError, match="requires a thread id in the config"):
         graph.invoke({"x": 1})
 
 
@@ -262,7 +262,9 @@ NEEDS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("what", NEEDS)
 def test_without_langchain_it_is_an_error_that_says_so(what: str) -> None:
-    with pytest.raises(ImportError, match="of a graph needs langchain-core, which isn't installed"):
+    with pytest.raises(
+        ImportError, match="on a graph requires langchain-core, which isn't installed"
+    ):
         NEEDS[what](graph_of(add_one))
 
 

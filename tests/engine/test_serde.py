@@ -410,7 +410,7 @@ def test_one_codec_can_know_a_type_that_others_do_not() -> None:
     assert special.decode(stored) == {"x": Ratio(1, 3)}
     with pytest.raises(UnknownTagError, match="'ratio'"):
         codec.decode(stored)
-    with pytest.raises(UnserializableError, match=r"\$\.x can't be stored"):
+    with pytest.raises(UnserializableError, match=r"Can't store \$\.x: "):
         codec.encode({"x": Ratio(1, 3)})
 
 
@@ -434,21 +434,21 @@ def test_a_short_name_or_a_class_is_registered_once() -> None:
     table = TypeTable()
     entry = TypeCodec("f", Fraction, str, Fraction)
     table.add(entry)
-    with pytest.raises(ValueError, match="'f' is taken by Fraction"):
+    with pytest.raises(ValueError, match="'f' is already used by Fraction"):
         table.add(TypeCodec("f", Text, str, Text))
-    with pytest.raises(ValueError, match="registered already, as 'f'"):
+    with pytest.raises(ValueError, match="already registered as 'f'"):
         table.add(TypeCodec("g", Fraction, str, Fraction))
 
 
 @pytest.mark.parametrize("tag", ["", "1st", "os system", "a/b", "x" * 65, "naïve"])
 def test_a_short_name_is_plain(tag: str) -> None:
-    with pytest.raises(ValueError, match="can't be a short name"):
+    with pytest.raises(ValueError, match="is not a valid short name"):
         TypeTable().add(TypeCodec(tag, Fraction, str, Fraction))
 
 
 @pytest.mark.parametrize("cls", [str, dict, tuple, datetime, Send])
 def test_what_is_stored_anyway_is_not_registered(cls: type) -> None:
-    with pytest.raises(ValueError, match="without being registered"):
+    with pytest.raises(ValueError, match="stored natively and can't be registered"):
         TypeTable().add(TypeCodec("x", cls, str, cls))
 
 
@@ -518,7 +518,7 @@ def test_a_class_that_only_a_function_sees_is_refused_with_the_way_out() -> None
         x: int
 
     graph_classes.add_code_of(test_a_class_beside_a_node_needs_no_registering)
-    with pytest.raises(UnserializableError, match=r"\$\.x .*register_model\(Local\)") as refusal:
+    with pytest.raises(UnserializableError, match=r"\$\.x: .*register_model\(Local\)") as refusal:
         codec.encode({"x": Local(1)})
     assert refusal.value.path == "$.x"
 
@@ -615,7 +615,9 @@ def test_a_failing_dump_is_a_refusal() -> None:
         raise LookupError("secret")
 
     special = Codec(types=[TypeCodec("fraction", Fraction, dump, Fraction)])
-    with pytest.raises(UnserializableError, match=r"^\$\.a\[0\] .*LookupError\.$") as refusal:
+    with pytest.raises(
+        UnserializableError, match=r"^Can't store \$\.a\[0\]: .*LookupError\.$"
+    ) as refusal:
         special.encode({"a": [Fraction(1)]})
     assert isinstance(refusal.value.__cause__, LookupError)
 
@@ -779,7 +781,7 @@ def test_nested_extensions_do_not_exhaust_the_stack() -> None:
 
 @pytest.mark.parametrize("code", [0, 8, 31, 33, 63, 73, 127])
 def test_an_unknown_extension_code_is_refused(code: int) -> None:
-    with pytest.raises(UnknownTagError, match=f"code {code}"):
+    with pytest.raises(UnknownTagError, match=f"extension code in stored bytes: {code}"):
         codec.decode(ormsgpack.packb([ormsgpack.Ext(code, b"\x01")]))
 
 
@@ -833,7 +835,7 @@ def test_damaged_bytes_are_said_to_be_damaged(stored: bytes) -> None:
 def test_a_record_of_the_engine_has_the_same_bytes() -> None:
     record = {"id": "1f", "versions": {f"channel{n}": n << 32 for n in range(20)}, "v": (4, 0)}
     assert codec.encode_record(record) == codec.encode(record)
-    with pytest.raises(UnserializableError, match=r"\$\.x can't be stored"):
+    with pytest.raises(UnserializableError, match=r"Can't store \$\.x: "):
         codec.encode_record({"x": object()})
     with pytest.raises(PayloadLimitError):
         Codec(max_containers=2).encode_record(record)

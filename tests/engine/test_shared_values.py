@@ -80,5 +80,5 @@ def test_a_write_that_cannot_be_stored_is_refused_by_its_place() -> None:
     added = ["fine", {"deep": object()}]
     commit = commit_of([("a", added)], added={"a": AddedEntries(1, added)})
     shared = SharedValues(Codec(), commit)
-    with pytest.raises(UnserializableError, match=r"^\$\[0\]\[1\]\[1\]\.deep can't be stored"):
+    with pytest.raises(UnserializableError, match=r"^Can't store \$\[0\]\[1\]\[1\]\.deep: "):
         shared.encode_writes([["a", added]])

@@ -78,7 +78,7 @@ def test_the_errors_say_what_would_be_right() -> None:
         plan_resume({C: 1}, [A])
     with pytest.raises(UnknownInterruptError, match=f"interrupt: {C}. Open: none"):
         plan_resume({C: 1}, [])
-    with pytest.raises(UnknownInterruptError, match="The resume map names no interrupt"):
+    with pytest.raises(UnknownInterruptError, match="The resume map contains no interrupt id"):
         plan_resume({}, [A])
 
 

@@ -145,7 +145,7 @@ def test_a_namespace_that_is_none_is_refused(namespace: Any) -> None:
 
 
 def test_only_dicts_are_stored() -> None:
-    with pytest.raises(TypeError, match="A store holds dicts, not str"):
+    with pytest.raises(TypeError, match="Store values must be dicts, not str"):
         InMemoryStore().put(("a",), "k", "text")  # type: ignore[arg-type]
 
 

@@ -35,9 +35,7 @@ def test_an_unknown_key_is_dropped_and_logged_once(
     with caplog.at_level(logging.WARNING, "hitl_django"):
         assert graph.invoke({"x": 1})["x"] == 2
         assert asyncio.run(graph.ainvoke({"x": 1}))["x"] == 2
-    assert logged(caplog) == [
-        "Node 'a' has the key 'y', which the state doesn't: it is dropped. Keys: log, x."
-    ]
+    assert logged(caplog) == ["Node 'a' contains the unknown key 'y'; it is dropped. Keys: log, x."]
 
 
 def invoke(graph: Any, *args: Any) -> Any:
@@ -53,14 +51,16 @@ def ainvoke(graph: Any, *args: Any) -> Any:
 def test_an_unknown_key_fails_the_node_where_the_config_asks_for_it(kind: str, call: Any) -> None:
     graph = line(a=lambda state: UNKNOWN[kind]).compile()
     config: Any = {"configurable": {"on_unknown_key": "error"}}
-    with pytest.raises(InvalidUpdateError, match=r"Node 'a' has the key 'y'.* Keys: log, x"):
+    with pytest.raises(
+        InvalidUpdateError, match=r"Node 'a' contains the unknown key 'y'.* Keys: log, x"
+    ):
         call(graph, {"x": 1}, config)
 
 
 def test_an_unknown_key_of_the_input_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert line(a=says("a")).compile().invoke({"x": 1, "z": 2}) == {"x": 1, "log": ["a"]}
     assert logged(caplog) == [
-        "The input has the key 'z', which the state doesn't: it is dropped. Keys: log, x."
+        "The input contains the unknown key 'z'; it is dropped. Keys: log, x."
     ]
 
 

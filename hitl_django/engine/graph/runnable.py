@@ -219,7 +219,7 @@ class RunnableMethods:
     def _runnable(self, what: str) -> Any:
         langchain = find_langchain()
         if langchain is None:
-            raise ImportError(f"{what} requires langchain-core, which isn't installed.")
+            raise ImportError(f"{what} on a graph requires langchain-core, which isn't installed.")
         return langchain.GraphRunnable(self)
 
 
