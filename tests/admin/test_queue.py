@@ -266,7 +266,7 @@ class TestCountsAndFilters:
         response = reviewer.get(list_of())
         assert tabs(response) == {
             "Open": "5", "Mine": "1", "Unclaimed": "2", "Claimed by others": "1", "Overdue": "1",
-            "Snooze": "1",
+            "Snoozed": "1",
         }  # fmt: skip
         for tab in response.context["tabs"]:
             shown = reviewer.get(list_of() + tab.url)

@@ -47,7 +47,7 @@ def test_each_number_leads_to_its_rows(lead: Any) -> None:
     tiles = lead.locator(".hitl-tiles > div")
     labels, numbers = (tiles.locator(tag).all_inner_texts() for tag in ("dt", "dd"))
     said = dict(zip(labels, numbers, strict=True))
-    assert (said["Review requested"], said["Decided"], said["Pending now"]) == ("4", "3", "1")
+    assert (said["Requests"], said["Decided"], said["Pending now"]) == ("4", "3", "1")
     plot = lead.locator("figure svg").first
     assert plot.get_attribute("role") == "img"
     assert plot.bounding_box()["width"] > 250

@@ -150,7 +150,7 @@ class TestThePage:
         decide(None, graph="other")
         page = admin_client.get(f"{PAGE}?graph=approval")
         tiles = {str(one.label): one.text for one in page.context["tiles"]}
-        assert (tiles["Asked"], tiles["Decided"]) == ("1", "1")
+        assert (tiles["Requests"], tiles["Decided"]) == ("1", "1")
         for url, text in links(page):
             assert "graph=approval" in url
             if text.isdigit():

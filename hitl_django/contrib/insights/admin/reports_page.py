@@ -257,7 +257,7 @@ def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
     timed = rows.decisions() if figures.median is not None else ""
     return {
         "tiles": [
-            Figure(_("Review requested"), localize(figures.asked), rows.interrupts()),
+            Figure(_("Requests"), localize(figures.asked), rows.interrupts()),
             Figure(_("Decided"), localize(figures.decided), rows.decisions()),
             Figure(_("Median time to decision"), describe_seconds(figures.median), timed),
             Figure(_("90th percentile"), describe_seconds(figures.p90), timed),
@@ -290,7 +290,7 @@ def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
 
 
 def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
-    names = _("Review requested"), _("Decided")
+    names = _("Requests"), _("Decided")
     description = _("%(asked)s requested, %(decided)s decided in total.") % {
         "asked": localize(figures.asked),
         "decided": localize(figures.decided),
