@@ -1,4 +1,4 @@
-"""The errors: where they derive from, when they are raised, how the API answers them."""
+"""The errors, their base classes and their HTTP responses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _answered() -> dict[type[BaseException], Any]:
 def problems() -> str:
     """Return the table of problem codes."""
     return markdown.table(
-        ["code", "status", "errors", "members of the problem"],
+        ["code", "status", "errors", "additional fields"],
         (
             [
                 f"{markdown.code(code)}",

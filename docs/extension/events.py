@@ -1,4 +1,4 @@
-"""The events that a webhook may be sent."""
+"""Webhook events."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from . import markdown, sources
 
 
 def page() -> str:
-    """Return the names of the events."""
+    """Return the table of webhook events."""
     sent = {*sources.load(sources.WEBHOOK_EVENTS)(), sources.load(sources.WEBHOOK_TEST)}
     return markdown.table(
-        ["event", "sent when"],
+        ["event", "meaning"],
         (
             [markdown.code(name), str(label)]
             for name, label in sources.load(sources.EVENT_LABELS)().items()

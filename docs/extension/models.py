@@ -1,4 +1,4 @@
-"""The models that a product may read, and the columns of their rows."""
+"""Public models and their fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import markdown, sources
 
 
 def page() -> str:
-    """Return each model with what its rows are, and its fields."""
+    """Return a section for each public model, with its fields."""
     return markdown.page(_section(sources.load(path)) for path in sources.MODELS)
 
 
@@ -19,7 +19,7 @@ def _section(model: Any) -> str:
             f"## `{model.__name__}`",
             markdown.from_docstring(inspect.getdoc(model) or ""),
             markdown.table(
-                ["field", "type", ""],
+                ["field", "type", "related model or values"],
                 (
                     [markdown.code(field.name), type(field).__name__, _about(field)]
                     for field in model._meta.concrete_fields
@@ -30,7 +30,7 @@ def _section(model: Any) -> str:
 
 
 def _about(field: Any) -> str:
-    """Return what a field refers to, or the values that it may have."""
+    """Return the related model of a field, or its allowed values."""
     if field.related_model is not None:
         return markdown.code(field.related_model._meta.label)
     return markdown.listed(value for value, _ in field.choices or ())

@@ -1,4 +1,4 @@
-"""The public names, by what they are for."""
+"""Public names, grouped by purpose."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def group(title: str) -> str:
 
 
 def module(path: str) -> str:
-    """Return the documentation of what a module is for others to use."""
+    """Return the documentation of a module's public names."""
     found = sources.load(path)
     names = getattr(found, "__all__", None) or [
         name
@@ -190,7 +190,7 @@ def signals() -> str:
 
 
 def dispatchers() -> str:
-    """Return the documentation of the queues that the package brings, and what to call them."""
+    """Return the documentation of the included dispatchers, with their paths."""
     found = [(path, sources.load(path)) for path in sources.DISPATCHERS]
     return markdown.page(
         f"`{path}`\n\n" + _autodoc("class", f"{value.__module__}.{value.__name__}")
@@ -258,7 +258,9 @@ def index() -> str:
     errors = [public_path(error) for error in classes()]
     names = [path.rpartition(".") for path in {*grouped, *errors}]
     names.sort(key=lambda path: (path[0] != "hitl_django", path[2]))
-    return markdown.table(["name", "import from", ""], (_indexed(*path) for path in names))
+    return markdown.table(
+        ["name", "module", "description or value"], (_indexed(*path) for path in names)
+    )
 
 
 def _indexed(path: str, _: str, name: str) -> list[str]:

@@ -34,7 +34,7 @@ def operations() -> Iterator[tuple[str, str, Object]]:
 def overview() -> str:
     """Return the table of all operations."""
     return markdown.table(
-        ["operation", "address"],
+        ["operation", "endpoint"],
         (
             [
                 f"[{operation['summary']}](#{_label(operation)})",
@@ -82,7 +82,7 @@ def _parameters(parameters: list[Object]) -> str:
     if not parameters:
         return ""
     return markdown.table(
-        ["parameter", "in", "type", ""],
+        ["parameter", "in", "type", "description"],
         (
             [
                 markdown.code(each["name"]),
@@ -106,7 +106,7 @@ def _content(holder: Object) -> str:
 
 def _answers(operation: Object) -> str:
     return markdown.table(
-        ["answer", "", "holds"],
+        ["status", "meaning", "content"],
         (
             [str(status), _about(told), _content(told) if "content" in told else ""]
             for status, told in operation["responses"].items()
@@ -125,7 +125,7 @@ def _about(told: Object) -> str:
 
 
 def _problems(operation: Object) -> set[Problem]:
-    """Return the problems that an operation answers."""
+    """Return the problems that an operation can return."""
     return {
         (int(status), code)
         for status, told in operation["responses"].items()
@@ -136,7 +136,7 @@ def _problems(operation: Object) -> set[Problem]:
 
 @cache
 def _usual_problems(*, has_body: bool) -> frozenset[Problem]:
-    """Return what every operation answers, or every one that takes a body."""
+    """Return the problems that all operations, or all with a request body, can return."""
     found = [
         _problems(each) for _, _, each in operations() if "requestBody" in each or not has_body
     ]
@@ -154,7 +154,7 @@ def _listed(found: Iterable[Problem]) -> str:
 def _own_problems(operation: Object) -> str:
     usual = _usual_problems(has_body="requestBody" in operation)
     own = _problems(operation) - usual
-    return f"**Problems** of its own: {_listed(own)}." if own else ""
+    return f"**Additional problems:** {_listed(own)}." if own else ""
 
 
 def problems() -> str:
@@ -162,14 +162,14 @@ def problems() -> str:
     always, of_bodies = _usual_problems(has_body=False), _usual_problems(has_body=True)
     return markdown.page(
         [
-            f"Every operation may answer {_listed(always)}.",
-            f"One that takes a body may also answer {_listed(of_bodies - always)}.",
+            f"All operations can return {_listed(always)}.",
+            f"Operations with a request body can also return {_listed(of_bodies - always)}.",
         ]
     )
 
 
 def objects() -> str:
-    """Return the sections of everything that a body or an answer holds."""
+    """Return a section for each request and response object."""
     found = document()["components"]["schemas"]
     return markdown.page(
         schemas.section(name, schema)

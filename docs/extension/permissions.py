@@ -105,18 +105,18 @@ def page() -> str:
     if unused := declared.keys() - asked.keys():
         raise LookupError(f"Permissions that the policy never asks for: {sorted(unused)}")
     return markdown.table(
-        ["permission", "Django's label", "what the policy decides by it"],
+        ["permission", "label", "methods of the policy that check it"],
         [
             *(
                 [
                     markdown.code(f"hitl_django.{codename}"),
-                    declared.get(codename, "Django's own"),
+                    declared.get(codename, "(Django's default)"),
                     markdown.from_docstring(" ".join(asked[codename])),
                 ]
                 for codename in sorted(asked)
             ),
             *(
-                [markdown.code(name), label, "`has_permission`, where the app is installed"]
+                [markdown.code(name), label, "`has_permission`, if the app is installed"]
                 for name, label in sorted(labels_of_optional_apps().items())
             ),
         ],

@@ -1,4 +1,4 @@
-"""Which tests hold the promises, from the marks of the tests."""
+"""The tests of each guarantee, from the marks of the tests."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from . import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The page that makes the promises.
+#: The page with the guarantees.
 PAGE = ROOT / "docs" / "explanation" / "promises.md"
 
 
 def made() -> dict[str, str]:
-    """Return the name of each promise, by its number."""
+    """Return the title of each guarantee, by its number."""
     return dict(re.findall(r"\*\*(P\d+) (.+?)[.,]?\*\*", PAGE.read_text()))
 
 
 def tests() -> dict[str, list[str]]:
-    """Return the modules of tests that hold each promise."""
+    """Return the test modules of each guarantee, by its number."""
     found = defaultdict(set)
     for path in (ROOT / "tests").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -35,9 +35,9 @@ def tests() -> dict[str, list[str]]:
 
 
 def page() -> str:
-    """Return the table of promises and their tests."""
+    """Return the table of guarantees and their tests."""
     held = tests()
     return markdown.table(
-        ["promise", "", "held by"],
+        ["number", "guarantee", "tests"],
         ([number, name, markdown.listed(held[number])] for number, name in made().items()),
     )

@@ -19,7 +19,7 @@ _BOUNDS = {
     "maxLength": "at most {} characters",
     "minItems": "at least {}",
     "maxItems": "at most {}",
-    "maxProperties": "at most {} members",
+    "maxProperties": "at most {} fields",
 }
 
 
@@ -29,7 +29,7 @@ def label_of(name: str) -> str:
 
 
 def is_problem(name: str) -> bool:
-    """Say whether a schema is that of a problem, which stands with the errors."""
+    """Return whether a schema describes a problem, which the page on errors lists."""
     return name.endswith("Problem")
 
 
@@ -70,7 +70,7 @@ def bounds_of(schema: Schema) -> str:
 
 
 def described(schema: Schema, about: str = "") -> str:
-    """Return what is said of a value, and its limits."""
+    """Return the description of a value and its limits."""
     sentences = [about or schema.get("description", ""), bounds_of(schema)]
     return " ".join(_sentence(text) for text in sentences if text)
 
@@ -84,7 +84,7 @@ def fields_of(schema: Schema) -> Iterator[list[str]]:
     """Give a row for each member of an object."""
     required = schema.get("required", ())
     for name, member in schema.get("properties", {}).items():
-        always = "" if name in required else "optional"
+        always = "" if name in required else "yes"
         yield [markdown.code(name), type_of(member), always, described(member)]
 
 
@@ -95,6 +95,8 @@ def section(name: str, schema: Schema) -> str:
         [
             markdown.target(label_of(name), name, 3),
             schema.get("description", ""),
-            markdown.table(["member", "type", "", ""], rows) if rows else type_of(schema) + ".",
+            markdown.table(["field", "type", "optional", "description"], rows)
+            if rows
+            else type_of(schema) + ".",
         ]
     )

@@ -1,4 +1,4 @@
-"""The states of runs and questions, from the models."""
+"""States of runs and interrupts, from the models."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from hitl_django import START, StateGraph
 
 from . import markdown, sources
 
-#: Why a run goes from one state to another.
+#: The reason for each transition of a run.
 REASONS: Mapping[tuple[str, str], str] = {
-    ("WAITING", "QUEUED"): "The runs of its thread before it have ended.",
-    ("WAITING", "FAILED"): "Its input is none that today's graph takes.",
-    ("WAITING", "CANCELLED"): "Somebody cancels it.",
-    ("QUEUED", "RUNNING"): "A worker claims it.",
-    ("QUEUED", "PARKED"): "Workers claimed it several times and got nowhere.",
-    ("QUEUED", "CANCELLED"): "Somebody cancels it.",
-    ("RUNNING", "QUEUED"): "Its time slice is used up, or its worker is told to end.",
-    ("RUNNING", "RUNNING"): "Another worker takes over from one that fell silent.",
-    ("RUNNING", "INTERRUPTED"): "It asks.",
-    ("RUNNING", "SUCCEEDED"): "It came to its end.",
-    ("RUNNING", "FAILED"): "A node raised.",
+    ("WAITING", "QUEUED"): "All earlier runs of the thread have ended.",
+    ("WAITING", "FAILED"): "The current version of the graph does not accept the input.",
+    ("WAITING", "CANCELLED"): "A user cancels the run.",
+    ("QUEUED", "RUNNING"): "A worker claims the run.",
+    ("QUEUED", "PARKED"): "Workers have claimed the run several times without progress.",
+    ("QUEUED", "CANCELLED"): "A user cancels the run.",
+    ("RUNNING", "QUEUED"): "The time slice has ended, or the worker is shutting down.",
+    ("RUNNING", "RUNNING"): "Another worker takes over the run of a dead worker.",
+    ("RUNNING", "INTERRUPTED"): "The run has created an interrupt.",
+    ("RUNNING", "SUCCEEDED"): "The graph has finished.",
+    ("RUNNING", "FAILED"): "A node has raised an exception.",
     ("RUNNING", "PARKED"): (
-        "It got nowhere, several times, has an answer to another question, or misses something of "
-        "its graph."
+        "The run made no progress several times, its interrupt changed after the decision, or "
+        "the current version of the graph lacks a part that the thread needs."
     ),
-    ("RUNNING", "CANCELLED"): "Somebody cancels it.",
-    ("INTERRUPTED", "QUEUED"): "Somebody decides, or the question expires.",
-    ("INTERRUPTED", "PARKED"): "The question expires.",
-    ("INTERRUPTED", "CANCELLED"): "Somebody cancels it, or the question expires.",
-    ("FAILED", "WAITING"): "An operator retries it, and it never began.",
-    ("FAILED", "QUEUED"): "An operator retries it.",
-    ("FAILED", "CANCELLED"): "Somebody cancels it.",
-    ("PARKED", "QUEUED"): "An operator retries it.",
-    ("PARKED", "CANCELLED"): "Somebody cancels it.",
+    ("RUNNING", "CANCELLED"): "A user cancels the run.",
+    ("INTERRUPTED", "QUEUED"): "A user decides the interrupt, or the interrupt expires.",
+    ("INTERRUPTED", "PARKED"): "The interrupt expires.",
+    ("INTERRUPTED", "CANCELLED"): "A user cancels the run, or the interrupt expires.",
+    ("FAILED", "WAITING"): "An operator retries a run that never began.",
+    ("FAILED", "QUEUED"): "An operator retries the run.",
+    ("FAILED", "CANCELLED"): "A user cancels the run.",
+    ("PARKED", "QUEUED"): "An operator retries the run.",
+    ("PARKED", "CANCELLED"): "A user cancels the run.",
 }
 
 
@@ -57,7 +57,7 @@ def picture() -> str:
     for before, after in transitions():
         graph.add_edge(before, after)
     laid_out = sources.load(sources.LAYOUT)(graph.compile())
-    return str(sources.load(sources.SVG)(laid_out, title="The states of a run"))
+    return str(sources.load(sources.SVG)(laid_out, title="States of a run"))
 
 
 def page() -> str:
@@ -69,7 +69,7 @@ def page() -> str:
         [
             markdown.directive("raw", "html", picture()),
             markdown.table(
-                ["from", "to", "when"],
+                ["from", "to", "reason"],
                 (
                     [markdown.code(before), markdown.code(after), REASONS[before, after]]
                     for before, after in found
@@ -80,9 +80,9 @@ def page() -> str:
 
 
 def interrupts() -> str:
-    """Return the states of a question."""
+    """Return the table of the states of an interrupt."""
     return markdown.table(
-        ["status", "shown as"],
+        ["status", "label in the admin"],
         (
             [markdown.code(status.value), str(status.label)]
             for status in sources.load(sources.INTERRUPT).Status
