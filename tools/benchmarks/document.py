@@ -48,27 +48,27 @@ LINES = (
     Line("a super-step of a run of ten nodes, each stored", "ten-memory"),
     Line("the same without a saver", "ten"),
     Line("a task of a fan-out to 100", "fanout"),
-    Line("a task that is a graph of four nodes, each step stored", "fanout-nodes-memory"),
+    Line("a task that runs a graph of four nodes, each step stored", "fanout-nodes-memory"),
     Line("a turn of an agent with LangChain's model and tools", "agent-memory"),
-    Line("a step of an agent's loop, the messages LangChain's", "react"),
+    Line("a step of an agent loop with LangChain messages", "react"),
     _in_all("a step of a conversation of 1,000 messages", "", "messages", is_excerpt=True),
     _in_all("a step in which a list grows by 3 KB of nested JSON", "nested-memory", "nested",
             is_excerpt=True),
     _in_all("the same by 500 KB", "nested-large", "nested-large"),
     _in_all("a step in which a dict grows by 3 KB of nested JSON", "nested-dict-memory",
             "nested-dict"),
-    _in_all("one changed key of 300", "wide-memory", "wide"),
-    _in_all("100 questions at once, answered by one map", "asking", "asking"),
-    _in_all("a question and its answer, by `invoke` and `Command(resume=…)`", "pause", "invoked",
-            is_excerpt=True),
+    _in_all("a step that changes one of 300 keys", "wide-memory", "wide"),
+    _in_all("100 parallel interrupts, resumed by one map", "asking", "asking"),
+    _in_all("an interrupt and its resume, with `invoke` and `Command(resume=…)`", "pause",
+            "invoked", is_excerpt=True),
     _in_all(
-        "a question and its answer as a run: queue, claim, lease, decision, audit, messages", "",
+        "an interrupt and its decision in a run: queue, claim, lease, audit log, messages", "",
         "pause", is_excerpt=True,
     ),
     _in_all("the same with `durability=\"async\"`", "", "async-pause"),
     _in_all("the same with `durability=\"exit\"`", "", "exit-pause"),
-    _in_all("a super-step of a graph that stays LangGraph's, with our checkpointer", "", "hosted"),
-    _in_all("a question and its answer in such a graph", "", "hosted-pause"),
+    _in_all("a super-step of a LangGraph graph with our checkpointer", "", "hosted"),
+    _in_all("an interrupt and its resume in such a graph", "", "hosted-pause"),
 )  # fmt: skip
 
 
@@ -105,14 +105,14 @@ def format_excerpt(rows: Rows, results: Results) -> str:
 
 def format_targets(rows: Rows, results: Results) -> str:
     """Return every row with its times, target, floor and verdict."""
-    heads = ("row", "unit", "LangGraph, µs", "ours, µs", "floor, µs", "ratio", "target",
-             "floor's ratio", "verdict")  # fmt: skip
+    heads = ("Row", "Unit", "LangGraph, µs", "hitl-django, µs", "Floor, µs", "Ratio", "Target",
+             "Floor ratio", "Result")  # fmt: skip
     return _format_table(heads, _targets(rows, results))
 
 
 def format_growth(rows: Rows, results: Results) -> str:
     """Return the exponents of n in the total time, of what was measured at several sizes."""
-    heads = ("row", "n", "LangGraph", "ours", "floor")
+    heads = ("Row", "n", "LangGraph", "hitl-django", "Floor")
     lines = [*_growth(rows, results)]
     if not lines:
         return "The measurement of this page's tables left it out: `--growth` takes some hours."
@@ -132,7 +132,7 @@ def _format_lines(lines: Sequence[Line], results: Results) -> str:
         ratio = results.get(name, {}).get("ratio")
         return "" if ratio is None else _spell_ratio(ratio)
 
-    heads = ("", "in memory", "SQLite", "PostgreSQL")
+    heads = ("Workload", "In memory", "SQLite", "PostgreSQL")
     cells = ((line, [*map(cell, (line.memory, line.sqlite, line.postgres))]) for line in lines)
     # A row that wasn't measured in any store isn't there.
     return _format_table(heads, ([line.words, *found] for line, found in cells if any(found)))

@@ -303,20 +303,20 @@ def _rows(kind: str, title: str) -> list[Workload]:
             f"{kind}-pause", f"pause and resume, 3 nodes, {title}", in_kind(_review), 20, "thread",
             targets.pause, growth=few, store=kind, floor=True,
         ),
-        against_floor("pause-floor", "the same against its own statements", in_kind(_review), 20,
+        against_floor("pause-floor", "the same against its statements alone", in_kind(_review), 20,
                       "thread", targets.whole, growth=few),
         saved("invoked", "the same without queue and worker", pause_and_resume, 20, "thread",
               targets.invoked, growth=few),
-        saved("asking", "100 asking Sends, one map", asking_sends, 100, "question", 10,
-              growth=few),
+        saved("asking", "100 interrupts by Send, one resume map", asking_sends, 100, "interrupt",
+              10, growth=few),
         Workload(
             f"{kind}-threads", f"1,000 threads paused, then resumed, {title}",
             in_kind(_many_threads), 1000, "thread", 5, growth=few, store=kind,
         ),
-        against_floor("floor", "sequential against its rows by hand",
+        against_floor("floor", "sequential against hand-written statements",
                       _super_steps(sequential_saved, kind), 300, "super-step", 1.5, growth=some),
         *(
-            against_floor(f"{name}-floor", f"{words} against its rows by hand",
+            against_floor(f"{name}-floor", f"{words} against hand-written statements",
                           _super_steps(work, kind), size, "super-step", 1.3,
                           growth=(30, 100, 300))
             for name, words, work, size in (
@@ -324,9 +324,9 @@ def _rows(kind: str, title: str) -> list[Workload]:
                 ("nested", "a list of nested JSON", values.growing, 35),
             )
         ),
-        against_floor("told", "a run that tells its updates against none", in_kind(_told), 300,
+        against_floor("told", "a run with update events against one without", in_kind(_told), 300,
                       "super-step", 1.5, growth=some),
-        saved("wide", "300 keys, one changed a step", wide_state, 1000, "super-step",
+        saved("wide", "300 keys, one changed per step", wide_state, 1000, "super-step",
               targets.wide, growth=some),
         saved("messages", "1,000 messages in one thread", lasting.messages, 1000, "super-step",
               targets.messages),

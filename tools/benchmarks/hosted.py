@@ -31,7 +31,7 @@ def _rows(kind: str, name: str, target: float) -> list[Workload]:
 
     return [
         Workload(
-            f"{kind}-hosted", f"LangGraph's graph with our checkpointer, sequential, {name}",
+            f"{kind}-hosted", f"LangGraph graph with our checkpointer, sequential, {name}",
             steps, 100, "super-step", target, growth=(10, 30, 100), store=kind,
         ),
         Workload(

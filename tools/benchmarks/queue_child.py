@@ -44,7 +44,7 @@ PAGES = {
 #: Lists of what is over. Of those that are searched 10,000 rows are looked at, where there are as
 #: many, and Looking back counts all that there are: they take longer, and have no target.
 PAST = {
-    "all questions, search": "/admin/hitl_django/interrupt/?q=unicorn",
+    "all requests, search": "/admin/hitl_django/interrupt/?q=unicorn",
     "decisions, search": "/admin/hitl_django/decision/?q=unicorn",
     "runs, search": "/admin/hitl_django/run/?q=unicorn",
     "threads, search": "/admin/hitl_django/thread/?q=unicorn",

@@ -617,7 +617,7 @@ WORKLOADS: dict[str, Workload] = {
         ),
         Workload("streamed", "sequential, updates streamed", sequential_streamed, 1000,
                  "super-step", 10),
-        Workload("tokens", "the same, and what models say, where no node calls one",
+        Workload("tokens", "the same, with model messages, without a model call",
                  sequential_tokens, 1000, "super-step", 5),
         Workload(
             "sequential-memory", "sequential, in-memory saver, durability sync",
@@ -660,8 +660,8 @@ WORKLOADS: dict[str, Workload] = {
             "react", "agent loop with messages, in-memory saver", react, 200, "super-step", 10,
             growth=(20, 60, 200),
         ),
-        Workload("agent", "agent of LangChain's parts, 10 turns", tool_agent, 10, "turn", 10,
-                 growth=(5, 10, 20), floor=True, allowance=2),
+        Workload("agent", "agent with LangChain's model and tools, 10 turns", tool_agent, 10,
+                 "turn", 10, growth=(5, 10, 20), floor=True, allowance=2),
         Workload("agent-long", "the same, 200 turns", tool_agent, 200, "turn", 10,
                  growth=(20, 60, 200), floor=True, allowance=2),
         Workload("agent-memory", "the same, 10 turns, in-memory saver", tool_agent_saved, 10,
@@ -673,8 +673,8 @@ WORKLOADS: dict[str, Workload] = {
             10, growth=(10, 30, 100),
         ),
         Workload(
-            "asking", "100 asking Sends, one map, in memory", asking_sends, 100, "question", 10,
-            growth=(10, 30, 100),
+            "asking", "100 interrupts by Send, one resume map, in memory", asking_sends, 100,
+            "interrupt", 10, growth=(10, 30, 100),
         ),
         Workload("compile", "graph compile", compiling, 1000, "node", 5),
     )
