@@ -53,27 +53,27 @@ _RATE = re.compile(r"(?P<count>[1-9][0-9]{0,8})/(?P<period>sec|min|hour|day)")
 def positive(value: Any) -> None:
     """Check for a number greater than 0."""
     if not _is_number(value) or not value > 0:
-        raise ValueError("is not a positive number.")
+        raise ValueError("must be a positive number.")
 
 
 def positive_or_none(value: Any) -> None:
     """Check for a number greater than 0, or None."""
     if value is not None and (not _is_number(value) or not value > 0):
-        raise ValueError("is neither None nor a positive number.")
+        raise ValueError("must be None or a positive number.")
 
 
 def count(value: Any) -> None:
     """Check for an integer greater than 0."""
     positive(value)
     if not isinstance(value, int):
-        raise ValueError("is not a whole number.")
+        raise ValueError("must be an integer.")
 
 
 def slots(value: Any) -> None:
     """Check for a number of requests that may wait at once."""
     if not _is_number(value) or not isinstance(value, int) or value < 0:
         raise ValueError(
-            "is not a whole number of requests.",
+            "must be an integer of 0 or more.",
             "Set it to 0 to disable waiting: requests are then answered immediately.",
         )
 
@@ -81,13 +81,13 @@ def slots(value: Any) -> None:
 def share(value: Any) -> None:
     """Check for a number greater than 0 and at most 1."""
     if not _is_number(value) or not 0 < value <= 1:
-        raise ValueError("is not more than 0 and at most 1.")
+        raise ValueError("must be greater than 0 and at most 1.")
 
 
 def flag(value: Any) -> None:
     """Check for True or False."""
     if not isinstance(value, bool):
-        raise ValueError("is neither True nor False.")
+        raise ValueError("must be True or False.")
 
 
 def one_of(*choices: str) -> Check:
@@ -95,7 +95,7 @@ def one_of(*choices: str) -> Check:
 
     def check(value: Any) -> None:
         if value not in choices:
-            raise ValueError(f"is none of {', '.join(map(repr, choices))}.")
+            raise ValueError(f"must be one of {', '.join(map(repr, choices))}.")
 
     return check
 
@@ -107,7 +107,9 @@ def rate(value: Any) -> None:
     try:
         Rate.parse(value)
     except ValueError as error:
-        raise ValueError(f"is not a rate: {error}", 'As "1200/min", or None.') from None
+        raise ValueError(
+            f"is not a rate: {error}", 'Use a rate such as "1200/min", or None.'
+        ) from None
 
 
 def days_by_graph(value: Any) -> None:
@@ -117,17 +119,17 @@ def days_by_graph(value: Any) -> None:
         return
     for graph, days in value.items():
         if not isinstance(graph, str):
-            raise ValueError(f"has the key {graph!r}, neither a graph's name nor '*'.")
+            raise ValueError(f"has the key {graph!r}; keys must be graph names or '*'.")
         try:
             positive_or_none(days)
         except ValueError as error:
-            raise ValueError(f"has for {graph!r} the value {days!r}, which {error}") from None
+            raise ValueError(f"has the value {days!r} for {graph!r}, which {error}") from None
 
 
 def url(value: Any) -> None:
     """Check for a URL, or an empty text."""
     if value and not (isinstance(value, str) and value.startswith(("https://", "http://"))):
-        raise ValueError("is not an address with https:// or http://.")
+        raise ValueError("must be an http:// or https:// URL.")
 
 
 def _is_number(value: Any) -> bool:

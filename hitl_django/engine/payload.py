@@ -104,7 +104,7 @@ def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
         check_json(str.__str__(value), what, path, depth)
     else:
         raise UnserializableError(
-            f"{what} contains a {kind.__qualname__} at {path}, which isn't "
+            f"{what} contains a value of type {kind.__qualname__} at {path}, which isn't "
             "JSON-serializable. Convert it to a str, number, list or dict.",
             path,
         )

@@ -39,7 +39,7 @@ def test_two_who_go_on_after_each_decision_never_meet(
         for page in (rita, ravi):
             with leads_on(page):
                 button(page, "Approve").click()
-            assert "You hold this" in page.inner_text(".hitl-handling")
+            assert "You claimed this request" in page.inner_text(".hitl-handling")
             assert rita.inner_text("h1") != ravi.inner_text("h1")
     assert (
         sorted(Decision.objects.values_list("by_label", flat=True)) == ["ravi"] * 2 + ["rita"] * 2
@@ -63,7 +63,7 @@ def test_who_was_too_late_is_led_to_one_that_nobody_else_is_at(
     with leads_on(rita):
         button(rita, "Review next").click()
     assert (ravi.inner_text("h1"), rita.inner_text("h1")) == ("Refund Sam?", "Refund Kim?")
-    assert "You hold this" in rita.inner_text(".hitl-handling")
+    assert "You claimed this request" in rita.inner_text(".hitl-handling")
 
 
 def test_the_line_after_a_decision_says_why_it_is_asked_again_and_leads_to_it(

@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 Start = Callable[..., Run]
-LINE = "Your unsent text from"
+LINE = "Unsaved text from"
 
 
 def stored(page: Any) -> str:
@@ -181,12 +181,12 @@ def test_a_line_says_of_when_it_is_and_discards_it(
     line = page.locator(".hitl-unsent")
     assert line.get_attribute("role") == "status"
     assert ":" in line.locator("time").inner_text()
-    assert page.get_by_text("It was: 120.0").is_visible()
+    assert page.get_by_text("Original: 120.0").is_visible()
     button(page, "Discard").click()
     assert line.count() == 0
     assert page.get_by_label("Reason:").input_value() == ""
     assert page.get_by_label("Amount:").input_value() == "120.0"
-    assert not page.get_by_text("It was: 120.0").is_visible()
+    assert not page.get_by_text("Original: 120.0").is_visible()
     # The focus is in the question, not lost with the button.
     assert page.evaluate("document.activeElement.matches('[data-hitl-stop]')")
     page.goto("/admin/")

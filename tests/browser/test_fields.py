@@ -77,7 +77,7 @@ def test_all_that_is_wrong_is_marked_at_once(
         page.locator("button[value=approve]").click()
     page.locator(".errornote").wait_for()
     said = {
-        "en": ["such as dana@example.com", "between 1 and 99", "such as 12.50"],
+        "en": ["for example dana@example.com", "between 1 and 99", "such as 12.50"],
         "de": ["etwa dana@example.com", "zwischen 1 und 99", "etwa 12,50"],
     }[language]
     found = page.locator(".errorlist li").all_inner_texts()

@@ -47,7 +47,7 @@ class TestKeys:
         assert focused(page) == "answer/amount"
         page.keyboard.press("Control+a")
         page.keyboard.type("99.5")
-        assert page.get_by_text("It was: 120.0").is_visible()
+        assert page.get_by_text("Original: 120.0").is_visible()
         page.keyboard.press("Escape")
         page.keyboard.press("r")
         assert focused(page) == "reason"
@@ -99,12 +99,12 @@ class TestKeys:
         assert page.evaluate("document.activeElement.textContent") == "Refund Sam?"
         with leads_on(page):
             page.keyboard.press("n")
-        assert "You hold this" in page.inner_text(".hitl-handling")
+        assert "You claimed this request" in page.inner_text(".hitl-handling")
         first = page.inner_text("h1")
         with leads_on(page):
             page.keyboard.press("n")
         assert page.inner_text("h1") != first
-        assert "You hold this" in page.inner_text(".hitl-handling")
+        assert "You claimed this request" in page.inner_text(".hitl-handling")
         assert not Decision.objects.exists()
 
     def test_with_control_and_enter_press_the_button_that_is_marked(
@@ -298,7 +298,7 @@ def test_without_javascript_an_interrupt_is_held_discussed_and_followed(
     assert not page.locator("[data-hitl-help]").is_visible()
     with leads_on(page):
         button(page, "Claim").click()
-    assert "You hold this for 1" in page.inner_text(".hitl-handling")
+    assert "Claimed by you for another 1" in page.inner_text(".hitl-handling")
     page.get_by_label("Comment:").fill("I call her first.")
     with leads_on(page):
         button(page, "Add comment").click()
@@ -383,7 +383,7 @@ def test_what_is_too_large_to_be_sent_stays_where_it_was_written(
     # Each line end is sent as six characters.
     page.fill("[name=reply]", "\n" * 700)
     button(page, "Send response").click()
-    assert page.get_by_text("This is more than can be sent at once.").is_visible()
+    assert page.get_by_text("Your submission is too large.").is_visible()
     page.fill("[name=reply]", "\n" * 400 + "Later.")
     with leads_on(page):
         button(page, "Send response").click()

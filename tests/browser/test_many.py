@@ -74,11 +74,11 @@ def test_several_are_claimed_assigned_and_put_off(
     press(page, "Assign…")
     assert page.locator(".hitl-chosen li").count() == 2
     look()
-    page.get_by_label("User name:").fill("nobody of this name")
+    page.get_by_label("Username:").fill("nobody of this name")
     press(page, "Assign")
     assert "No user with this username." in page.inner_text(".errorlist")
     look()
-    page.get_by_label("User name:").fill("ravi")
+    page.get_by_label("Username:").fill("ravi")
     page.get_by_label("Group:").select_option("Night shift")
     press(page, "Assign")
     assert "Requests assigned: 2" in page.inner_text(".messagelist")
@@ -89,7 +89,7 @@ def test_several_are_claimed_assigned_and_put_off(
     look()
     page.get_by_label("Snooze until:").select_option("in 3 days")
     press(page, "Snooze")
-    assert "Put off: 2" in page.inner_text(".messagelist")
+    assert "Requests snoozed: 2" in page.inner_text(".messagelist")
     assert Interrupt.objects.filter(snoozed_until__isnull=False).count() == 2
     assert page.locator("#result_list tbody tr").count() == 1
 
@@ -202,7 +202,7 @@ def test_three_who_take_the_next_never_meet(
     assert len({page.inner_text("h1") for page in pages}) == 3
     for page in pages:
         press(page, "Approve")
-        assert "You hold this" in page.inner_text(".hitl-handling")
+        assert "You claimed this request" in page.inner_text(".hitl-handling")
         assert len({one.inner_text("h1") for one in pages}) == 3
     for page in pages:
         press(page, "Approve")
@@ -226,7 +226,7 @@ def test_of_three_who_have_to_agree_each_is_counted_while_others_watch(
         with leads_on(page):
             page.get_by_role("link", name="Publish?").click()
         said = page.get_by_role("region", name="Approvals").inner_text()
-        assert ("nobody has yet" if count == 1 else f"{count - 1} of 3") in said
+        assert ("None yet" if count == 1 else f"{count - 1} of 3") in said
         assert all(other in said for other in names[: count - 1])
         if count == 3:
             for watching in names[:2]:

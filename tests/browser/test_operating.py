@@ -135,4 +135,4 @@ def test_an_error_is_shown_to_who_may_operate_the_run_and_to_nobody_else(
         assert "failed" in said
         assert "printer" not in said
         assert "RuntimeError" not in said
-    assert "shown to who may operate the run" in shown["vera"][1]
+    assert "visible to operators only" in shown["vera"][1]

@@ -89,7 +89,7 @@ def test_a_fault_is_shown_at_its_field_and_what_was_typed_stays(
     page.get_by_label("Reason:").fill("They deserve it.")
     with leads_on(page):
         button(page, "Approve").click()
-    assert "Nothing was sent yet" in page.get_by_role("alert").inner_text()
+    assert "Not submitted." in page.get_by_role("alert").inner_text()
     assert "Enter a number" in page.locator(".form-row.errors").inner_text()
     assert page.get_by_label("Amount:").input_value() == "a lot"
     assert page.get_by_label("Reason:").input_value() == "They deserve it."
@@ -144,7 +144,7 @@ def test_an_edited_payload_is_sent_and_a_change_is_never_dropped(
     page.get_by_label("Text:").fill("another text")
     with leads_on(page):
         button(page, "Approve").click()
-    assert "You changed something" in page.get_by_role("alert").inner_text()
+    assert "You made changes" in page.get_by_role("alert").inner_text()
     assert not Decision.objects.exists()
     with leads_on(page):
         button(page, "Approve with changes").click()
@@ -201,7 +201,7 @@ def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
         page.get_by_label(f"Select “Refund {name}?”").check()
     with leads_on(page):
         button(page, "Reject…").click()
-    assert "2 questions to decide" in page.inner_text("#content")
+    assert "2 requests to decide" in page.inner_text("#content")
     page.get_by_label("Reason:").fill("Not within 30 days.")
     with leads_on(page):
         button(page, "Reject 2").click()

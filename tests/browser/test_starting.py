@@ -76,14 +76,14 @@ def test_a_run_is_started_from_the_list_of_runs(
     page.get_by_label("Amount:").fill("twelve")
     page.get_by_label("Customer:").fill("Dana K.")
     press(page, "Start run")
-    assert "Nothing was started." in page.inner_text(".errornote")
+    assert "The run was not started." in page.inner_text(".errornote")
     assert page.get_by_label("Amount:").input_value() == "twelve"
     assert looks(page, options) == []
     page.get_by_label("Amount:").fill("12.50")
     press(page, "Start run")
     run = Run.objects.get()
     assert page.url.endswith(f"{RUNS}{run.pk}/change/")
-    assert "The run is queued." in page.inner_text(".messagelist")
+    assert "Run queued." in page.inner_text(".messagelist")
     assert run.started_by_label == "otto"
 
 
@@ -122,7 +122,7 @@ def test_several_runs_are_tried_again_and_cancelled(
     services.retry(failed[0].pk)
     press(page, "Retry 2 run")
     assert "1 run queued." in page.inner_text("[role=status]")
-    assert "Only a failed or parked run" in page.inner_text("section[aria-labelledby=failed]")
+    assert "Only failed or parked runs" in page.inner_text("section[aria-labelledby=failed]")
     assert looks(page, options) == []
 
     with leads_on(page):

@@ -51,8 +51,8 @@ def test_the_button_leads_back_to_the_interrupt(
     with leads_on(page):
         undo(page).click()
     assert str(interrupt.pk) in page.url
-    assert "is open again" in page.locator(".messagelist").inner_text()
-    assert "You hold this" in page.locator("#content").inner_text()
+    assert "is pending again" in page.locator(".messagelist").inner_text()
+    assert "You claimed this request" in page.locator("#content").inner_text()
     with leads_on(page):
         button(page, "Reject").click()
     assert Decision.objects.get(effective=True).type == "reject"
@@ -66,7 +66,7 @@ def test_a_key_undoes_and_what_was_typed_is_there_again(
     with leads_on(page):
         page.keyboard.press("z")
     assert page.get_by_label("Reason:").input_value() == "Half a thought"
-    assert "Your unsent text from" in page.locator(".hitl-bar").inner_text()
+    assert "Unsaved text from" in page.locator(".hitl-bar").inner_text()
     approve(page, interrupt, "The whole of it")
     assert Decision.objects.get(effective=True).reason == "The whole of it"
     with leads_on(page):

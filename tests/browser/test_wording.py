@@ -84,4 +84,4 @@ def test_moments_and_names_are_a_persons_and_said_in_one_way_on_every_page(
         assert "Approval" in text
     index = read(page, "/admin/")
     assert "Review queue" in index
-    assert "All questions" in index
+    assert "All requests" in index

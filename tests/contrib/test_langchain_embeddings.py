@@ -14,7 +14,9 @@ def test_without_langchain_core_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bridges, "find_langchain", lambda: None)
-    with pytest.raises(ValueError, match="'openai:small' are LangChain's: install 'langchain'"):
+    with pytest.raises(
+        ValueError, match="'openai:small' are loaded by LangChain: install 'langchain'"
+    ):
         InMemoryStore(index={"embed": "openai:small"})
 
 

@@ -177,7 +177,9 @@ def test_a_pause_that_a_function_returns_is_an_error(
     theirs = foreign(TheirSaver())
     own = {"configurable": {"thread_id": "its own"}}
     graph = above(lambda state: theirs.invoke(state, own), saver)
-    with pytest.raises(InvalidUpdateError, match=r"'agent' returned what another graph asks"):
+    with pytest.raises(
+        InvalidUpdateError, match=r"'agent' returned the interrupts of another graph"
+    ):
         invoke(graph, {"x": 1})
 
 
@@ -186,7 +188,9 @@ def test_a_breakpoint_that_nobody_would_be_asked_about_is_an_error(
 ) -> None:
     theirs = TheirGraph(Own).add_node("first", first).add_edge("__start__", "first")
     graph = above(theirs.compile(interrupt_before=["first"]), saver)
-    with pytest.raises(RuntimeError, match=r"stopped at a breakpoint before first.*interrupt\(\)"):
+    with pytest.raises(
+        RuntimeError, match=r"stopped at a static breakpoint before first.*interrupt\(\)"
+    ):
         invoke(graph, {"x": 1})
     assert runs == []
     assert invoke(graph, None)["log"] == ["first", "end"]

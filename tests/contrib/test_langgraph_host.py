@@ -240,7 +240,9 @@ def test_models_and_writers_in_it_are_in_the_stream_around(subgraphs: bool, way:
 def test_without_a_saver_around_nobody_can_be_asked() -> None:
     top = LANGGRAPH.StateGraph(State).add_node("inside", asking(OURS))
     top.add_edge(LANGGRAPH.START, "inside")
-    with pytest.raises(NoSaverError, match="Node 'ask' asked a question, but the graph has no"):
+    with pytest.raises(
+        NoSaverError, match=r"Node 'ask' called interrupt\(\), but the graph has no checkpointer"
+    ):
         top.compile().invoke({"x": 1})
 
 

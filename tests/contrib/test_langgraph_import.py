@@ -244,8 +244,8 @@ def test_what_a_release_of_other_ids_has_half_done_is_left(
         source = restore("langgraph-0.2.60", request.getfixturevalue("foreign_database"))
     said = Import(source)
     assert said.out == "1 ended, 1 waiting, 0 stopped, 0 already imported, 5 not imported."
-    assert said.failure == "5 of 7 threads threads could not be imported."
-    assert said.err.count("an old release of LangGraph stored them") == 5
+    assert said.failure == "5 of 7 threads could not be imported."
+    assert said.err.count("they were stored by an old LangGraph release") == 5
     assert {each.thread_id for each in Thread.objects.all()} == {"ended", "alone"}
     advance_all()
     answer_all("alone")
@@ -357,14 +357,14 @@ def test_a_thread_that_went_on_here_and_there_stays_as_it_is_here(paused: Path) 
     with their_graph(paused) as graph:
         graph.invoke(TheirCommand(resume="yes"), at("t"))
     said = Import(paused)
-    assert "thread t: The thread 't' has gone on both here and there" in said.err
-    assert said.failure == "1 of 1 thread threads could not be imported."
+    assert "thread t: Thread 't' has continued in both systems" in said.err
+    assert said.failure == "1 of 1 thread could not be imported."
     assert log_of("t") == ["first", "to one? to two?", "beside"]
 
 
 def test_a_thread_of_that_id_that_was_not_brought_is_not_touched(paused: Path) -> None:
     Thread.objects.create(thread_id="t", graph="ported")
-    assert "a thread 't' here that was not imported" in Import(paused).err
+    assert "Thread 't' already exists and was not imported" in Import(paused).err
     assert not Checkpoint.objects.exists()
 
 
@@ -374,7 +374,7 @@ def test_nothing_is_added_to_a_thread_that_a_worker_advances(paused: Path) -> No
         graph.invoke(TheirCommand(resume="yes"), at("t"))
     Thread.objects.update(lease_until=Now() + timedelta(minutes=1))
     before = Checkpoint.objects.count()
-    assert "A worker advances the thread 't' right now" in Import(paused).err
+    assert "Thread 't' is being run by a worker." in Import(paused).err
     assert Checkpoint.objects.count() == before
 
 
@@ -404,7 +404,7 @@ def test_a_thread_that_cannot_be_stored_is_left_and_the_others_are_taken(tmp_pat
     reasons = dict(line.removeprefix("thread ").split(": ", 1) for line in said.err.splitlines())
     assert "Unknown" in reasons["strange"]
     assert "must be 1 to 255 characters" in reasons["l" * 300]
-    assert "can't be read" in reasons["broken"]
+    assert "Can't read checkpoint" in reasons["broken"]
     assert reasons["subgraphs only"] == "The thread has only subgraph checkpoints."
     assert [each.thread_id for each in Thread.objects.all()] == ["fine"]
 
@@ -525,14 +525,17 @@ def test_the_graph_is_the_one_that_the_metadata_name(tmp_path: Path) -> None:
         }.items():
             graph.invoke({"x": 1, "log": []}, {**at(thread_id), "metadata": metadata})
     said = Import(path, graph=None)
-    assert "thread nameless: Its metadata name no graph" in said.err
-    assert "thread another: It is not of the graph 'other', which has no node 'first'" in said.err
-    assert "thread unknown: No graph named 'gone' is registered" in said.err
+    assert "thread nameless: The thread's metadata doesn't name a graph" in said.err
+    assert (
+        "thread another: The thread doesn't belong to graph 'other': the graph has no node 'first'"
+        in said.err
+    )
+    assert "thread unknown: Graph 'gone' is not registered" in said.err
     assert [(each.graph, each.graph_version) for each in Run.objects.all()] == [("ported", "3")]
     said = Import(path)
     assert said.out.startswith("0 ended, 2 waiting, 0 stopped, 1 already imported, 1 not imported.")
     assert said.err == "thread another: The thread's metadata names another graph, 'other'."
-    assert "No graph named 'nobody'" in Import(path, graph="nobody").failure
+    assert "Graph 'nobody' is not registered" in Import(path, graph="nobody").failure
 
 
 @pytest.mark.parametrize("engine", ["ours", "theirs"])
@@ -633,7 +636,7 @@ def test_a_thread_that_was_archived_here_is_there(paused: Path) -> None:
     Thread.objects.filter(thread_id="ended").update(ended_at=Now() - timedelta(days=9))
     archive_ended(3, 10, None)
     assert is_archived("ended")
-    assert Import(paused).out.startswith("0 ended, 0 waiting, 0 stopped, 2 there before")
+    assert Import(paused).out.startswith("0 ended, 0 waiting, 0 stopped, 2 already imported")
 
 
 def test_an_error_that_no_text_column_takes_is_told_all_the_same(tmp_path: Path) -> None:
@@ -734,20 +737,20 @@ def test_a_saver_that_is_not_installed_is_named(
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.sqlite", None)
     assert "Install langgraph-checkpoint-sqlite" in Import(paused).failure
     monkeypatch.setattr(import_langgraph, "find_spec", lambda name: None)
-    assert "LangGraph isn't installed here" in Import(paused).failure
+    assert "LangGraph isn't installed." in Import(paused).failure
 
 
 def test_what_is_no_database_of_langgraphs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database, but text" * 99)
     sqlite3.connect(tmp_path / "empty").close()
     for name in ("missing", "text", "empty"):
-        assert f"{name} can't be read as a database of LangGraph" in Import(tmp_path / name).failure
+        assert f"{name} as a LangGraph checkpoint database" in Import(tmp_path / name).failure
     url = "postgresql://nobody@127.0.0.1:1/none"
-    assert "can't be read as a database of LangGraph" in Import(url).failure
+    assert "as a LangGraph checkpoint database" in Import(url).failure
 
 
 def test_threads_are_taken_from_postgresql(foreign_database: str) -> None:
-    assert "can't be read as a database of LangGraph" in Import(foreign_database).failure
+    assert "as a LangGraph checkpoint database" in Import(foreign_database).failure
     with PostgresSaver.from_conn_string(foreign_database) as saver:
         saver.setup()
         graph = build_theirs(checkpointer=saver)

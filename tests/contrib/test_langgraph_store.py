@@ -151,7 +151,7 @@ def test_a_node_on_another_thread_than_an_open_transaction_is_refused() -> None:
     store = LangGraphStore()
     with transaction.atomic(write_alias()):
         store.put(USER, "k", {})
-        with pytest.raises(OpenTransactionError, match="Call the graph outside of it"):
+        with pytest.raises(OpenTransactionError, match="Call the graph outside the transaction"):
             run_elsewhere(store.get, USER, "k")
     assert run_elsewhere(store.get, USER, "k") is not None
 

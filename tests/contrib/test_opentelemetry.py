@@ -370,5 +370,5 @@ def test_a_line_in_the_settings_is_all_there_is_to_do() -> None:
     assert set_up(apps).split() == [
         "opentelemetry",
         "sentry_sdk",
-        *(f"{app}.stretches" for app in apps),
+        *(f"{app}.segments" for app in apps),
     ]

@@ -75,10 +75,10 @@ def test_a_rejected_refund_is_declined() -> None:
 @pytest.mark.parametrize(
     ("change", "doubt"),
     [
-        ({"amount": 1600}, "more than the shop pays"),
+        ({"amount": 1600}, "above the automatic limit"),
         ({"days_since_purchase": 15}, "15 days old"),
         ({"days_since_purchase": 31}, "returns end after 30"),
-        ({"earlier_refunds": 1}, "not this customer's first"),
+        ({"earlier_refunds": 1}, "not the customer's first"),
         ({"reason": "  "}, "no reason was given"),
     ],
 )
@@ -155,7 +155,7 @@ def test_each_tool_call_asks_by_itself_and_the_report_keeps_their_order() -> Non
 def test_a_word_to_the_assistant_is_passed_on() -> None:
     thread = Thread(agent.agent, {"request": "Tidy up.", "calls": CALLS[:1]})
     thread.answer("Ask Dana first.")
-    assert thread.state["report"].endswith("the reviewer says: Ask Dana first.")
+    assert thread.state["report"].endswith("The reviewer responded: Ask Dana first.")
 
 
 def test_a_title_survives_arguments_that_are_missing() -> None:

@@ -255,9 +255,9 @@ def test_a_graph_whose_threads_can_not_be_deleted_keeps_none_of_the_others(
 @pytest.mark.parametrize(
     ("terms", "where"),
     [
-        ({"chat": 0, "*": 30}, "HITL['{name}'] has for 'chat' the value 0, which is neither None"),
-        ({"chat": 30, "*": "x"}, "HITL['{name}'] has for '*' the value 'x', which is neither None"),
-        ({4: 30}, "HITL['{name}'] has the key 4, neither a graph's name nor '*'."),
+        ({"chat": 0, "*": 30}, "HITL['{name}'] has the value 0 for 'chat', which must be None"),
+        ({"chat": 30, "*": "x"}, "HITL['{name}'] has the value 'x' for '*', which must be None"),
+        ({4: 30}, "HITL['{name}'] has the key 4; keys must be graph names or '*'."),
     ],
 )
 def test_bad_days_of_a_graph_are_an_error_that_names_it(

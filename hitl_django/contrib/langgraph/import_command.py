@@ -52,7 +52,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     command.stdout.write(_format_counts(counts) + (" Nothing was stored." if dry_run else ""))
     if counts["left"]:
         total = format_count(counts.total(), "thread", "threads")
-        raise CommandError(f"{counts['left']} of {total} threads could not be imported.")
+        raise CommandError(f"{counts['left']} of {total} could not be imported.")
 
 
 @contextmanager

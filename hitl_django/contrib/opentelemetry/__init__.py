@@ -4,7 +4,7 @@ A run is one trace, whose id follows from the run's: nothing of it is stored, an
 has a part in the run finds it by itself.
 
 trace_ids.py   the ids of a run's trace and of its first span
-stretches.py   spans of a worker's stretch, its super-steps and nodes
+segments.py    spans of a worker's stretch, its super-steps and nodes
 reviews.py     spans of questions and decisions, and of a run that has ended
 figures.py     the metrics
 attributes.py  what spans and metrics are told apart by: ids and names, and no payloads

@@ -132,5 +132,5 @@ def test_a_model_is_not_shown_them(function: Callable[..., Any]) -> None:
 
 def test_outside_of_a_graph_there_is_no_runtime() -> None:
     call = {"name": "of_runtime", "args": {"x": 1}, "id": "c1"}
-    with pytest.raises(ValueError, match="ToolRuntime is that of a running graph"):
+    with pytest.raises(ValueError, match="ToolRuntime can only be called from a running graph"):
         ToolNode([of_runtime]).invoke({"messages": [AIMessage("", tool_calls=[call])]})

@@ -84,7 +84,7 @@ def test_an_agent_runs_its_tools_and_asks(version: Any, way: str) -> None:
 def test_an_agent_says_that_it_has_no_steps_left() -> None:
     result = create_react_agent(Model(), [shout]).invoke(HI, {"recursion_limit": 2})
     assert result["messages"][-1]["role"] == "assistant"
-    assert "no steps left" in result["messages"][-1]["content"]
+    assert "need more steps" in result["messages"][-1]["content"]
 
 
 @dataclass
@@ -116,12 +116,12 @@ _CONVERSATIONS["both"] = [_CONVERSATIONS["types"][0], _CONVERSATIONS["dicts"][1]
 
 @pytest.mark.parametrize("form", _CONVERSATIONS)
 def test_a_call_without_its_result_is_refused_whatever_messages_are(form: str) -> None:
-    with pytest.raises(ValueError, match=r"have no result: shout \(2\)\."):
+    with pytest.raises(ValueError, match=r"without a result: shout \(2\)\."):
         create_react_agent(Model(), [shout]).invoke({"messages": _CONVERSATIONS[form]})
 
 
 def test_a_model_by_its_name_needs_langchain() -> None:
-    with pytest.raises(ImportError, match="'openai:gpt' is given by its name"):
+    with pytest.raises(ImportError, match="'openai:gpt' is given by name"):
         create_react_agent("openai:gpt", [])
 
 
@@ -140,7 +140,7 @@ def test_a_message_is_pushed_with_an_id() -> None:
         push_message({"role": "assistant", "content": word})
         return word
 
-    with pytest.raises(ValueError, match="has an id"):
+    with pytest.raises(ValueError, match="requires an id"):
         create_react_agent(Model(), [speak]).invoke(HI)
 
 

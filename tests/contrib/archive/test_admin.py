@@ -91,9 +91,9 @@ def test_what_is_too_large_or_damaged_is_said_and_not_shown(
     url = page_of(archived.pk, "archivedthread")
     with monkeypatch.context() as patch:
         patch.setattr("hitl_django.contrib.archive.admin.DECODED", 10)
-        assert "too many to be shown" in archivist.get(url).content.decode()
+        assert "too large to display" in archivist.get(url).content.decode()
     ArchivedThread.objects.update(document=b"x")
-    assert "damaged" in archivist.get(url).content.decode()
+    assert "corrupt" in archivist.get(url).content.decode()
 
 
 def test_the_document_is_not_read_for_a_list(

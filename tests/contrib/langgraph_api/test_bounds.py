@@ -129,7 +129,7 @@ def test_search_shows_values_within_bounds(call: Call, monkeypatch: Any) -> None
     monkeypatch.setattr(threads, "MOST_STATES", 4)
     shown = call("threads/search")[0].json()
     assert [each["values"] is not None for each in shown] == [True] * 4 + [False] * 2
-    monkeypatch.setattr(threads, "MOST_BYTES", 60)
+    monkeypatch.setattr(threads, "MOST_BYTES", 70)
     shown = call("threads/search")[0].json()
     asked = [[asked["value"] for (asked,) in each["interrupts"].values()] for each in shown]
     assert asked[-4:] == [[{"title": "Continue?"}]] * 4  # the oldest first

@@ -364,7 +364,7 @@ def test_what_becomes_of_a_busy_thread_is_never_another_thing_than_was_asked_for
         client.runs.create(thread, "plain", multitask_strategy=strategy, input={"log": []})
     (error,) = refused.value.response.json()["errors"]
     assert error["pointer"] == "/multitask_strategy"
-    assert error["detail"].startswith("Has to be enqueue or reject: ")
+    assert error["detail"].startswith("Must be enqueue or reject. ")
     assert not Run.objects.exists()
 
 

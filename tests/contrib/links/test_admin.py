@@ -65,7 +65,7 @@ def test_what_is_wrong_is_said_at_its_field(host: Client, asked: Callable[..., I
         assert response.status_code == 200
         assert list(response.context["form"].errors) == list(wrong)
     services.decide(interrupt.pk, "approve")
-    assert "no longer open" in host.post(url, FORM).content.decode()
+    assert "no longer pending" in host.post(url, FORM).content.decode()
     assert not ReviewLink.objects.exists()
 
 

@@ -68,11 +68,11 @@ def test_a_typed_interrupt_is_decided_with_a_form(
         for scheme in ("light", "dark"):
             page = visit(url, viewport=size, color_scheme=scheme)
             picture(page, f"link-typed-{what}-{scheme}")
-    assert "you are asked to decide" in page.content()
+    assert "your decision is needed" in page.content()
     page.fill("[name='answer/amount']", "lots")
     with leads_on(page):
         page.click("button[value=approve]")
-    assert "Nothing was sent yet" in page.content()
+    assert "Not submitted." in page.content()
     picture(page, "link-typed-phone-error")
     page.fill("[name='answer/amount']", "10.5")
     with leads_on(page):
@@ -135,7 +135,7 @@ def test_a_form_under_another_key_comes_back_with_what_was_typed(
     settings.SECRET_KEY = "another, with no fallbacks"
     with leads_on(page):
         page.click("button[value=reject]")
-    assert "Look at it once more" in page.content()
+    assert "Your session could not be verified." in page.content()
     picture(page, "link-unsigned-phone-light")
     with leads_on(page):
         page.click("button[value=reject]")

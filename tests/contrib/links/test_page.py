@@ -27,7 +27,7 @@ def test_it_shows_the_interrupt_and_decides_when_the_form_is_sent(
     interrupt = asked()
     url = link_to(interrupt)
     page = visitor.get(url).content.decode()
-    for words in ("Publish the news?", "Dana K., you are asked to decide", "Approve", "Reject"):
+    for words in ("Publish the news?", "Dana K., your decision is needed:", "Approve", "Reject"):
         assert words in page
     response = send(visitor, url, decision="reject", reason="too early")
     assert (response.status_code, response["Location"]) == (302, url)
@@ -76,7 +76,7 @@ def test_a_typed_answer_is_asked_for_and_checked(
     assert names
     response = send(visitor, url, decision="approve", **{"answer/amount": "lots"})
     assert response.status_code == 200
-    assert "Nothing was sent yet" in response.content.decode()
+    assert "Not submitted. Please correct the errors" in response.content.decode()
     assert resolve_link(url.rstrip("/").rpartition("/")[2]).state == "open"
 
 
@@ -204,7 +204,7 @@ def test_a_link_for_some_decisions_offers_no_other(
     assert 'value="approve"' in page
     for other in ("reject", "edit", "respond"):
         assert f'value="{other}"' not in page
-    assert "Use one of the buttons" in send(visitor, url, decision="reject").content.decode()
+    assert "Choose a decision to submit." in send(visitor, url, decision="reject").content.decode()
     assert not Decision.objects.exists()
 
 
@@ -247,7 +247,7 @@ def test_it_names_who_made_it(
     link = create_review_link(asked().pk, name=DANA, by=ada)
     assert "Dana K., ada is asking for your decision:" in visitor.get(link.url).content.decode()
     revoke_link(link.id)
-    assert "ask ada for another link" in visitor.get(link.url).content.decode()
+    assert "ask ada for a new link" in visitor.get(link.url).content.decode()
 
 
 def test_what_is_too_long_to_be_shown_is_not_said_to_be_a_download(
@@ -286,7 +286,7 @@ def test_a_preview_is_signed_like_a_decision(
     url = link_to(asked())
     response = visitor.post(url, {"preview": "1", "answer/text": "77"})
     assert response.status_code == 403
-    assert "This is what you would send" not in response.content.decode()
+    assert "Not submitted yet. This is what will be sent:" not in response.content.decode()
 
 
 def test_what_was_decided_with_it_is_undone_with_it(

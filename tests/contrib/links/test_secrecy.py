@@ -160,7 +160,9 @@ def test_an_error_of_ours(
         response = visitor.post(url, form if "services" in where else {})
     assert response.status_code == (503 if isinstance(error, OperationalError) else 500)
     assert_kept_to_itself(response)
-    assert "Something went wrong" in text_of(response) or "right now" in text_of(response)
+    assert "Something went wrong" in text_of(response) or "temporarily unavailable" in text_of(
+        response
+    )
     assert_not_told(token_of(url), records)
     (told,) = [line for line in records if line.name == "hitl_django" and line.levelname == "ERROR"]
     assert type(error).__name__ in told.getMessage()

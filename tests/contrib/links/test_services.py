@@ -369,7 +369,7 @@ def test_what_is_forgotten_has_no_address_left(interrupt: Interrupt) -> None:
 
 def test_where_several_have_to_agree_nobody_can_do_so_with_links(interrupt: Interrupt) -> None:
     Interrupt.objects.update(quorum=2)
-    with pytest.raises(InvalidInputError, match="agreed to by several"):
+    with pytest.raises(InvalidInputError, match="requires several approvals, which need accounts"):
         create_review_link(interrupt.pk, name=DANA)
 
 

@@ -33,7 +33,9 @@ def test_a_form_without_one_comes_back_with_its_text_and_can_be_sent(
     response = visitor.post(url, {"decision": "reject", "reason": "It is <b>too</b> early."})
     assert response.status_code == 403
     page = response.content.decode()
-    assert "Look at it once more, and press the button again." in text_of(response)
+    assert "Your session could not be verified. Check the page and submit again." in text_of(
+        response
+    )
     assert "It is &lt;b&gt;too&lt;/b&gt; early.</textarea>" in page
     assert not Decision.objects.exists()
     again = {"decision": "reject", "reason": "too early", "signature": signature_of(page)}

@@ -336,7 +336,7 @@ def test_a_recipient_that_is_refused_for_good_is_given_up_and_holds_up_nobody(
     assert len(mails.all()) == 1
     assert Delivery.objects.filter(state="dead", status=550).count() == 1
     [fault] = faults()
-    assert fault.startswith("The recipient was refused (5.1.1 no such")
+    assert fault.startswith("The mail server rejected the recipient (5.1.1 no such")
 
 
 @pytest.mark.parametrize("address", ["rita@shop.example\nBcc: all@shop.example", "rita@", "@"])

@@ -70,8 +70,8 @@ def test_a_choice_that_is_none_is_said_and_saves_nothing(person: Person) -> None
 def test_who_may_see_no_interrupt_has_no_such_page(person: Person) -> None:
     client = log_in(person("vik", sees=False))
     assert client.get(PAGE).status_code == 403
-    assert b"How you are told" not in client.get("/admin/").content
-    assert b"How you are told" in log_in(person("rita")).get("/admin/").content
+    assert b"Notification settings" not in client.get("/admin/").content
+    assert b"Notification settings" in log_in(person("rita")).get("/admin/").content
 
 
 def test_nobody_gets_to_the_row_of_somebody_else(person: Person) -> None:
@@ -90,7 +90,7 @@ def test_a_person_without_an_address_is_told_that_nothing_comes(
     client = log_in(person("rita", email=""))
     get_user_model().objects.update(last_login=None)
     page = client.get(PAGE).content.decode()
-    assert "no e-mail address" in page
+    assert "no email address" in page
 
 
 @pytest.mark.parametrize("name", ["notificationpreferences", "slackchannel"])

@@ -80,7 +80,7 @@ def test_a_channel_is_told_what_is_asked_of_whom_and_by_when(
     received = receiver.next()
     assert received.head.startswith("POST ")
     body = json.loads(received.body)
-    assert body["text"] == "Asked: Refund 120 EUR?"
+    assert body["text"] == "Review requested: Refund 120 EUR?"
     said = texts(body)
     assert "reviewed ▸ ask" in said
     assert "Night" in said
@@ -112,7 +112,7 @@ def test_a_title_of_a_stranger_calls_nobody_and_links_nowhere(
     deliver(channel)
     body = json.loads(receiver.next().body)
     assert "<" not in body["text"]
-    assert body["text"].startswith("Asked: &lt;!channel&gt; *pay*")
+    assert body["text"].startswith("Review requested: &lt;!channel&gt; *pay*")
     assert (body["link_names"], body["mrkdwn"], body["unfurl_links"]) == (False, False, False)
     formatted = [
         element
@@ -158,7 +158,7 @@ def test_a_channel_is_told_of_what_is_assigned_to_its_group_by_hand(
     assert not Delivery.objects.exists()
     services.assign(item.pk, group=rita.groups.get(), by=rita)
     assert deliver(channel).state == "delivered"
-    assert json.loads(receiver.next().body)["text"] == "Requests assigned: Refund 120 EUR?"
+    assert json.loads(receiver.next().body)["text"] == "Assigned: Refund 120 EUR?"
     # To a person elsewhere is for no channel of the group's.
     services.assign(item.pk, to=ravi, by=rita)
     assert Delivery.objects.count() == 1
@@ -202,7 +202,7 @@ def test_what_slack_will_never_take_is_given_up_at_once_and_why_is_kept(
     ask()
     delivery = deliver(channel)
     assert (delivery.state, delivery.status, delivery.attempts) == ("dead", status, 1)
-    assert delivery.fault.startswith(f"Slack answered {status}")
+    assert delivery.fault.startswith(f"Slack returned {status}")
 
 
 def test_slack_is_given_the_time_that_it_asks_for(
@@ -348,7 +348,7 @@ def test_a_channel_tells_of_what_its_maker_may_see(
     ask()
     delivery = deliver(channel)
     assert delivery.state == "dead"
-    assert "may not see" in delivery.fault
+    assert "the channel's creator can't view it" in delivery.fault
 
 
 def test_an_address_that_is_none_is_refused(receive: Receive, connect: Connect) -> None:

@@ -454,13 +454,13 @@ def test_an_index_needs_embeddings(make: Make) -> None:
 
 @ours
 def test_an_index_says_what_is_wrong_with_its_embeddings(make: Make) -> None:
-    with pytest.raises(ValueError, match="'embed' is an object with embed_documents"):
+    with pytest.raises(ValueError, match="'embed' must be an object with embed_documents"):
         make(index=index_of(embed=5))
     store = make(index=index_of(embed=lambda texts: [[1.0]] * (len(texts) + 1)))
     with pytest.raises(ValueError, match="returned 2 vectors for 1 texts"):
         store.put(("a",), "k", {"text": "a"})
     store = make(index=index_of(embed=lambda texts: [[float("nan")] for _ in texts]))
-    with pytest.raises(ValueError, match="isn't finite"):
+    with pytest.raises(ValueError, match="non-finite number"):
         store.put(("a",), "k", {"text": "a"})
 
 
@@ -470,7 +470,7 @@ def test_embeddings_of_another_length_are_an_error(make: Make) -> None:
     store = make(index=index_of(embed=lambda texts: [[1.0] * length for _ in texts]))
     store.put(("a",), "k", {"text": "a"})
     length = 3
-    with pytest.raises(ValueError, match="embedding has 3 numbers, and that of a stored item 2"):
+    with pytest.raises(ValueError, match="embedding has 3 dimensions, but a stored item has 2"):
         store.search(("a",), query="a")
 
 

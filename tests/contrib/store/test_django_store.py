@@ -102,11 +102,15 @@ def test_values_come_back_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("value", "error", "said"),
     [
-        ({"a": {"b": object()}}, UnserializableError, r"item 'k' has a object at \$\.a\.b"),
+        (
+            {"a": {"b": object()}},
+            UnserializableError,
+            r"store value 'k' contains a value of type object at \$\.a\.b",
+        ),
         ({"a": float("nan")}, UnserializableError, r"nan at \$\.a"),
         ({"a": "\0"}, UnserializableError, r"\$\.a"),
-        ({1: "a"}, UnserializableError, "isn't a str"),
-        ("text", TypeError, "A store holds dicts, not str"),
+        ({1: "a"}, UnserializableError, "is not a str"),
+        ("text", TypeError, "Store values must be dicts, not str"),
     ],
 )
 def test_a_value_that_is_no_json_is_refused(value: Any, error: Any, said: str) -> None:
@@ -306,7 +310,7 @@ def test_what_goes_wrong_with_the_store_keeps_no_run_from_the_sweep(
 
     monkeypatch.setattr("hitl_django.contrib.store.expiry.delete_expired", fail)
     sweep()
-    assert "store could not be looked after" in caplog.text
+    assert "store could not be processed" in caplog.text
 
 
 class Router:

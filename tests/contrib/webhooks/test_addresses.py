@@ -107,7 +107,7 @@ def test_a_name_that_leads_inside_is_not_connected_to(
     for found in ([address], [PUBLIC, address]):
         leads_to(monkeypatch, *found)
         answer = http_post.post_body("https://inside.example/", {}, b"", 5)
-        assert "is not a public address" in answer.fault
+        assert ", which is not public" in answer.fault
     assert dialled == []
 
 
@@ -287,13 +287,13 @@ def test_the_certificate_has_to_be_that_of_the_name(
     address = "https://{}.example:" + f"{secured.port}/"
 
     answer = http_post.post_body(address.format("hooks"), {"A": "b"}, b"{}", PATIENCE)
-    assert answer.fault.startswith("The certificate is not good: self")
+    assert answer.fault.startswith("Invalid TLS certificate: self")
 
     monkeypatch.setattr(http_post, "_context", lambda: trusting)
     assert http_post.post_body(address.format("hooks"), {"A": "b"}, b"{}", PATIENCE).status == 204
     assert secured.next().headers["host"] == f"hooks.example:{secured.port}"
     answer = http_post.post_body(address.format("other"), {"A": "b"}, b"{}", PATIENCE)
-    assert answer.fault.startswith("The certificate is not good: Hostname mismatch")
+    assert answer.fault.startswith("Invalid TLS certificate: Hostname mismatch")
     assert secured.all() == []
 
 

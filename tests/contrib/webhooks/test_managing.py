@@ -250,7 +250,7 @@ def test_a_description_is_as_long_as_it_may_be(hook: Hook) -> None:
 def test_a_webhook_has_no_other_properties(hook: Hook) -> None:
     endpoint = hook(URL)
     for changes in ({"secret": "mine"}, {"epoch": 7}, {"created_by": None}):
-        with pytest.raises(TypeError, match="has no"):
+        with pytest.raises(TypeError, match="Unknown webhook fields"):
             webhook_services.change_webhook(endpoint.pk, **changes)
     with pytest.raises(InvalidInputError):
         webhook_services.change_webhook(endpoint.pk, url="https://127.0.0.2/")

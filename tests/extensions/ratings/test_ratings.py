@@ -178,7 +178,7 @@ def test_failure_of_a_step_leaves_the_sweep_going(
 ) -> None:
     monkeypatch.setattr(Rating, "objects", None)
     sweep()
-    assert "ratings could not be looked after" in caplog.text
+    assert "ratings could not be processed" in caplog.text
 
 
 @pytest.mark.usefixtures("db")
