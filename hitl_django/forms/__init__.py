@@ -1,7 +1,7 @@
-"""A typed Django form, made on the server from a JSON schema or from a payload.
+"""Typed Django forms generated from a JSON schema or from a payload.
 
-``read_shape`` and ``infer_shape`` say what kind of answer is wanted, ``AnswerForm`` asks for it.
-A post that changes nothing gives back exactly the value the form was made from.
+``read_shape`` and ``infer_shape`` return the schema tree of the value; ``AnswerForm`` is its form.
+A form submitted without changes returns exactly the original value.
 """
 
 from __future__ import annotations

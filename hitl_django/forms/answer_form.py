@@ -1,4 +1,4 @@
-"""The form for a whole answer: one field for each leaf of its shape."""
+"""Form for a whole response, with one field per leaf of its schema tree."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ FIELDS: dict[Kind, type[AnswerField]] = {
 }
 
 NAME = "answer"
-#: The original stands beside a changed field as far as it fits on a line or two.
+#: Maximum length of an original value shown next to a changed field.
 MAX_ORIGINAL = 200
-#: How many blank rows a list shows, and how many more a press on its button brings.
+#: Number of blank rows of a list, and of rows added by its button.
 SPARE, MORE = 1, 3
-#: Fields that the blank rows of one list may have.
+#: Maximum number of fields in the blank rows of one list.
 MAX_SPARE = 50
-#: A list of objects with more members than this is no table.
+#: Lists of objects with more members are not shown as tables.
 MAX_COLUMNS = 6
 
-#: What an alternative is called that has no name.
+#: Labels of unnamed alternatives.
 KIND_WORDS: dict[Kind, Any] = {
     "boolean": _("Yes or no"),
     "choice": _("One of several choices"),
@@ -79,15 +79,14 @@ KIND_WORDS: dict[Kind, Any] = {
 
 @dataclass(frozen=True)
 class Row:
-    """What the page shows of a leaf (``bound``), of a ``group`` or of a list (``entries``).
+    """Row of the page: a field (``bound``), a ``group`` of rows, or a list with ``entries``.
 
-    A list of small objects is a table with ``columns``. Of a union, ``kinds`` are the alternatives,
-    and ``bound`` is the field that chooses one of them.
+    A list of small objects is a table with ``columns``. For a union, ``kinds`` are the
+    alternatives, and ``bound`` is the field that selects one.
 
-    ``hidden`` names characters in the field's text that a screen doesn't show. What was typed in a
-    field that ``is_secret`` isn't repeated. ``original`` is what
-    the field came with, ``changed`` says that it no longer holds it; of a long text ``spans`` say
-    word by word what is different.
+    ``hidden`` lists invisible characters in the field's text. Typed values of a field that
+    ``is_secret`` are not shown again. ``original`` is the field's original value, and ``changed``
+    tells whether the value differs. For a long text, ``spans`` has the differences word by word.
     """
 
     bound: forms.BoundField | None = None
@@ -107,18 +106,18 @@ class Row:
 
 @dataclass(frozen=True)
 class RowKind:
-    """One alternative of a union: the button that chooses it, and its rows."""
+    """One alternative of a union: the button that selects it, and its rows."""
 
     radio: forms.boundfield.BoundWidget
     rows: Sequence[Row] = ()
 
 
 class AnswerForm(forms.Form):
-    """Asks for a value of the given shape, starting from ``original``.
+    """Form for a value of the given schema tree, with ``original`` as initial value.
 
-    Once valid, ``answer`` is the JSON value: what was not touched is as it was in ``original``,
-    and keys that the shape doesn't know come back with it. ``more`` names a list that is to have
-    more blank rows: the form then shows what was posted and finds no fault with it yet.
+    After successful validation, ``answer`` is the JSON value. Unchanged parts are identical to
+    ``original``, and members unknown to the schema are preserved. ``more`` names a list that needs
+    more blank rows: the submitted values are then shown again without validation.
     """
 
     def __init__(
@@ -148,11 +147,11 @@ class AnswerForm(forms.Form):
 
     @property
     def answer(self) -> JSON:
-        """The JSON value; of a form that isn't valid without what can't be read."""
+        """The JSON value; if the form is invalid, without the invalid parts."""
         return self._compose(self.tree)
 
     def is_edited(self) -> bool:
-        """Return whether a value that the form came with was changed; only of a valid form."""
+        """Return whether an original value was changed; for valid forms only."""
         for node in self.tree.nodes():
             if isinstance(node, Group) and self._is_taken_away(node):
                 return True
@@ -174,7 +173,7 @@ class AnswerForm(forms.Form):
         )
 
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
-        """Return what a person typed or changed, valid or not: label, text, and word by word."""
+        """Return typed or changed texts, valid or not: label, text, and differences by word."""
         chosen: list[tuple[str, str, Sequence[Span]]] = [
             (node.label, str(kind_label(node.chosen(number))), ())
             for node in self.tree.nodes()
@@ -192,7 +191,7 @@ class AnswerForm(forms.Form):
         ]
 
     def original_members(self) -> dict[str, JSON]:
-        """Return the members that the form shows in a field of their own, as they came."""
+        """Return the original members that have a field of their own."""
         if not isinstance(self.tree, Group):
             return {}
         return {
@@ -202,7 +201,7 @@ class AnswerForm(forms.Form):
         }
 
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
+        """Show errors of a response, given as (JSON pointer, reason), at their fields."""
         for pointer, reason in faults:
             node, rest = self._find(pointer)
             reason = say(reason)
@@ -219,7 +218,7 @@ class AnswerForm(forms.Form):
             self.add_error(node.name, reason)
 
     def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show the faults of an answer that was read in part, but for the parts that weren't."""
+        """Show errors of a partly invalid response, except for the invalid parts."""
         self.add_faults(
             [
                 (pointer, reason)
@@ -229,7 +228,7 @@ class AnswerForm(forms.Form):
         )
 
     def rows(self) -> list[Row]:
-        """Return what the page lays out, objects and lists as groups of rows."""
+        """Return the rows of the page, with objects and lists as groups."""
         return self._rows(self.tree) if isinstance(self.tree, Group) else [self._row(self.tree)]
 
     def _row(self, node: Node) -> Row:
@@ -267,7 +266,7 @@ class AnswerForm(forms.Form):
         return Row(group=node, bound=self[node.choice], kinds=kinds)
 
     def _columns(self, node: Rows) -> list[forms.BoundField]:
-        """Return a field for each column of a list that is shown as a table; none of others."""
+        """Return the fields of the columns if the list is shown as a table, otherwise none."""
         items, first = node.shape.items, node.entries[0].node
         if items is None or not items.is_flat() or len(items.properties) > MAX_COLUMNS:
             return []
@@ -361,10 +360,10 @@ class AnswerForm(forms.Form):
         return self._grow(rows.shape.items, value, name, "", wanted=True)
 
     def _has_room(self, shape: SchemaNode, original: JSON) -> bool:
-        """Return whether a list can be shown as rows: of objects, and not of too many.
+        """Reserve space for a list as rows of objects; return False if the form would be too large.
 
-        Every list takes its part of what a form may hold, whatever was posted: a list that is
-        shown as rows once always is.
+        The result is independent of the submitted values, so a list is always shown in the same
+        way.
         """
         assert shape.items is not None
         there: Sequence[JSON] = ()
@@ -379,7 +378,7 @@ class AnswerForm(forms.Form):
         return True
 
     def _blank_rows(self, rows: Rows) -> int:
-        """Return how many blank rows a list has: as many as were posted, and some if asked for."""
+        """Return the number of blank rows: those submitted, and more if requested."""
         assert rows.shape.items is not None
         posted = str(self.data.get(rows.count, "")) if self.is_bound else ""
         wanted = int(posted) if posted.isascii() and posted.isdecimal() and len(posted) < 4 else 0
@@ -388,7 +387,7 @@ class AnswerForm(forms.Form):
         return max(SPARE, min(wanted, MAX_SPARE // _width(rows.shape.items)))
 
     def _leave_out_blanks(self) -> None:
-        """Ask nothing of objects that weren't there and in which nothing was typed."""
+        """Leave out new objects without any input."""
         for node in self.tree.nodes():
             if isinstance(node, Group):
                 absent = not isinstance(node.original, dict) and node.is_optional()
@@ -419,7 +418,6 @@ class AnswerForm(forms.Form):
         return all(map(self._is_blank, node.children()))
 
     def _chosen_number(self, node: OneOf) -> str:
-        """Return the number of the alternative that was chosen, or ""."""
         number = str(self[node.choice].data or "")
         return "" if node.chosen(number) is None else number
 
@@ -427,14 +425,14 @@ class AnswerForm(forms.Form):
         return bool(group.absent and self[group.absent].data)
 
     def _is_in(self, entry: Entry) -> bool:
-        """Return whether an entry is in the answer: it was and stays, or something was typed."""
+        """Return whether an entry is in the value: an original not removed, or one with input."""
         if entry.removed:
             return not self[entry.removed].data
         return not self._is_blank(entry.node)
 
     def _compose(self, node: Node) -> JSON:
         if isinstance(node, Leaf):
-            # Of what can't be read there is no value, and the rest is looked at all the same.
+            # Invalid parts have no value, but the others are processed.
             return self.cleaned_data.get(node.name, MISSING)
         if isinstance(node, OneOf):
             chosen = node.chosen(self._chosen_number(node))
@@ -458,7 +456,7 @@ class AnswerForm(forms.Form):
         return node, parts
 
     def _resolve_node(self, node: Node) -> Node:
-        """Return the alternative of a union that was chosen; any other node as it is."""
+        """Return the selected alternative of a union; any other node unchanged."""
         while isinstance(node, OneOf):
             chosen = node.chosen(self._chosen_number(node))
             if chosen is None:
@@ -477,7 +475,7 @@ class AnswerForm(forms.Form):
 
 
 def make_field(shape: SchemaNode, original: JSON, *, wanted: bool, label: str) -> AnswerField:
-    """Return the field for a shape: the first that can show the original whole."""
+    """Return the first type of field that can show the original value completely."""
     if shape.secret:
         inner = make_field(replace(shape, secret=False), MISSING, wanted=True, label=label)
         return SecretField(inner, original, wanted=wanted, label=label)
@@ -491,10 +489,10 @@ def make_field(shape: SchemaNode, original: JSON, *, wanted: bool, label: str) -
 
 
 def make_label(name: str, shape: SchemaNode | None = None) -> str:
-    """Return a property's title, or its name in words."""
+    """Return a property's title, or its name as words."""
     words = name.replace("_", " ").strip()
     title = shape.title if shape else ""
-    # Pydantic titles every field after its name; the admin writes labels like sentences.
+    # Pydantic's default titles are capitalized names, but labels in the admin use sentence case.
     if title and title.casefold() != words.casefold():
         return escape_hidden(title)
     return escape_hidden(capfirst(words) or name or '""')
@@ -507,14 +505,14 @@ def _is_object(shape: SchemaNode, original: JSON) -> bool:
 
 
 def _width(shape: SchemaNode) -> int:
-    """Count the fields of one row."""
+    """Return the number of fields in a row."""
     return sum(1 for _ in shape.leaves()) + 1
 
 
 def find_alternative(shape: SchemaNode, original: JSON) -> str | None:
-    """Return the number of the alternative that a value is of, "" for no value.
+    """Return the number of the alternative matching a value; "" for no value.
 
-    None where it is of none, so that only JSON text can show it.
+    Returns None if none matches. The value is then edited as JSON text.
     """
     if original is MISSING or (original is None and shape.nullable):
         return ""
@@ -527,12 +525,12 @@ def find_alternative(shape: SchemaNode, original: JSON) -> str | None:
 
 
 def _count_known(shape: SchemaNode, value: JSON) -> int:
-    """Count the members of an object that a shape knows."""
+    """Return the number of the object's members that are known to the schema."""
     return sum(p.name in value for p in shape.properties) if isinstance(value, dict) else 0
 
 
 def kind_label(node: Node | None) -> Any:
-    """Return what an alternative is called."""
+    """Return the label of an alternative."""
     if node is None:
         return _("No value")
     shape = node.field.shape if isinstance(node, Leaf) else node.shape
@@ -542,6 +540,6 @@ def kind_label(node: Node | None) -> Any:
 
 
 def is_identical(one: JSON, other: JSON) -> bool:
-    """Return whether two values are the same JSON; nothing is not even nothing."""
-    # As JSON: in Python 1 equals True and 1.0.
+    """Return whether two values are the same JSON; MISSING equals nothing."""
+    # Compared as JSON, because in Python 1 equals True and 1.0.
     return one is not MISSING and to_json(one) == to_json(other)

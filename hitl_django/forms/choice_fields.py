@@ -1,6 +1,6 @@
-"""Form fields that offer values, and lists of simple values.
+"""Form fields for choices, and for lists of simple values.
 
-A choice is posted by its number, so that it keeps its type.
+A choice is submitted as its number, so that its value keeps its type.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .fields import LARGE, AnswerField, DecimalField, IntegerField, NumberField,
 from .json_input import escape_hidden, format_number, is_number, normalize_newlines, to_json
 from .schema_tree import JSON, MISSING, Kind, SchemaNode
 
-#: Of a list's wrong lines so many are named at once.
+#: Maximum number of invalid lines in an error message.
 MAX_FAULTS = 20
 
 
 class ChoiceField(AnswerField):
-    """One of several values."""
+    """Choice of one value."""
 
     widget = forms.Select
     default_error_messages: ClassVar[dict[str, Any]] = {"required": _("Choose one.")}
@@ -59,7 +59,7 @@ class ChoiceField(AnswerField):
 
 
 class BooleanField(ChoiceField):
-    """Yes or no where neither is given yet, so that nobody says no by not looking."""
+    """Choice of yes or no, without a default, so that it requires a deliberate answer."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         shape = replace(shape, options=(True, False))
@@ -74,7 +74,7 @@ class BooleanField(ChoiceField):
 
 
 class TickField(AnswerField):
-    """A boolean that has a value already: a box to tick."""
+    """Checkbox for a boolean with an original value."""
 
     widget = forms.CheckboxInput
 
@@ -102,7 +102,7 @@ class TickField(AnswerField):
 
 
 class ChoicesField(AnswerField):
-    """Several of a set of values, each at most once."""
+    """Choice of several distinct values."""
 
     widget = forms.CheckboxSelectMultiple
 
@@ -136,13 +136,13 @@ class ChoicesField(AnswerField):
 
     def parse(self, raw: Sequence[str]) -> list[JSON]:
         chosen = {_number(one, self.values) for one in raw}
-        # What was there keeps its order; what is new comes after it.
+        # Original values keep their order; new values follow.
         kept = [int(number) for number in self.initial if int(number) in chosen]
         return [self.values[n] for n in [*kept, *sorted(chosen.difference(kept))]]
 
 
 class LinesField(AnswerField):
-    """A list of simple values, one a line."""
+    """List of simple values, one per line."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         attrs = {"rows": min(max(len(original or ()) + 1, 3), 12), "class": LARGE}
@@ -153,8 +153,8 @@ class LinesField(AnswerField):
     def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         if not isinstance(original, list) or shape.items is None:
             return super().fits(shape, original)
-        # Only what a line can hold: no line ends, nothing blank, nothing that a line would trim,
-        # and no text that reads like another type.
+        # Fits only values that survive as a line: without line ends, not blank, without surrounding
+        # spaces, and not parsed as another type.
         lines = [_spell(shape.items, value) for value in original]
         options = [_line(value) for value in shape.items.options]
         if len(set(options)) < len(options):
@@ -206,7 +206,7 @@ class LinesField(AnswerField):
         return answer
 
     def reader(self) -> Callable[[str], JSON]:
-        """Return what reads a line; a line that was there before is the value that was there."""
+        """Return the parser of a line; an unchanged line returns its original value."""
         items = self.shape.items
         assert items is not None
         known: dict[str, JSON] = {}
@@ -226,7 +226,7 @@ class LinesField(AnswerField):
         return read
 
 
-#: What a line of a list can hold.
+#: Types of values that fit on a line.
 ITEMS: dict[Kind, type[AnswerField]] = {
     "choice": ChoiceField,
     "decimal": DecimalField,
@@ -237,7 +237,7 @@ ITEMS: dict[Kind, type[AnswerField]] = {
 
 
 def _position(values: Sequence[JSON], wanted: JSON) -> int | None:
-    # In JSON true is not 1, which it is in Python.
+    # In JSON, true is not 1, but in Python it is.
     for number, value in enumerate(values):
         if type(value) is type(wanted) and value == wanted:
             return number
@@ -245,7 +245,7 @@ def _position(values: Sequence[JSON], wanted: JSON) -> int | None:
 
 
 def _with(options: Sequence[JSON], present: Sequence[JSON]) -> list[JSON]:
-    """Return the values offered, and after them those that are there but not offered."""
+    """Return the offered values, followed by original values that are not offered."""
     return [*options, *(value for value in present if _position(options, value) is None)]
 
 
@@ -264,7 +264,7 @@ def _label(value: JSON) -> Any:
 
 
 def _spell(items: SchemaNode, value: JSON) -> str:
-    """Return a value as a line of a list has it."""
+    """Return the line that represents a value."""
     if items.kind == "decimal" and isinstance(value, str):
         return format_number(value)
     return _line(value)

@@ -1,4 +1,4 @@
-"""A form class of the project's own, in the place of the form that is made from a schema."""
+"""Form class of the project, used instead of the form generated from a schema."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .schema_tree import JSON, MISSING
 
 
 class CustomForm:
-    """Asks for an object by a Django form, whose fields are called as its members are.
+    """Adapter of a Django form whose fields are named like the members of an object.
 
-    What was not touched, and members that the form doesn't know, come back as they were. The rest
-    is what the form has cleaned, as JSON; it is checked against the schema like any other answer.
+    Unchanged values, and members without a field, are preserved. Other values are the form's
+    cleaned data as JSON, validated against the schema like any other response.
     """
 
     def __init__(
@@ -47,50 +47,50 @@ class CustomForm:
 
     @property
     def is_bound(self) -> bool:
-        """Return whether it came back from a browser."""
+        """Return whether the form has submitted values."""
         return self.form.is_bound
 
     @property
     def errors(self) -> Any:
-        """What is wrong, by field."""
+        """Errors by field."""
         return self.form.errors
 
     @property
     def non_field_errors(self) -> Any:
-        """What is wrong with no field, or with several."""
+        """Errors that belong to no field, or to several."""
         return self.form.non_field_errors()
 
     @property
     def answer(self) -> JSON:
-        """The JSON value; of a form that isn't valid without what can't be read."""
+        """The JSON value; if the form is invalid, without the invalid parts."""
         cleaned = getattr(self.form, "cleaned_data", {})
         made = {name: self._value(name, value) for name, value in cleaned.items()}
         return {name: value for name, value in {**self.original, **made}.items()
                 if value is not MISSING}  # fmt: skip
 
     def is_valid(self) -> bool:
-        """Return whether an answer can be made of it."""
+        """Return whether the form is valid."""
         return self.form.is_valid()
 
     def is_edited(self) -> bool:
-        """Return whether a value that the form came with was changed; only of a valid form."""
+        """Return whether an original value was changed; for valid forms only."""
         answer = self.answer
         return any(not is_identical(answer[name], value) for name, value in self.original.items())
 
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
-        """Return what a person typed or changed, valid or not, by its label."""
+        """Return typed or changed texts, valid or not: label, text, and differences by word."""
         return [
             (str(bound.label), HIDDEN if _is_secret(bound) else str(bound.data or ""), ())
             for bound in map(self.form.__getitem__, self.form.changed_data)
         ]
 
     def original_members(self) -> dict[str, JSON]:
-        """Return the members that the form shows in a field of their own, as they came."""
+        """Return the original members that have a field of their own."""
         shown = {field.name for field in self.form.visible_fields()}
         return {name: value for name, value in self.original.items() if name in shown}
 
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
+        """Show errors of a response, given as (JSON pointer, reason), at their fields."""
         for pointer, reason in faults:
             name = (parse_pointer(pointer) or [""])[0]
             if name in self.form.fields:
@@ -100,7 +100,7 @@ class CustomForm:
                 self.form.add_error(None, where + say(reason))
 
     def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show the faults of an answer that was read in part, but for the parts that weren't."""
+        """Show errors of a partly invalid response, except for the invalid parts."""
         self.add_faults(
             [
                 (pointer, reason)
@@ -110,7 +110,7 @@ class CustomForm:
         )
 
     def rows(self) -> list[Row]:
-        """Return what the page lays out."""
+        """Return the rows of the page."""
         return [
             Row(
                 bound=bound,
@@ -122,7 +122,7 @@ class CustomForm:
 
     def _value(self, name: str, value: Any) -> JSON:
         if value in (None, "") and name in self.original and _is_secret(self.form[name]):
-            return self.original[name]  # a page shows no secret, so it comes back empty
+            return self.original[name]  # secrets are never shown, so an empty value means unchanged
         touched = name not in self.form.fields or name in self.form.changed_data
         if not touched and name in self.original:
             return self.original[name]

@@ -1,4 +1,4 @@
-"""Form fields for days, times and moments, in the browser's own widgets."""
+"""Form fields for dates, times and datetimes, with the browser's own widgets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .schema_tree import JSON, SchemaNode
 
 
 class MomentField(AnswerField):
-    """What the three have in common: an ISO text that has to be a moment."""
+    """Base class of these fields, which parses ISO text."""
 
     input_type: ClassVar[str]
     pattern: ClassVar[re.Pattern[str]]
@@ -32,14 +32,14 @@ class MomentField(AnswerField):
 
     @classmethod
     def fits(cls, shape: SchemaNode, original: JSON) -> bool:
-        # A moment that the widget can't show whole is left to a text box.
+        # A value that the widget can't show completely is edited as text.
         if isinstance(original, str):
             return cls.read(original) is not None
         return super().fits(shape, original)
 
     @classmethod
     def read(cls, text: str) -> Any:
-        """Return the moment a text names, or None."""
+        """Return the value of an ISO text, or None."""
         if not cls.pattern.fullmatch(text):
             return None
         try:
@@ -52,7 +52,7 @@ class MomentField(AnswerField):
         raise NotImplementedError
 
     def is_unchanged(self, raw: Any) -> bool:
-        # Not the texts but the moments: a browser writes 12:00:00 as 12:00.
+        # Compare values and not texts, because browsers write 12:00:00 as 12:00.
         if not raw or not self.initial:
             return bool(raw) == bool(self.initial)
         return self.read(raw) == self.read(self.initial)
@@ -64,12 +64,12 @@ class MomentField(AnswerField):
         return self.write(moment)
 
     def write(self, moment: Any) -> str:
-        """Return the moment as it goes into the answer."""
+        """Return the ISO text for the response."""
         return str(moment.isoformat())
 
 
 class DateField(MomentField):
-    """A day."""
+    """Date."""
 
     input_type = "date"
     pattern = re.compile(r"[1-9]\d{3}-\d\d-\d\d", re.ASCII)
@@ -83,7 +83,7 @@ class DateField(MomentField):
 
 
 class TimeField(MomentField):
-    """A time of day."""
+    """Time of day."""
 
     input_type = "time"
     pattern = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
@@ -97,7 +97,7 @@ class TimeField(MomentField):
 
 
 class DateTimeField(MomentField):
-    """A moment, shown in the reviewer's time zone and to the second."""
+    """Datetime in the reviewer's time zone, to the second."""
 
     input_type = "datetime-local"
     pattern = re.compile(
@@ -110,7 +110,7 @@ class DateTimeField(MomentField):
     @staticmethod
     def parse_iso(text: str) -> datetime.datetime | None:
         moment = parse_datetime(text)
-        # The first and last days of the calendar have no local time everywhere.
+        # The first and last days of the calendar have no local time in some time zones.
         return moment if moment and _local(moment).year >= 1000 else None
 
     def initial_value(self) -> str:
@@ -123,7 +123,7 @@ class DateTimeField(MomentField):
         return gettext("Time zone: %(zone)s.") % {"zone": timezone.get_current_timezone_name()}
 
     def is_naive(self) -> bool:
-        """Return whether the answer has no time zone: by its schema, or as the original."""
+        """Return whether the value has no time zone, according to its schema or its original."""
         if self.shape.is_naive:
             return True
         moment = self.read(self.original) if isinstance(self.original, str) else None
@@ -131,7 +131,7 @@ class DateTimeField(MomentField):
 
     def write(self, moment: datetime.datetime) -> str:
         if timezone.is_naive(moment) and not self.is_naive():
-            # ValidationError for a time that the clocks skip or show twice.
+            # Raises ValidationError for a time that is skipped or repeated by daylight saving time.
             moment = from_current_timezone(moment)
             if not settings.USE_TZ:
                 moment = timezone.make_aware(moment)

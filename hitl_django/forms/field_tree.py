@@ -1,4 +1,4 @@
-"""The tree of a form's fields: objects and lists, with a field at each leaf."""
+"""Tree of a form's fields: objects and lists, with a field at each leaf."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from .schema_tree import JSON, MISSING, SchemaNode
 
 
 class TreeNode:
-    """What the nodes have in common."""
+    """Base class of the nodes."""
 
     def children(self) -> Iterable[Node]:
-        """Return the nodes right below."""
+        """Return the direct children."""
         return ()
 
     def nodes(self) -> Iterator[Node]:
-        """Yield the node and all below it."""
+        """Yield the node and all its descendants."""
         yield self  # type: ignore[misc]
         for child in self.children():
             yield from child.nodes()
 
     def leaves(self) -> Iterator[Leaf]:
-        """Yield the fields of the node and of all below it."""
+        """Yield the leaves of this subtree."""
         return (node for node in self.nodes() if isinstance(node, Leaf))
 
 
 @dataclass
 class Leaf(TreeNode):
-    """A value that one field asks for."""
+    """A value with one form field."""
 
     name: str
     field: AnswerField
@@ -37,9 +37,9 @@ class Leaf(TreeNode):
 
 @dataclass
 class Group(TreeNode):
-    """An object: its members, and what it was before.
+    """An object with its members and its original value.
 
-    ``absent`` is the name of the box that takes the whole object away, where it may be away.
+    ``absent`` is the name of the checkbox that removes an optional object.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Group(TreeNode):
         return self.members.values()
 
     def is_optional(self) -> bool:
-        """Return whether the object may be left out or be null."""
+        """Return whether the object may be missing or null."""
         return self.shape.nullable or not self.wanted
 
 
 @dataclass
 class Entry:
-    """One object of a list. ``removed`` names the box that takes it out; a new one has none."""
+    """An object of a list. ``removed`` names the checkbox that removes it; None for a new one."""
 
     node: Node
     removed: str = ""
@@ -69,9 +69,9 @@ class Entry:
 
 @dataclass
 class Rows(TreeNode):
-    """A list of objects: those it has, and after them blank ones to fill in.
+    """A list of objects: the original entries, followed by blank ones.
 
-    ``count`` is the name of the hidden input that says how many ``blank`` ones there are.
+    ``count`` is the name of the hidden input with the number of ``blank`` entries.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Rows(TreeNode):
         return [entry.node for entry in self.entries]
 
     def empty_value(self) -> JSON:
-        """Return what a list without entries is, where nothing was taken out of it."""
+        """Return the value of an empty list from which nothing was removed."""
         if self.original is MISSING:
             return [] if self.wanted else MISSING
         return self.original
@@ -96,10 +96,10 @@ class Rows(TreeNode):
 
 @dataclass
 class OneOf(TreeNode):
-    """A value of one of several shapes: a field that says which, and each with fields of its own.
+    """A value with several possible schemas: a field that selects one, and a node for each.
 
-    ``choice`` is the name of that field; ``start`` is the number of the alternative that the value
-    is of, or "".
+    ``choice`` is the name of that field. ``start`` is the number of the alternative that matches
+    the original value, or "".
     """
 
     name: str
@@ -116,19 +116,19 @@ class OneOf(TreeNode):
         return self.alternatives
 
     def chosen(self, number: str) -> Node | None:
-        """Return the alternative of a number as it is posted; None for no value."""
+        """Return the alternative with the submitted number; None without a selection."""
         known = number.isascii() and number.isdecimal() and len(number) < 4
         at = int(number) if known else len(self.alternatives)
         return self.alternatives[at] if at < len(self.alternatives) else None
 
     def empty_value(self) -> JSON:
-        """Return what no choice means: no such key, or null."""
+        """Return the value without a selection: MISSING or null."""
         if not self.wanted and (self.original is MISSING or not self.shape.nullable):
             return MISSING
         return None if self.shape.nullable else MISSING
 
     def is_optional(self) -> bool:
-        """Return whether the value may be left out or be null."""
+        """Return whether the value may be missing or null."""
         return self.shape.nullable or not self.wanted
 
 

@@ -1,8 +1,7 @@
-"""Form fields that answer in JSON: texts and numbers.
+"""Form fields with JSON values: text and numbers.
 
-A field knows the value it was made from. What comes back as it was shown *is* that value, with
-its type and every digit, whatever a text box may have done to it; only what a person changed is
-read as text.
+A field knows its original value. A submitted value that equals the displayed text is the original
+value, with its type and all digits. Only changed values are parsed.
 """
 
 from __future__ import annotations
@@ -33,15 +32,14 @@ from .schema_tree import JSON, MISSING, SchemaNode
 
 LINE = 80
 LARGE = "vLargeTextField"
-#: Characters of a changed text that are compared with what it was.
+#: Maximum number of characters compared with the original text.
 MAX_COMPARED = 20_000
 
 
 class AnswerField(forms.Field):
-    """Asks for one JSON value.
+    """Field with a JSON value.
 
-    ``original`` is the value the field starts from, or MISSING; ``wanted`` says that the answer
-    can't do without this key.
+    ``original`` is the initial value, or MISSING. ``wanted`` makes the field's key required.
     """
 
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -51,7 +49,7 @@ class AnswerField(forms.Field):
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         self.shape, self.original, self.wanted = shape, original, wanted
-        #: Set by the form where a whole optional object was left blank.
+        #: Set by the form if an optional object was left blank.
         self.left_out = False
         super().__init__(required=False, initial=self.initial_value(), **kwargs)
         limits = [limit.sentence() for limit in shape.limits]
@@ -60,49 +58,49 @@ class AnswerField(forms.Field):
 
     @classmethod
     def fits(cls, shape: SchemaNode, original: JSON) -> bool:
-        """Return whether the field can show ``original`` without losing any of it."""
+        """Return whether the field can show ``original`` without loss."""
         return original is MISSING or original is None
 
     def initial_value(self) -> Any:
-        """Return what the widget shows of the original."""
+        """Return the initial value of the widget."""
         return "" if self.original is MISSING or self.original is None else str(self.original)
 
     def help(self) -> Any:
-        """Return what has to be said about the way of typing, where the schema says nothing."""
+        """Return a hint about the input format if the schema has no description."""
         return ""
 
     def is_blank(self, raw: Any) -> bool:
-        """Return whether nothing was typed or chosen."""
+        """Return whether nothing was typed or selected."""
         return raw is None or raw in ("", [])
 
     def may_be_blank(self) -> bool:
-        """Return whether an empty box is an answer."""
+        """Return whether an empty input is a valid value."""
         return self.shape.nullable or not self.wanted
 
     @property
     def is_needed(self) -> bool:
-        """Return whether something has to be typed or chosen; the page marks the label."""
+        """Return whether input is required, which the page marks at the label."""
         return not self.may_be_blank()
 
     def is_unchanged(self, raw: Any) -> bool:
-        """Return whether the widget came back as it was shown."""
+        """Return whether the submitted value equals the displayed one."""
         return is_same_text(raw, self.initial)
 
     def format_value(self, raw: Any) -> str:
-        """Return what was typed or chosen, in words."""
+        """Return the submitted value as text."""
         return "" if raw is None else str(raw)
 
     def format_original(self, length: int) -> str:
-        """Return in words what the field came with; nothing where that is too long to show."""
+        """Return the original value as text; empty if it is too long."""
         text = "" if self.original is MISSING else self.format_value(self.initial)
         return escape_hidden(text) if len(text) <= length else ""
 
     def spans(self, raw: Any) -> list[Span]:
-        """Return what was changed of a text, word by word; nothing of anything else."""
+        """Return the differences of a text, word by word; empty for other values."""
         return []
 
     def clean(self, value: Any) -> Any:
-        """Return the JSON value that was meant, or MISSING."""
+        """Return the JSON value, or MISSING."""
         if self.left_out:
             return MISSING
         if self.original is not MISSING and self.is_unchanged(value):
@@ -119,7 +117,7 @@ class AnswerField(forms.Field):
             ) from None
 
     def blank_value(self) -> Any:
-        """Return what an empty box means: no such key, null, or an error."""
+        """Return the value of an empty input: MISSING or null. Raise an error if it is required."""
         if not self.wanted and (self.original is MISSING or not self.shape.nullable):
             return MISSING
         if self.shape.nullable:
@@ -127,12 +125,16 @@ class AnswerField(forms.Field):
         raise ValidationError(self.error_messages["required"], code="required")
 
     def parse(self, raw: Any) -> Any:
-        """Read what a person typed or chose; a ValueError says that it can't be read."""
+        """Parse the submitted value.
+
+        Raises:
+            ValueError: if it is invalid.
+        """
         raise NotImplementedError
 
 
 class TextField(AnswerField):
-    """A text; an empty box is an empty text, unless the schema allows null."""
+    """Text; an empty input is an empty text, unless the schema allows null."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         text = original if isinstance(original, str) else ""
@@ -173,15 +175,15 @@ class TextField(AnswerField):
         return [Span(span.kind, escape_hidden(span.text)) for span in compare_words(old, new)]
 
     def parse(self, raw: str) -> str:
-        # A browser sends every line end as CR LF. New text gets LF, unless it was CR LF before.
+        # Browsers submit all line ends as CR LF. Text uses LF, unless the original used CR LF.
         crlf = isinstance(self.original, str) and "\r\n" in self.original
         return normalize_newlines(raw).replace("\n", "\r\n") if crlf else normalize_newlines(raw)
 
 
 class SecretField(AnswerField):
-    """A value that is typed unseen, and never shown again; ``inner`` reads it.
+    """Secret value, typed in a password input and never displayed; ``inner`` parses it.
 
-    Left empty it stays the value that it was, if it was there.
+    If left empty, the original value is kept.
     """
 
     def __init__(self, inner: AnswerField, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
@@ -195,7 +197,7 @@ class SecretField(AnswerField):
 
     @property
     def has_original(self) -> bool:
-        """Return whether the field came with a value."""
+        """Return whether the field has an original value."""
         return self.original is not MISSING and self.original is not None
 
     def initial_value(self) -> str:
@@ -220,14 +222,14 @@ class SecretField(AnswerField):
 
 
 class SecretTextarea(forms.Textarea):
-    """A text box that is always empty when it is shown."""
+    """Text area that is always displayed empty."""
 
     def format_value(self, value: Any) -> str:
         return ""
 
 
 class IntegerField(AnswerField):
-    """A whole number."""
+    """Integer."""
 
     widget = forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"})
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -246,7 +248,7 @@ class IntegerField(AnswerField):
 
 
 class NumberField(IntegerField):
-    """A number, whole or not."""
+    """Number, integer or not."""
 
     widget = forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"})
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -258,7 +260,7 @@ class NumberField(IntegerField):
 
 
 class DecimalField(NumberField):
-    """An exact number, in JSON a string or a number."""
+    """Exact decimal, a string or a number in JSON."""
 
     @classmethod
     def fits(cls, shape: SchemaNode, original: JSON) -> bool:
@@ -274,7 +276,7 @@ class DecimalField(NumberField):
 
 
 class JSONField(AnswerField):
-    """Anything at all, as JSON text."""
+    """Any JSON value, as JSON text."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         lines = 1 if original is MISSING else to_json(original, indent=2).count("\n") + 1
@@ -314,7 +316,7 @@ class JSONField(AnswerField):
 
 
 class ConstField(AnswerField):
-    """A value that is given, and only shown."""
+    """Constant value, read-only."""
 
     widget = forms.TextInput(attrs={"readonly": True})
 
@@ -336,14 +338,14 @@ class ConstField(AnswerField):
         return True
 
     def clean(self, value: Any) -> JSON:
-        # Whatever was posted: a read-only box is only read-only in a browser.
+        # The submitted value is ignored, because a browser can change read-only inputs.
         if self.left_out or (self.original is MISSING and not self.wanted):
             return MISSING
         return self.value()
 
 
 def text_widget(text: str, *, long: bool = False) -> forms.Widget:
-    """Return a box as large as the text it holds."""
+    """Return an input or a text area that fits the text."""
     lines = sum(1 + len(line) // LINE for line in normalize_newlines(text).split("\n"))
     if lines == 1 and not long:
         return forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"})

@@ -1,4 +1,4 @@
-"""Parsing of numbers and JSON that people type, and texts with hidden characters made visible."""
+"""Parsing of typed numbers and JSON, and display of invisible characters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hitl_django.json_text.strict_json import (
 )
 
 TOO_MANY_DIGITS = _("Integers are limited to %(limit)s digits.")
-#: What is said of JSON that is well written and more than can be taken.
+#: Error messages for well-formed JSON beyond a limit.
 TOO_MUCH = {
     "integer_too_long": TOO_MANY_DIGITS,
     "nested_too_deeply": _("This is nested too deeply."),
@@ -33,12 +33,17 @@ AMBIGUOUS = _(
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-#: Where a comma stands before the decimals, this may be thousands as well.
+#: With a comma as decimal separator, the point may be a thousands separator.
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 
 
 def parse_integer(text: str) -> int:
-    """Read a whole number; a ValueError where it is none, ValidationError for too many digits."""
+    """Parse an integer.
+
+    Raises:
+        ValueError: if it isn't an integer.
+        ValidationError: if it has too many digits.
+    """
     text = text.strip()
     if not _INTEGER.fullmatch(text):
         raise ValueError(text)
@@ -48,7 +53,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_number(text: str, *, like: Any = None) -> int | float:
-    """Read a finite number: a float where ``like`` is one, else an int where it is whole."""
+    """Parse a finite number: a float if ``like`` is one, otherwise an int if it is whole."""
     return _read_number(_with_point(text), like)
 
 
@@ -64,10 +69,9 @@ def _read_number(text: str, like: Any) -> int | float:
 
 
 def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> Any:
-    """Read a decimal and spells it in JSON the way ``like`` was spelled.
+    """Parse a decimal and return it in the JSON type of ``like``.
 
-    Without an example it is a string, which keeps every digit. So it is where a JSON number
-    would change the value.
+    Without ``like``, or if a JSON number would change the value, the result is a string.
     """
     text = _with_point(text)
     if not _NUMBER.fullmatch(text):
@@ -80,21 +84,25 @@ def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> 
 
 
 def format_number(value: float | str) -> str:
-    """Write a number, or a decimal in a text, as it is typed in the reader's language.
+    """Format a number, or a decimal given as text, with the reader's decimal separator.
 
-    Nothing is rounded, and thousands aren't separated: it is read back as the same number.
+    Nothing is rounded and thousands are not separated, so that parsing returns the same number.
     """
     text = value if isinstance(value, str) else to_json(value)
     return text.replace(".", _get_separator())
 
 
 def _get_separator() -> str:
-    """Return what stands before the decimals in the reader's language, a point or a comma."""
+    """Return the reader's decimal separator, a point or a comma."""
     return "," if get_format("DECIMAL_SEPARATOR") == "," else "."
 
 
 def _with_point(text: str) -> str:
-    """Return a number as JSON writes it; ValidationError where it may be one of two."""
+    """Return the number with a decimal point.
+
+    Raises:
+        ValidationError: if the number is ambiguous.
+    """
     text = text.strip()
     if _get_separator() == ".":
         return text
@@ -107,7 +115,7 @@ def _with_point(text: str) -> str:
 
 
 def is_decimal(value: Any) -> bool:
-    """Return whether a JSON value can be shown in a decimal's field."""
+    """Return whether a JSON value can be shown in a decimal field."""
     if isinstance(value, str):
         try:
             return bool(_NUMBER.fullmatch(value)) and Decimal(value).is_finite()
@@ -122,14 +130,16 @@ def is_number(value: Any) -> bool:
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Write a value as JSON text for people: nothing escaped that needn't be."""
+    """Return the value as JSON text for people, with minimal escaping."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def from_json(text: str) -> Any:
-    """Read JSON text strictly: no NaN, no infinity, no key twice, no bottomless nesting.
+    """Parse JSON text strictly: without NaN, infinity, duplicate keys or excessive nesting.
 
-    Raises ValueError, whose message says where; ValidationError for what is too much of JSON.
+    Raises:
+        ValueError: if it isn't valid JSON; the message has the position.
+        ValidationError: if it exceeds a limit.
     """
     try:
         return parse_strict(text.lstrip("\ufeff"), max_digits=MAX_INTEGER_DIGITS)
@@ -144,7 +154,7 @@ def _too_much(rule: str) -> ValidationError:
 
 
 def is_same_text(raw: Any, shown: Any) -> bool:
-    """Return whether a text came back as it was shown; a browser rewrites only the line ends."""
+    """Return whether a submitted text equals the displayed one, ignoring changed line ends."""
     return (
         isinstance(raw, str)
         and isinstance(shown, str)
@@ -153,20 +163,20 @@ def is_same_text(raw: Any, shown: Any) -> bool:
 
 
 def normalize_newlines(text: str) -> str:
-    """Turn every line end into a line feed."""
+    """Convert all line ends to line feeds."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-#: What a screen doesn't show, or shows as an order to show something else: control and format
-#: characters (bidirectional ones among them), line separators, private use.
+#: Invisible characters, and characters that change the display of others: control and format
+#: characters (including bidirectional ones), line separators, private use.
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _HIDDEN_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
 
 
 def escape_hidden(text: str) -> str:
-    """Return the text with every character that wouldn't show replaced by its code point.
+    """Replace each invisible character by its code point.
 
-    Line feeds and tabs stay, and so do the joiners that Persian and emoji are written with.
+    Line feeds and tabs are kept, and so are joiners, which Persian and emoji require.
     """
     text = text.replace("\r\n", "\n")
     return "".join(
@@ -175,7 +185,7 @@ def escape_hidden(text: str) -> str:
 
 
 def list_hidden(text: str) -> list[str]:
-    """Return the code points of the characters of a text that wouldn't show, each once."""
+    """Return the code points of a text's invisible characters, without duplicates."""
     text = text.replace("\r\n", "\n")
     return list(dict.fromkeys(_name_code(c) for at, c in enumerate(text) if _is_hidden(text, at)))
 

@@ -1,4 +1,4 @@
-"""Moments in the current time zone, as pages and mails write them."""
+"""Display of times in the current time zone, in pages and emails."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from django.utils.timezone import is_aware, localtime
 
 
 def to_local(moment: datetime) -> datetime:
-    """Return a moment in the current time zone; with USE_TZ off it has none, and is local."""
+    """Return a time in the current time zone. With USE_TZ off, it is naive and already local."""
     return localtime(moment) if is_aware(moment) else moment
 
 
 def format_moment(moment: datetime) -> str:
-    """Write a moment as everywhere, in the reader's language."""
+    """Format a time in the reader's language."""
     return str(localize(to_local(moment)))
 
 
 def format_with_zone(moment: datetime) -> str:
-    """Write a moment with its zone, which is the site's: whoever reads it may be in another."""
+    """Format a time with its time zone, for readers who may be in another one."""
     return f"{format_moment(moment)} {to_local(moment).tzname() or ''}".rstrip()

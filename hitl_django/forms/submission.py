@@ -1,8 +1,8 @@
-"""Reads a submitted form within Django's limits, and without files.
+"""Reading of a submitted form within Django's limits, and without files.
 
-Django measures a form while it reads it, and doesn't count files, which it writes to disk. Here
-the length that the request declares is compared before anything is read, and the first part that
-is a file ends the reading: no form of this package asks for one.
+Django checks its limits while reading, and writes uploaded files to disk without counting them.
+Here the declared length is checked before reading, and the first file ends the reading. No form of
+this package accepts files.
 """
 
 from __future__ import annotations
@@ -15,50 +15,51 @@ from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest, QueryDict
 from django.http.multipartparser import MultiPartParserError
 
-#: What ``read_form`` raises for a form that is larger than Django's limits.
+#: Errors raised by ``read_form`` for a form larger than Django's limits.
 TOO_LARGE = (RequestDataTooBig, TooManyFieldsSent)
-#: What it raises for a form that can't be read, or only in part.
+#: Errors raised by ``read_form`` for a form that can't be read completely.
 UNREADABLE = (BadRequest, MultiPartParserError, OSError)
 
-#: Of a body that is refused so much is read: a browser shows no answer before it has sent it all.
+#: Number of bytes read from a refused body: browsers show no response before sending all of it.
 MOST, PART = 8 * 1024 * 1024, 64 * 1024
 
 
 def read_form(request: HttpRequest) -> QueryDict:
-    """Return the fields of a form; one of TOO_LARGE or UNREADABLE where that can't be done.
+    """Return the fields of a form.
 
-    Django's error reports, which may be sent as email, leave out all of them from then on.
+    Django's error reports, which may be sent by email, exclude these fields from then on.
+
+    Raises:
+        One of TOO_LARGE or UNREADABLE.
     """
     hide_from_reports(request)
     try:
         _refuse_declared_length(request)
-        if not hasattr(request, "_files"):  # a middleware of the host's may have read it before
+        if not hasattr(request, "_files"):  # a middleware of the project may have read it
             request.upload_handlers = [_NoFiles(request)]
         return request.POST
     except (*TOO_LARGE, *UNREADABLE):
-        # As Django does it: whoever reports the refusal would only run into it again.
+        # As in Django: accessing the form for an error report would raise the same error again.
         request._mark_post_parse_error()  # type: ignore[attr-defined]
         raise
 
 
 def hide_from_reports(request: HttpRequest) -> None:
-    """Leave the fields of a form out of Django's error reports: an answer may be a secret."""
+    """Exclude the form's fields from Django's error reports, because they may be secret."""
     request.sensitive_post_parameters = "__ALL__"  # type: ignore[attr-defined]
 
 
 def discard_body(request: HttpRequest) -> None:
-    """Read on, within bounds, so that a browser gets to see why its form was refused."""
+    """Read the rest of the body, up to a limit, so that the browser shows the error response."""
     read = 0
     try:
         while read < MOST and (part := request.read(PART)):
             read += len(part)
     except (OSError, ValueError):
-        pass  # it was read, or whoever sent it is gone
+        pass  # already read, or the client disconnected
 
 
 class _NoFiles(FileUploadHandler):
-    """Refuses a form at the first part that is a file."""
-
     def new_file(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise MultiPartParserError("File uploads are not accepted.")
 

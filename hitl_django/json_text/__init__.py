@@ -1,3 +1,3 @@
-"""JSON and text: strict reading, JSON Pointer, Patch and Schema, differences, sanitizing."""
+"""JSON and text: strict parsing, JSON Pointer, Patch and Schema, differences, sanitizing."""
 
 from __future__ import annotations

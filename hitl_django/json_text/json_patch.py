@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): made of two documents, and applied to one."""
+"""JSON Patch (RFC 6902): computed from two documents, and applied to one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .sequence_diff import StepBudget, align_sequences
 
 Patch = list[dict[str, Any]]
 
-#: Steps that comparing the lists of a document may take, all of them together.
+#: Maximum number of steps for comparing all lists of a document.
 MAX_STEPS = 500_000
 
 
 def make_patch(old: Any, new: Any) -> Patch:
-    """Return the patch that makes ``new`` of ``old``; empty where they are the same JSON.
+    """Return the patch that converts ``old`` to ``new``; empty if they are the same JSON.
 
-    It adds, removes and replaces, at the deepest place that says it. As JSON, true isn't 1 and 1
-    isn't 1.0.
+    It contains only add, remove and replace operations, on the deepest possible path. As in JSON,
+    true differs from 1, and 1 from 1.0.
     """
     patch: Patch = []
     _compare(old, new, "", patch, StepBudget(MAX_STEPS))
@@ -27,9 +27,10 @@ def make_patch(old: Any, new: Any) -> Patch:
 
 
 def apply_patch(document: Any, patch: Patch) -> Any:
-    """Return the document with the patch applied; the document itself stays as it is.
+    """Return a copy of the document with the patch applied.
 
-    Raises ValueError for a step that can't be applied, or isn't one that ``make_patch`` makes.
+    Raises:
+        ValueError: if an operation can't be applied, or ``make_patch`` doesn't create it.
     """
     root = {"": copy.deepcopy(document)}
     for step in patch:
@@ -74,7 +75,7 @@ def _compare_objects(
 def _compare_lists(
     old: list[Any], new: list[Any], path: str, patch: Patch, budget: StepBudget
 ) -> None:
-    """Goes through both from the front, so that each place is the one in the list so far."""
+    """Append the operations in order, so that each path refers to the list patched so far."""
     for block in align_sequences([*map(_text, old)], [*map(_text, new)], budget):
         if block.same:
             continue
@@ -101,7 +102,6 @@ def _apply_step(found: Any, step: dict[str, Any], last: str) -> None:
 
 
 def _key(found: Any, part: str, highest: int) -> Any:
-    """Return what addresses a part that is there."""
     if isinstance(found, dict) and part in found:
         return part
     index = read_index(part)

@@ -1,10 +1,9 @@
-"""Response schemas as JSON Schema, Draft 2020-12.
+"""Validation of responses by JSON Schema, Draft 2020-12.
 
-A pattern is matched in time that grows only with the text (``engine.state.patterns``); a schema
-with a pattern that can't be is refused. Nothing is fetched: a reference to anywhere but the schema
-itself is a fault of the schema. Lists in ``items`` and ``dependencies`` are applied as in draft-07.
-
-What the work of applying a schema may come to is bounded as well (``keywords``).
+Patterns are matched in linear time (``engine.state.patterns``); a schema with an unsupported
+pattern is invalid. Nothing is fetched: references outside of the schema are invalid. Lists in
+``items`` and ``dependencies`` are applied as in draft-07. The work of a validation is limited
+(``schema_keywords``).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .json_pointer import format_pointer
 from .reasons import ValidationMessage, explain
 
 MAX_FAULTS = 50
-#: Keywords that hold values, not schemas.
+#: Keywords that contain values, not schemas.
 VALUES = ("const", "default", "enum", "examples")
 TOO_COMPLEX = _("is too complex to validate: send fewer or less deeply nested values")
 
@@ -35,7 +34,7 @@ def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
-    """List what of the value doesn't fit, as (JSON pointer, reason), in document order."""
+    """Return the validation errors as (JSON pointer, reason), in document order."""
     found: list[tuple[str, str]] = []
     try:
         with schema_keywords.limit_work():
@@ -48,7 +47,7 @@ def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
                     break
     except schema_keywords.BudgetSpentError:
         found = found or [("", ValidationMessage.make(TOO_COMPLEX))]
-    except Exception as error:  # a schema with a dead reference or a keyword of the wrong type
+    except Exception as error:  # a schema with an invalid reference or a keyword of the wrong type
         unusable = _("the request’s response schema can’t be applied (%(error)s)")
         return [("", ValidationMessage.make(unusable, error=type(error).__name__))]
     return sorted(set(found))
@@ -60,7 +59,7 @@ def _reason(error: ValidationError) -> str:
 
 
 def _undialected(schema: Any) -> Any:
-    """Leave ``$schema`` out: below it jsonschema would apply keywords of its own, not ours."""
+    """Remove ``$schema``, with which jsonschema would use its own keywords in that part."""
     if isinstance(schema, list):
         return [_undialected(below) for below in schema]
     if not isinstance(schema, dict):

@@ -1,6 +1,6 @@
-"""What is wrong with a value, and within which limits it has to be, in words for people.
+"""Validation messages and limits of values, as translatable text.
 
-A reason is a text in English, as the API sends it, and knows how it reads in another language.
+A message is English text, as sent by the API, and can be translated for display.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy, override
 
-#: Characters of a value that a reason quotes.
+#: Maximum number of characters of a value quoted in a message.
 QUOTED = 80
 
 
 class ValidationMessage(str):
-    """Why a value doesn't fit: in English, and what it is in the reader's language."""
+    """Validation message in English, with its translation for the current language."""
 
     words: Any
     params: dict[str, Any]
 
     @classmethod
     def make(cls, words: Any, **params: Any) -> ValidationMessage:
-        """Return the reason that a translatable template says, with its parameters."""
+        """Return the message of a translatable template and its parameters."""
         with override(None):
             made = cls(words % params)
         made.words, made.params = words, params
         return made
 
     def sentence(self) -> str:
-        """Return it as a sentence in the reader's language."""
+        """Return the translation as a sentence."""
         shown = {name: _localized(value) for name, value in self.params.items()}
         return f"{capfirst(str(self.words % shown)).removesuffix('.')}."
 
 
 def say(reason: str) -> str:
-    """Return a reason in the reader's language, if it knows how it reads there."""
+    """Return the translated message if available, otherwise the text itself."""
     return reason.sentence() if isinstance(reason, ValidationMessage) else reason
 
 
 def explain(keyword: str, rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
-    """Return why a value breaks a keyword of a schema; None where there are no words for that."""
+    """Return the message for a violated keyword of a schema; None if there is no text for it."""
     explain_keyword = _FAULTS.get(keyword)
     return None if explain_keyword is None else explain_keyword(rule, value, schema)
 
 
 def describe_limits(schema: dict[str, Any]) -> list[ValidationMessage]:
-    """Return the limits that a schema sets, for people who are about to fill in a value."""
+    """Return the limits set by a schema, as help for entering a value."""
     found = [
         _within(schema, _BETWEEN, "minimum", "maximum"),
         _more_than(schema),
@@ -67,7 +67,7 @@ def describe_limits(schema: dict[str, Any]) -> list[ValidationMessage]:
     return [limit for limit in found if limit is not None]
 
 
-#: What a text of a format looks like; those that have a field of their own need none.
+#: Examples of text formats. Formats with a form field of their own have none.
 EXAMPLES = {
     "duration": "P3DT4H",
     "email": "dana@example.com",
@@ -109,7 +109,7 @@ _TYPES = {
     "string": _("must be a string"),
 }
 
-#: Of a pair of limits: what is said of both, of the lower alone, and of the upper alone.
+#: Text for both limits, for the lower one only, and for the upper one only.
 _BETWEEN = (
     _("between %(least)s and %(most)s"),
     _("at least %(least)s"),
@@ -161,11 +161,10 @@ _MUST_ENTRIES = (
 def _within(
     schema: Any, words: tuple[Any, Any, Any], low: str, high: str, **params: Any
 ) -> ValidationMessage | None:
-    """Says a pair of limits, as far as a schema sets them."""
     least, most = schema.get(low), schema.get(high)
     has_least, has_most = _is_number(least), _is_number(most)
     if low != "minimum" and least in (0, 1) and has_least and not params:
-        # An empty text or list is what a form marks as needed.
+        # A minimum of 1 means that the value is required, which the form marks.
         has_least = False
     if has_least and has_most:
         return ValidationMessage.make(words[0], least=least, most=most, **params)
@@ -217,7 +216,7 @@ def _explain_additional(rule: Any, value: Any, schema: Any) -> ValidationMessage
     return ValidationMessage.make(_("has unexpected keys: %(names)s"), names=_list(names))
 
 
-#: What is said where a keyword is broken, of its rule, the value and the schema that it stands in.
+#: Message by violated keyword, from the keyword's value, the instance and the schema.
 _FAULTS: dict[str, Callable[[Any, Any, Any], ValidationMessage | None]] = {
     "additionalProperties": _explain_additional,
     "anyOf": lambda rule, value, schema: ValidationMessage.make(

@@ -1,4 +1,4 @@
-"""Text from models and strangers, made fit to be stored and shown; titles and counts."""
+"""Sanitizing of untrusted text for storage and display; titles and counts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 TITLE_LENGTH = 300
 TITLE_KEYS = ("title", "question", "message")
 
-# Controls, invisible marks (which can turn "reject" into "approve" for the eye), lone surrogates,
-# and the two separators that break a line where nobody expects it.
+# Control characters, invisible characters (which can make "reject" look like "approve"), lone
+# surrogates, and the two Unicode line separators.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def escape_invisible(text: str) -> str:
-    """Return the text on one line, its invisible characters written as code points."""
+    """Return the text on one line, with invisible characters replaced by code points."""
     line = " ".join(text.split())
     if line.isascii() and line.isprintable():
         return line
@@ -30,24 +30,24 @@ def escape_invisible(text: str) -> str:
 
 
 def is_joiner(text: str, at: int) -> bool:
-    """Return whether a character joins two letters or signs, as Persian and emoji are written."""
+    """Return whether a character joins letters or symbols, as in Persian and emoji."""
     if text[at] not in _JOINERS or not 0 < at < len(text) - 1:
         return False
     return not text[at - 1].isascii() and not text[at + 1].isascii()
 
 
 def format_count(number: int, one: str, several: str) -> str:
-    """Return ``1 run`` or ``3 runs``: the number, and the words that go with it."""
+    """Return ``1 run`` or ``3 runs``: the number with the noun in singular or plural."""
     return f"{number} {one if number == 1 else several}"
 
 
 def escape_unstorable(text: str) -> str:
-    """Return the text with what a database or UTF-8 refuses written as code points."""
+    """Return the text with characters invalid in a database or in UTF-8 as code points."""
     return _UNSTORABLE.sub(lambda found: _code_point(found[0]), text)
 
 
 def make_title(payload: Any, node: str) -> str:
-    """Return a question's title in one line: of the payload's own words, or that ``node`` asks."""
+    """Return an interrupt's one-line title, from its payload or otherwise from its node."""
     words = payload
     if isinstance(payload, dict):
         words = next((payload[key] for key in TITLE_KEYS if _has_words(payload.get(key))), None)
@@ -57,7 +57,7 @@ def make_title(payload: Any, node: str) -> str:
 
 
 def shorten(line: str, length: int = TITLE_LENGTH) -> str:
-    """Cut a line at the last word that fits."""
+    """Shorten a line at a word boundary."""
     if len(line) <= length:
         return line
     cut = line[: length - 1]

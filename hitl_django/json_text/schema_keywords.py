@@ -1,12 +1,13 @@
-"""The keywords of JSON Schema as answers are validated by them, within a budget of work.
+"""JSON Schema keywords for the validation of responses, with limited work.
 
-The work of some schemas grows without bound where their author sees nothing of it: a union that
-contains itself is tried in every way at each level, ``uniqueItems`` compares each with each. So
-whatever is applied is counted, whichever way it was come by: a unit for each keyword at each part
-of the value, and more where a keyword goes through something that may be long. Who has spent the
-budget stops. What is common is cheap besides: unique items are found in one pass, and of a union's
-branches each is left at its first fault, which a ``const`` or an ``enum`` shows before anything
-below it is looked at. Where none fits, the faults are those of the branch whose kind the value is.
+The work of some schemas grows exponentially: a recursive union is tried in every combination on
+each level, and ``uniqueItems`` compares all pairs. Therefore all work is counted: one unit for each
+keyword applied to a part of the value, and more for keywords that process long parts. When the
+budget is exhausted, validation stops.
+
+Common cases are also optimized. Unique items are found in one pass. Each branch of a union stops at
+its first error, and ``const`` and ``enum`` are checked first. If no branch matches, the errors are
+those of the branch with the value's type.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from . import text_formats
 Errors = Iterable[ValidationError]
 Keyword = Callable[[Any, Any, Any, Any], Errors]
 
-#: Units of work that a validation may take: about 0.3 s of a processor. An answer of as many
-#: values as are allowed takes half of it against the schema of an ordinary model.
+#: Units of work for a validation, about 0.3 s of CPU time. With an ordinary model's schema, a
+#: response with the maximum number of values uses half of it.
 BUDGET = 110_000
-#: Characters of a message that are kept, and of a text that may have a format.
+#: Maximum length of an error message, and of a text checked for a format.
 LONGEST_MESSAGE, LONGEST_FORMATTED = 300, 8_000
 
 
 class BudgetSpentError(Exception):
-    """Applying a schema takes more work than is allowed."""
+    """Validation of the value exceeds the budget."""
 
 
 class InapplicableSchemaError(Exception):
@@ -44,7 +45,7 @@ class InapplicableSchemaError(Exception):
 
 
 class Budget:
-    """The work that is left, and what was found out on the way about parts of the schema."""
+    """Remaining work, and cached facts about parts of the schema."""
 
     __slots__ = ("known", "left")
 
@@ -53,7 +54,11 @@ class Budget:
         self.known: dict[int, tuple[list[Any], frozenset[str]]] = {}
 
     def spend(self, units: int) -> None:
-        """Take units of work; raises BudgetSpentError where there are none."""
+        """Use units of work.
+
+        Raises:
+            BudgetSpentError: if none are left.
+        """
         self.left -= units
         if self.left < 0:
             raise BudgetSpentError
@@ -64,7 +69,7 @@ _budget: ContextVar[Budget | None] = ContextVar("hitl_schema_budget", default=No
 
 @contextmanager
 def limit_work() -> Iterator[Budget]:
-    """Open a budget for the block, or goes on with the one that is open."""
+    """Create a budget for the block, or use the enclosing block's."""
     known = _budget.get()
     if known is not None:
         yield known
@@ -87,7 +92,7 @@ def _size(value: Any) -> int:
 
 
 def _required(validator: Any, names: Any, instance: Any, schema: Any) -> Errors:
-    # jsonschema blames the object; a form needs to know the field.
+    # jsonschema reports the object, but a form needs the missing field.
     if not isinstance(instance, dict):
         return
     for name in names:
@@ -118,12 +123,12 @@ def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Error
 
 
 def _as_fraction(number: Any) -> Fraction:
-    """Return the number as it is written: in binary, 19.99 isn't a multiple of 0.01."""
+    """Return the exact decimal value: as a binary float, 19.99 isn't a multiple of 0.01."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
 def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Errors:
-    """Apply the properties, first those that tell at a glance which of several objects it is."""
+    """Validate the properties, beginning with those that distinguish the branches of a union."""
     if not isinstance(instance, dict):
         return
     found = [(name, below) for name, below in properties.items() if name in instance]
@@ -160,9 +165,9 @@ def _one_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors
 
 
 class _Attempts:
-    """A value by each branch of a union, of which only one is gone through to its end.
+    """Validation of a value by each branch of a union; only one branch is validated completely.
 
-    That is the branch whose kind the value is, if there is just one.
+    This is the branch that matches the value's type, if there is exactly one.
     """
 
     def __init__(self) -> None:
@@ -170,30 +175,30 @@ class _Attempts:
         self.kept: Errors = ()
 
     def fits(self, errors: Iterator[ValidationError]) -> bool:
-        """Return whether a branch has nothing against the value."""
+        """Return whether a branch has no errors."""
         first = next(errors, None)
         if first is None:
             return True
         if not _is_of_another_kind(first):
             self.likely += 1
-            # Those that aren't gone on with are let go: of each, all below would be kept as well.
+            # Other branches are dropped at once, because each error keeps all errors below it.
             self.kept = chain([first], errors) if self.likely == 1 else ()
         return False
 
     def faults(self) -> Errors:
-        """Yield the faults by the branch that is meant, or that there are some by each."""
+        """Yield the errors of the matching branch, or one error about all branches."""
         return self.kept or [ValidationError("matches none of the given schemas")]
 
 
 def _is_of_another_kind(fault: ValidationError) -> bool:
-    """Return whether a branch is for values of another type, or with another constant."""
+    """Return whether the branch has another type or another constant than the value."""
     if fault.validator == "type":
         return not fault.path
     return fault.validator == "const" and len(fault.path) <= 1
 
 
 def _named(branches: Any, instance: Any, schema: Any) -> list[Any]:
-    """Return the branch of a union that a discriminator names, as OpenAPI has it, if one does."""
+    """Return the branch selected by an OpenAPI discriminator as a list, otherwise an empty one."""
     discriminator = schema.get("discriminator")
     if not isinstance(discriminator, dict) or not isinstance(instance, dict):
         return []
@@ -222,19 +227,20 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Er
 
 
 def _texts(values: list[Any]) -> frozenset[str]:
-    """Return the texts of values that stand in the schema, made once for each validation."""
+    """Return the values of an enum as texts, cached for the validation."""
     open_budget = _budget.get()
     known = {} if open_budget is None else open_budget.known
-    if id(values) not in known:  # kept with its texts, since the id of what is gone is given again
+    # kept with its texts, because the id of a deleted list may be reused
+    if id(values) not in known:
         known[id(values)] = values, frozenset(map(_text, values))
     return known[id(values)][1]
 
 
 def _text(value: Any) -> str:
-    """Return a text that values have in common if they are the same to JSON Schema, as 1 and 1.0.
+    """Return a text that is the same for equal values in JSON Schema, such as 1 and 1.0.
 
-    Texts can be looked up in a set by whoever made them: of numbers somebody could find thousands
-    with the same hash.
+    Texts are safe in a set, because their hashes are randomized. Numbers with the same hash are
+    easy to find.
     """
     if isinstance(value, str):
         return '"' + value
@@ -262,7 +268,7 @@ def _format(validator: Any, name: Any, instance: Any, schema: Any) -> Errors:
 
 
 def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Errors:
-    """Apply items, which up to draft 2019-09 may be the list that prefixItems is now."""
+    """Apply items, which may be a list up to draft 2019-09 (now prefixItems)."""
     if not isinstance(items, list):
         yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
     elif isinstance(instance, list):
@@ -282,7 +288,7 @@ def _additional_items(validator: Any, rule: Any, instance: Any, schema: Any) -> 
 
 
 def _dependencies(validator: Any, rules: Any, instance: Any, schema: Any) -> Errors:
-    """Apply what draft 2019-09 has split into dependentRequired and dependentSchemas."""
+    """Apply dependencies, replaced by dependentRequired and dependentSchemas in draft 2019-09."""
     if not isinstance(instance, dict):
         return
     for name, rule in rules.items():
@@ -335,14 +341,14 @@ _UNEVALUATED_PROPERTIES = Draft202012Validator.VALIDATORS["unevaluatedProperties
 
 
 def _counted(keyword: str, apply: Keyword) -> Keyword:
-    """Apply a keyword and counts it, with the parts it goes through and the words it makes."""
+    """Wrap a keyword to count its work, including processed parts and messages."""
     cost = COSTS.get(keyword)
 
     def counted(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
         _spend(1 if cost is None else 1 + cost(rule, instance))
         for error in apply(validator, rule, instance, schema) or ():
             if len(error.message) > LONGEST_MESSAGE:
-                # It quotes the part that is at fault, which may be most of the answer.
+                # The message quotes the invalid part, which may be most of the value.
                 _spend(len(error.message) // 200)
                 error.message = _shortened(error.message)
             yield error
@@ -351,7 +357,7 @@ def _counted(keyword: str, apply: Keyword) -> Keyword:
 
 
 def _shortened(message: str) -> str:
-    """Leave out what stands between the beginning of what is quoted and what is said of it."""
+    """Shorten the quoted value in a message, keeping its beginning and the text after it."""
     return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
 
 
@@ -374,11 +380,11 @@ def _characters(name: Any, text: Any) -> int:
 
 
 def _pairs(rule: Any, instance: Any) -> int:
-    # jsonschema looks each part up in a list of those that were evaluated.
+    # jsonschema looks up each part in a list of all evaluated parts.
     return _size(instance) + _size(instance) ** 2 // 50 if isinstance(instance, list | dict) else 0
 
 
-#: What a keyword costs besides itself: what it goes through of the rule or of the value.
+#: Additional cost by keyword, for the processed parts of the schema or value.
 COSTS: dict[str, Callable[[Any, Any], int]] = {
     "$ref": lambda rule, instance: 6,
     "$dynamicRef": lambda rule, instance: 60,

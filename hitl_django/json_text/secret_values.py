@@ -1,8 +1,8 @@
-"""Masking of values that a JSON schema declares secret.
+"""Redaction of values declared secret by a JSON schema.
 
-A part of a value is secret where its schema has ``"format": "password"`` or ``"writeOnly": true``,
-as pydantic writes them for SecretStr and SecretBytes. A part that any branch of a schema declares
-secret counts as secret, whichever branch the value fits.
+A part of a value is secret if its schema has ``"format": "password"`` or ``"writeOnly": true``, as
+pydantic generates for SecretStr and SecretBytes. If any branch of a schema declares a part secret,
+the part is secret, regardless of which branch matches the value.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .json_pointer import parse_pointer, read_index
 
 JSON = Any
 
-#: Replaces a secret value wherever people and programs read it.
+#: Replaces a secret value for users and API clients.
 HIDDEN = "[redacted]"
 
-#: Keywords that hold one schema, and several, for the same value.
+#: Keywords with one schema, and with several schemas, for the same value.
 _SAME = ("if", "then", "else", "not")
 _SAME_LISTS = ("allOf", "anyOf", "oneOf")
-#: Keywords that hold a schema for any part of a value.
+#: Keywords with a schema for any part of the value.
 _PARTS = ("additionalProperties", "unevaluatedProperties", "items", "additionalItems",
           "unevaluatedItems", "contains")  # fmt: skip
 
@@ -43,7 +43,7 @@ def has_secrets(schema: JSON) -> bool:
 
 
 def leads_to_secrets(schema: JSON, root: JSON) -> bool:
-    """Return whether a part of a schema declares secrets, or refers to one in ``root``."""
+    """Return whether a part of a schema declares secrets, or refers to a part that does."""
     seen: set[int] = set()
     left: list[JSON] = [schema]
     while left:
@@ -60,20 +60,20 @@ def leads_to_secrets(schema: JSON, root: JSON) -> bool:
 def mask_secrets(schema: JSON, value: JSON, hidden: str = HIDDEN) -> JSON:
     """Return the value with each secret part replaced; None stays None.
 
-    Raises nothing for a value that doesn't fit the schema, or a schema that can't be applied.
+    It accepts values that don't match the schema, and schemas that can't be applied.
     """
     return _mask(_open_root(schema), value, hidden) if has_secrets(schema) else value
 
 
 def mask_patch(schema: JSON, patch: JSON) -> JSON:
-    """Return a JSON Patch of a value of this schema with the secret values in it replaced."""
+    """Return a JSON Patch of such a value with its secret values replaced."""
     if not patch or not has_secrets(schema):
         return patch
     return [_mask_step(schema, step) for step in patch]
 
 
 def mask_quotes(schema: JSON, value: JSON, text: str) -> str:
-    """Return a text about a value with the secrets that it quotes replaced."""
+    """Return a text about a value with quoted secrets replaced."""
     if not has_secrets(schema):
         return text
     found: list[JSON] = []
@@ -97,7 +97,7 @@ def _walk_names(schema: JSON, root: JSON) -> Iterator[str]:
         properties = schema.get("properties")
         for name, part in properties.items() if isinstance(properties, Mapping) else ():
             nodes = _open([(part, root)])
-            # A list or a mapping of secrets is hidden whole.
+            # A list or a mapping of secrets is hidden completely.
             if _are_secret(nodes) or _are_secret(_below(nodes, "")):
                 yield str(name)
     parts: Iterable[JSON] = ()
@@ -147,7 +147,7 @@ def _open_root(schema: JSON) -> list[_Node]:
 
 
 def _open(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return the schemas and all that apply to the same value: references and branches."""
+    """Return the schemas and all schemas for the same value: references and branches."""
     found: list[_Node] = []
     seen: set[int] = set()
     left: list[tuple[JSON, Mapping[str, JSON]]] = list(nodes)
@@ -156,7 +156,7 @@ def _open(nodes: Iterable[_Node]) -> list[_Node]:
         if not isinstance(schema, Mapping) or id(schema) in seen:
             continue
         seen.add(id(schema))
-        # An embedded schema with an id of its own resolves its references within itself.
+        # A subschema with an id of its own is the base of its references.
         root = schema if isinstance(schema.get("$id"), str) else root
         found.append((schema, root))
         left += [(target, root) for target in _find_targets(schema, root)]
@@ -185,7 +185,7 @@ def _find_targets(schema: Mapping[str, JSON], root: Mapping[str, JSON]) -> Itera
 
 
 def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
-    """Return the schemas for a member, or for the item at an index, of a value."""
+    """Return the schemas of a member or of an item at an index."""
     found: list[_Node] = []
     for schema, root in nodes:
         properties = schema.get("properties")
@@ -202,6 +202,6 @@ def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
 
 
 def _find_items(items: Sequence[JSON], part: str) -> Sequence[JSON]:
-    """Return the item at an index, as a list of one; nothing where there is none."""
+    """Return the item at an index as a list; empty if it doesn't exist."""
     index = read_index(part)
     return () if index is None else items[index : index + 1]

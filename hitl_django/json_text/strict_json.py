@@ -1,8 +1,8 @@
-"""JSON text as strangers send it: read in the one way that it can be understood, or refused.
+r"""Strict parsing of untrusted JSON text, which rejects ambiguous input.
 
-``json.loads`` takes the last of two equal keys, reads ``1e400`` as infinity and ``"\\ud800"`` as
-a string that can't be encoded again, and runs out of stack on deep nesting. Here each of these
-is a violation, with the way to it.
+``json.loads`` keeps the last of duplicate keys, parses ``1e400`` as infinity and ``"\ud800"`` as a
+string that can't be encoded, and exceeds the recursion limit on deep nesting. Here each of these is
+a violation with its path.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import Any, Literal
 
 from hitl_django.engine.errors import PayloadLimitError
 
-#: Digits of an integer that somebody sends, in a form or over the API. To read one takes time that
-#: grows with their square, and Python itself reads no more than a few thousand.
+#: Maximum digits of an integer in a form or in the API. Parsing time grows with the square of the
+#: digits, and Python itself allows only a few thousand.
 MAX_INTEGER_DIGITS = 100
-#: Characters of what breaks a rule that a message repeats.
+#: Maximum number of characters of invalid input quoted in a message.
 QUOTED = 80
 
-# Everything up to the next bracket or comma outside a string. The possessive quantifiers, and
-# an unfinished string counting as one, keep this linear on any input.
+# Everything up to the next bracket or comma outside a string. The possessive quantifiers keep this
+# linear on any input, as does treating an unfinished string as one.
 _STRUCTURE = re.compile(
     r'(?:[^"\[\]{},]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+([\[\]{},]|\Z)', re.DOTALL
 )
-#: What neither UTF-8 nor every database takes: lone surrogates and NUL.
+#: Characters invalid in UTF-8 or in some databases: lone surrogates and NUL.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that a text breaks, what breaks it, and the way there: names and places in lists."""
+    """A violated rule, the invalid input, and its path of member names and list indexes."""
 
     rule: Literal[
         "duplicate_key",
@@ -61,7 +61,7 @@ class Violation:
 
 
 class StrictJSONError(ValueError):
-    """The text is JSON to some readers; ``violation`` says why to no strict one."""
+    """JSON that only lenient parsers accept; ``violation`` is the reason."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(str(violation))
@@ -71,8 +71,9 @@ class StrictJSONError(ValueError):
 def parse_strict(text: str, *, max_digits: int | None = None) -> Any:
     """Return the value of a JSON text.
 
-    Raises StrictJSONError for the first violation, and another ValueError, whose message says
-    where, for what is no JSON.
+    Raises:
+        StrictJSONError: for the first violation.
+        ValueError: if the text isn't JSON; the message has the position.
     """
     try:
         value, violations = collect_violations(text, max_digits=max_digits)
@@ -86,11 +87,14 @@ def parse_strict(text: str, *, max_digits: int | None = None) -> Any:
 def collect_violations(
     text: str, *, max_digits: int | None = None, storable: bool = False
 ) -> tuple[Any, list[Violation]]:
-    """Return the value of a JSON text, and in its order all that is wrong with it.
+    """Return the value of a JSON text, and all violations in document order.
 
-    In the value, the violation stands for what it refuses. ``storable`` refuses characters that
-    can't be stored as well. Raises json.JSONDecodeError for what is no JSON at all, and
-    RecursionError for what is nested too deeply (``check_extent``).
+    In the value, each violation replaces the rejected part. With ``storable``, characters that
+    can't be stored are violations, too.
+
+    Raises:
+        json.JSONDecodeError: if the text isn't JSON.
+        RecursionError: if it is nested too deeply (see ``check_extent``).
     """
     is_refused = False
 
@@ -135,9 +139,12 @@ def collect_violations(
 
 
 def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
-    """Raise PayloadLimitError for too many levels or values, before anything is built of them.
+    """Check nesting depth and number of values before parsing.
 
-    Values are counted at all levels. The text need not be JSON.
+    Values are counted at all levels. The text may be invalid JSON.
+
+    Raises:
+        PayloadLimitError: if a limit is exceeded.
     """
     levels = values = 0
     for match in _STRUCTURE.finditer(text):
@@ -159,7 +166,7 @@ def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
 
 
 def _locate(value: Any, path: tuple[str | int, ...], storable: bool) -> Iterator[Violation]:
-    """Yield the violations within a value, each with the way to it."""
+    """Yield the violations within a value, with their paths."""
     if isinstance(value, str):
         if storable and _UNSTORABLE.search(value):
             yield Violation("unstorable_text", value, path)

@@ -1,4 +1,4 @@
-"""Differences for people: which fields changed, and which words of a text."""
+"""Differences for display: changed fields, and changed words of a text."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, Literal
 from .json_patch import is_same_json
 from .sequence_diff import align_sequences
 
-#: More than this of a text is compared line by line.
+#: Longer texts are compared line by line.
 MAX_WORDS = 20_000
 
-# A word, a gap, or a mark; where words aren't set apart, a character.
+# A word, whitespace or punctuation mark; for scripts without spaces, a character.
 _PIECES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\s+|[^\W\u3040-\u9fff]+|.", re.S)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One value that is there, or is what it is, on one side only.
+    """One value that was added, removed or changed.
 
-    ``path`` leads to it: names of members, and places in lists. ``old`` means nothing where it was
-    added, ``new`` where it was removed.
+    ``path`` consists of member names and list indexes. ``old`` has no meaning for an added value,
+    ``new`` none for a removed one.
     """
 
     path: tuple[str | int, ...]
@@ -33,25 +33,25 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a text that stayed, went or came."""
+    """A part of a text that is unchanged, removed or added."""
 
     kind: Literal["same", "removed", "added"]
     text: str
 
 
 def compare_fields(old: Any, new: Any) -> list[FieldChange]:
-    """List what is different, member by member, in the order of ``old``.
+    """Return the differences member by member, in the order of ``old``.
 
-    Lists of one length are compared place by place; others are different as a whole.
+    Lists of the same length are compared by position; other lists are different as a whole.
     """
     return list(_changed(old, new, ()))
 
 
 def compare_words(old: str, new: str) -> list[Span]:
-    """Return both texts in one: what stayed, what went and what came, word by word.
+    """Return both texts merged, with unchanged, removed and added words.
 
-    Long texts are compared by lines, and those with little in common are replaced as a whole, so
-    that it never takes long.
+    To limit the time, long texts are compared by lines, and very different ones are replaced as a
+    whole.
     """
     spans: list[Span] = []
     one, other = _PIECES.findall(old), _PIECES.findall(new)

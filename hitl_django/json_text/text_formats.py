@@ -1,6 +1,6 @@
-"""The formats of JSON Schema that a text can be checked for, the same wherever this is installed.
+"""Text formats of JSON Schema, independent of installed libraries.
 
-A moment may be written without its time zone, as pydantic takes it and writes it.
+A datetime may have no time zone, because pydantic accepts and generates such datetimes.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _EMAIL = EmailValidator()
 
 
 def is_uri(text: str) -> bool:
-    """Return whether a text is an address with its scheme, in ASCII."""
+    """Return whether a text is an absolute URI, in ASCII."""
     return text.isascii() and is_iri(text)
 
 
 def is_iri(text: str) -> bool:
-    """Return whether a text is an address with its scheme, in any letters."""
+    """Return whether a text is an absolute IRI, with any letters."""
     if not (_SCHEME.match(text) and _REFERENCE.fullmatch(text)):
         return False
     try:
@@ -46,12 +46,12 @@ def is_iri(text: str) -> bool:
 
 
 def is_reference(text: str) -> bool:
-    """Return whether a text is an address or a part of one, in any letters."""
+    """Return whether a text is an absolute or relative IRI."""
     return _REFERENCE.fullmatch(text) is not None
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text is a day."""
+    """Return whether a text is a date."""
     return _DATE.fullmatch(text) is not None and _reads(datetime.date.fromisoformat, text)
 
 
@@ -61,33 +61,33 @@ def is_time(text: str) -> bool:
 
 
 def is_moment(text: str) -> bool:
-    """Return whether a text is a day and a time."""
+    """Return whether a text is a datetime."""
     return is_date(text[:10]) and text[10:11] in ("T", "t", " ") and is_time(text[11:])
 
 
 def is_local_moment(text: str) -> bool:
-    """Return whether a text is a day and a time without a UTC offset."""
+    """Return whether a text is a datetime without a UTC offset."""
     return is_moment(text) and re.search(r"Z|[+-]", text[11:].upper()) is None
 
 
 def is_email(text: str) -> bool:
-    """Return whether a text is an e-mail address."""
+    """Return whether a text is an email address."""
     return _reads(_EMAIL, text)
 
 
 def is_international_email(text: str) -> bool:
-    """Return whether a text is an e-mail address, in any letters."""
+    """Return whether a text is an email address, with any letters."""
     name, at, host = text.rpartition("@")
     return bool(at and name) and not re.search(r"[\s@]", name) and is_international_host(host)
 
 
 def is_host(text: str) -> bool:
-    """Return whether a text is the name of a host."""
+    """Return whether a text is a hostname."""
     return len(text) <= 253 and all(_LABEL.fullmatch(part) for part in text.split("."))
 
 
 def is_international_host(text: str) -> bool:
-    """Return whether a text is the name of a host, in any letters."""
+    """Return whether a text is a hostname, with any letters."""
     if len(text) > 253:
         return False
     try:
@@ -109,7 +109,7 @@ def is_relative_pointer(text: str) -> bool:
 
 
 def is_duration(text: str) -> bool:
-    """Return whether a text is a length of time."""
+    """Return whether a text is an ISO 8601 duration."""
     return _DURATION.fullmatch(text) is not None
 
 
@@ -125,7 +125,7 @@ def _is_uuid(text: str) -> bool:
     return len(text) == 36 and _reads(uuid.UUID, text)
 
 
-#: "regex" is none of them: it would compile what the reviewer typed.
+#: The format "regex" is excluded, because its check would compile untrusted input.
 CHECKS: dict[str, Callable[[str], bool]] = {
     "date": is_date,
     "date-time": is_moment,

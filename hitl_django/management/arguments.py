@@ -1,4 +1,4 @@
-"""Numbers that are given as arguments of a command."""
+"""Parsers of numeric command arguments."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import argparse
 import re
 
 _COUNT = re.compile("[1-9][0-9]{0,8}")
-#: Databases know no moment before the year 1.
+#: Larger values would result in dates before the year 1.
 _MOST_DAYS = 100_000
 _MOST_SECONDS = 7 * 24 * 3600
 
 
 def parse_days(text: str) -> float:
-    """Return the days that are written as ``90`` or ``90d``; ArgumentTypeError otherwise."""
+    """Return the number of days written as ``90`` or ``90d``.
+
+    Raises:
+        ArgumentTypeError: if the text is invalid.
+    """
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)d?", text)
     if found is None or float(found[1]) > _MOST_DAYS:
         raise argparse.ArgumentTypeError(
@@ -22,14 +26,22 @@ def parse_days(text: str) -> float:
 
 
 def parse_count(text: str) -> int:
-    """Return a number from 1 on; ArgumentTypeError otherwise."""
+    """Return a positive integer.
+
+    Raises:
+        ArgumentTypeError: if the text is invalid.
+    """
     if _COUNT.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(f"{text[:50]!r} is not a number from 1 to 999999999.")
     return int(text)
 
 
 def parse_seconds(text: str) -> float:
-    """Return a number of seconds, a week at most; ArgumentTypeError otherwise."""
+    """Return a number of seconds, at most a week.
+
+    Raises:
+        ArgumentTypeError: if the text is invalid.
+    """
     found = re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", text)
     if found is None or float(text) > _MOST_SECONDS:
         raise argparse.ArgumentTypeError(

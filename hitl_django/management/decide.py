@@ -1,4 +1,4 @@
-"""``hitl decide``: decides a question from a terminal or a script."""
+"""``hitl decide``: decides an interrupt from a terminal or a script."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Decide, or says why that can't be."""
+    """Decide the interrupt, or report the reason of a failure."""
     try:
         decided = services.decide(
             options["id"],
@@ -75,7 +75,11 @@ def _parse_value(text: str | None) -> Any:
 
 
 def find_user(name: str) -> Any:
-    """Return the user of this name; CommandError where there is none."""
+    """Return the user with this name.
+
+    Raises:
+        CommandError: if there is none.
+    """
     users = get_user_model()
     try:
         return users._default_manager.get_by_natural_key(name)

@@ -1,4 +1,4 @@
-"""Diagnosis of an installation: its findings in words, and what to do about each."""
+"""Diagnosis of an installation: findings with advice."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from hitl_django.worker.sweeper import find_missed_since
 
 from . import tables
 
-#: A clock further off than this makes what people read, and the queue's own leases, wrong.
+#: A larger clock difference leads to wrong displayed times and wrong queue leases.
 SKEW = timedelta(seconds=5)
-#: What bounds the tables, and what it deletes.
+#: Settings that limit the tables, and the rows they delete.
 BOUNDS = {
     "RETENTION_DAYS": "deletes ended threads",
     "EVENT_RETENTION_DAYS": "only their events",
 }
-#: The apps whose tables every command works on: ours, and that of the usual queue.
+#: Apps with tables required by all commands: this app and the default queue.
 NEEDED = ("hitl_django", "django_q")
-#: Encrypted columns whose oldest and newest rows are read.
+#: Encrypted columns of which the oldest and the newest row are read.
 ENCRYPTED: tuple[tuple[str, type[Model]], ...] = (
     ("detail", AuditEntry),
     ("payload", Interrupt),
@@ -57,9 +57,9 @@ LOST_KEY = (
 
 
 def examine_installation(*, audited: bool) -> Iterator[Finding]:
-    """Yield the findings, those that the others depend on first; an error there ends it.
+    """Yield the findings, basic ones first; after an error there, no others follow.
 
-    With ``audited`` every audit entry is examined as well, and the key of every encrypted row.
+    With ``audited``, all audit entries and the keys of all encrypted rows are checked, too.
     """
     for look in (_database, _migrations, _settings):
         found = list(look())
@@ -87,9 +87,9 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
 
 
 def find_obstacle(*, needs_database: bool) -> Finding | None:
-    """Return the finding that keeps every command from working, or None.
+    """Return the finding that makes every command fail, or None.
 
-    A database that is away is no reason for one that may wait for it.
+    With ``needs_database`` False, an unavailable database is ignored, because the command can wait.
     """
     found = list(_database())
     if found[0].level == "error":
@@ -99,7 +99,7 @@ def find_obstacle(*, needs_database: bool) -> Finding | None:
 
 
 def _audit() -> Iterator[Finding]:
-    """Yield every thread whose audit trail, or what it is about, was tampered with."""
+    """Yield a finding for each thread whose audit log or contents were modified."""
     sound, unreadable = True, 0
     for checked in audit.check_threads():
         unreadable += bool(checked.unreadable)
@@ -127,7 +127,7 @@ def _audit() -> Iterator[Finding]:
 
 
 def _encryption() -> Iterator[Finding]:
-    """Yield how many rows aren't under the first of ENCRYPTION_KEYS, where it has any."""
+    """Yield the number of rows not encrypted with the first of ENCRYPTION_KEYS, if set."""
     if find_key_ring() is None:
         return
     plain = old = unreadable = 0
@@ -146,7 +146,7 @@ def _encryption() -> Iterator[Finding]:
 
 
 def _keys() -> Iterator[Finding]:
-    """Yield whether what is stored is of a key that isn't in ENCRYPTION_KEYS; of a sample."""
+    """Yield an error if sampled rows are encrypted with a key missing in ENCRYPTION_KEYS."""
     for column, model in ENCRYPTED:
         rows = model._default_manager.using(write_alias()).values_list(column, flat=True)
         try:
@@ -161,7 +161,7 @@ def _database() -> Iterator[Finding]:
     connection = connections[write_alias()]
     try:
         connection.ensure_connection()
-    except Exception as error:  # whatever the database's own library raises
+    except Exception as error:  # database libraries raise various errors
         words = " ".join(str(error).split())
         yield Finding(
             "error",
@@ -190,7 +190,7 @@ def _is_read_only(connection: Any) -> bool:
 
 
 def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
-    """Yield whether the migrations of these apps, or of all, are applied; and those they need."""
+    """Yield whether the migrations of these apps, or of all, and their dependencies are applied."""
     executor = MigrationExecutor(connections[write_alias()])
     newest = [leaf for leaf in executor.loader.graph.leaf_nodes() if not apps or leaf[0] in apps]
     names = sorted(f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(newest))
@@ -209,7 +209,7 @@ def _clock() -> Iterator[Finding]:
     rows = WorkerHeartbeat.objects.using(write_alias()).annotate(now=Now())
     theirs = rows.values_list("now", flat=True).first()
     if theirs is None:
-        return  # nobody has worked yet, and a clock is read from a row
+        return  # the clock is read from a worker's row, and no worker has run yet
     skew = abs(timezone.now() - theirs)
     if skew > SKEW:
         yield Finding(
@@ -221,7 +221,7 @@ def _clock() -> Iterator[Finding]:
 
 
 def _clock_set_back() -> Iterator[Finding]:
-    """Yield whether a lease or an undo ends later than any that starts now."""
+    """Yield a warning if a lease or an undo period ends later than any new one."""
     running = Run.objects.using(write_alias()).annotate(now=Now()).order_by()
     ends = (
         ("thread__lease_until", Run.State.RUNNING, timedelta(seconds=hitl.LEASE_SECONDS)),
@@ -330,7 +330,7 @@ def _runs() -> Iterator[Finding]:
 
 
 def _growth() -> Iterator[Finding]:
-    """Yield how much is kept, how fast it grows, and which settings bound it."""
+    """Yield the stored size, its growth, and the settings that limit it."""
     size = tables.measure_tables(write_alias())
     if not size.runs:
         return

@@ -1,4 +1,4 @@
-"""``hitl doctor``: reports what is wrong with the installation, and what to do about it."""
+"""``hitl doctor``: reports problems of the installation, with advice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
-    parser.set_defaults(skip_checks=True)  # they are among what is looked at
+    parser.set_defaults(skip_checks=True)  # the system checks are part of the diagnosis
     parser.add_argument(
         "--audit",
         action="store_true",
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Report each finding, and fails where there is an error."""
+    """Print each finding, and fail if there is an error."""
     styles = {
         "ok": command.style.SUCCESS,
         "note": command.style.NOTICE,

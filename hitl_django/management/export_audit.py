@@ -1,4 +1,4 @@
-"""``hitl export-audit``: the record with its hashes, to be kept elsewhere."""
+"""``hitl export-audit``: exports the audit log with its hashes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print an entry a line."""
+    """Print one entry per line."""
     last = options["until"] or timezone.localdate()
     try:
         period = services.Period.build(options["since"], last, max_days=None)

@@ -1,4 +1,4 @@
-"""``hitl export-person``: all that is stored about a user."""
+"""``hitl export-person``: exports all stored data about a user."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print a row a line."""
+    """Print one row per line."""
     for row in services.export_person(find_user(options["user"])):
         print_json(command, asdict(row))

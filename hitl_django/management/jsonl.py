@@ -1,4 +1,4 @@
-"""JSON Lines with requests to start runs: one per line, each good or bad by itself."""
+"""JSON Lines that start runs, one per line, validated independently."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ENVELOPE = frozenset({"graph", "input", "key", "subject", "context", "configurab
 
 
 class BadLine(ValueError):
-    """A line that asks for no run; the message says why."""
+    """Invalid line; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """A request to start a run, as one line makes it."""
+    """Arguments for starting a run, from one line."""
 
     graph: str
     input: Any
@@ -32,7 +32,7 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class StartLine:
-    """One line of a file: its number from 1, its bytes as they stand there."""
+    """A line of a file: its number, starting at 1, and its bytes."""
 
     number: int
     text: bytes
@@ -41,7 +41,7 @@ class StartLine:
 def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
     """Yield the lines that are not blank.
 
-    Bytes and not text, so that a line that isn't UTF-8 is one bad line and not the end of the file.
+    Lines are bytes, so that one line that isn't UTF-8 doesn't stop the whole file.
     """
     for number, text in enumerate(source, start=1):
         if number == 1:
@@ -51,11 +51,14 @@ def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
 
 
 def parse_line(line: StartLine, graph: str | None) -> StartRequest:
-    """Return the request of a line; raises BadLine where it makes none.
+    """Return the start request of a line.
 
-    A line is the input itself, or ``{"input": …}`` with other keys of ``ENVELOPE`` and none else.
-    ``graph`` is for lines that name none; one that names another is refused, because
-    a file given for one graph is hardly meant to start runs of a second.
+    A line is the input itself, or ``{"input": …}`` with other keys of ``ENVELOPE`` only. ``graph``
+    is the default for lines without a graph. A line with a different graph is invalid, because the
+    file was given for one graph.
+
+    Raises:
+        BadLine: if the line is invalid.
     """
     value = _parse_json(line.text)
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""``hitl list``: the questions that wait, or the runs."""
+"""``hitl list``: lists pending interrupts or runs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ HELP = (
 
 class _Listed(NamedTuple):
     rows: QuerySet[Any]
-    state: str  # the column that --state names
+    state: str  # column filtered by --state
     states: Sequence[str]
-    columns: Mapping[str, Any]  # by their names outside
-    shown: Sequence[str]  # those of a table
+    columns: Mapping[str, Any]  # by their printed names
+    shown: Sequence[str]  # columns of the table
 
 
 def _list_kinds() -> dict[str, _Listed]:
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print what is asked for, as a table or as JSON Lines."""
+    """Print the rows as a table or as JSON Lines."""
     listed = _list_kinds()[options["what"]]
     rows = _select(listed, options)
     outside = {f"out_{name}": column for name, column in listed.columns.items()}

@@ -1,4 +1,4 @@
-"""``hitl preflight``: which runs under way this version of the code couldn't go on with."""
+"""``hitl preflight``: finds active runs that this version of the code can't resume."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ HELP = (
     "Exits with 1 if there are any."
 )
 
-#: Runs that go on by themselves or with an answer.
+#: States of runs that will resume.
 UNDER_WAY = (Run.State.QUEUED, Run.State.RUNNING, Run.State.INTERRUPTED)
-#: Runs that are read at once.
+#: Number of runs read at once.
 PAGE = 500
-#: Shapes that are kept at hand.
+#: Number of cached graph structures.
 SHAPES = 100
-#: Reasons that are counted each on its own.
+#: Maximum number of reasons counted separately.
 REASONS = 1000
 
 
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print each run that would park; fails where there are any."""
+    """Print each run that would be parked, and fail if there are any."""
     if options["export"] and options["shapes"]:
         raise CommandError("--export and --shapes can't be combined.")
     graph = options["graph"]
@@ -126,7 +126,7 @@ def _print_summary(command: BaseCommand, reasons: Counter[_Reason], *, as_json: 
 
 
 def find_obstacle(run: ActiveRun) -> str | None:
-    """Says why the graphs as they are now can't go on with a run; None where they can."""
+    """Return the reason why the current graphs can't resume a run; None if they can."""
     try:
         registered = registry.get_graph_of_run(run.graph, run.version, is_pinned=run.is_pinned)
         head: CheckpointTuple | None = None
@@ -145,7 +145,7 @@ def find_obstacle(run: ActiveRun) -> str | None:
 
 
 def find_runs(graph: str | None) -> Iterator[ActiveRun]:
-    """Yield the runs under way, a page of them at a time."""
+    """Yield the active runs, read in pages."""
     runs = Run.objects.using(write_alias()).filter(state__in=UNDER_WAY)
     if graph:
         runs = runs.filter(graph=graph)
@@ -163,7 +163,7 @@ def find_runs(graph: str | None) -> Iterator[ActiveRun]:
 
 
 def _iterate_pages(runs: QuerySet[Run]) -> Iterator[Run]:
-    """Yield rows by graph and key; no cursor stays open, and no transaction."""
+    """Yield rows ordered by graph and id, without an open cursor or transaction."""
     graphs = runs.order_by("graph").values_list("graph", flat=True).distinct()
     for graph in list(graphs):
         rows = runs.filter(graph=graph).order_by("pk")
@@ -189,7 +189,7 @@ def _make_load(thread: ThreadKey) -> Callable[[str], CheckpointTuple | None]:
 
 
 def export_runs(runs: Iterator[ActiveRun], stream: TextIO) -> int:
-    """Write what each run relies on; returns how many there were."""
+    """Write the structures that each run depends on, and return the number of runs."""
     writer, count = StructureExporter(stream), 0
     for run in runs:
         heads: dict[str, CheckpointTuple] = {}
@@ -208,7 +208,7 @@ def export_runs(runs: Iterator[ActiveRun], stream: TextIO) -> int:
         try:
             graph = registry.get_graph_of_run(run.graph, run.version, is_pinned=run.is_pinned)
         except UnknownGraphError:
-            pass  # what there is of its root is written
+            pass  # the root's data is written anyway
         else:
             if run.shape is not None:
                 kept = heads.get("")

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON Lines for programs."""
+"""Output of commands: tables for people, JSON Lines for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 
 from hitl_django.json_text.sanitize import escape_invisible, shorten
 
-#: Characters that a column of a table has at most.
+#: Maximum width of a column.
 WIDEST = 60
 
 
@@ -27,7 +27,7 @@ def print_json(command: BaseCommand, row: Mapping[str, Any]) -> None:
 
 
 def print_table(command: BaseCommand, columns: Sequence[str], rows: Iterable[Any]) -> None:
-    """Print rows under their heads, each column as wide as what is in it."""
+    """Print rows below a header, with columns as wide as their content."""
     cells = [[shorten(escape_invisible(str(cell)), WIDEST) for cell in row] for row in rows]
     if not cells:
         return
@@ -38,7 +38,7 @@ def print_table(command: BaseCommand, columns: Sequence[str], rows: Iterable[Any
 
 
 def print_details(command: BaseCommand, details: Mapping[str, Any]) -> None:
-    """Print names with their values, which may take several lines; what is empty is left out."""
+    """Print names and values, which may have several lines; empty values are omitted."""
     width = max(map(len, details))
     for name, value in details.items():
         if value in (None, "", [], {}):
@@ -54,5 +54,5 @@ def print_details(command: BaseCommand, details: Mapping[str, Any]) -> None:
 
 
 def _escape_line(line: str) -> str:
-    """Return a line that does nothing to a terminal, with its indentation."""
+    """Return the line without control characters, keeping its indentation."""
     return " " * (len(line) - len(line.lstrip(" "))) + escape_invisible(line)

@@ -1,4 +1,4 @@
-"""Progress of a command: a bar on a terminal, now and then a plain line elsewhere."""
+"""Progress of a command: a bar on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hitl_django.json_text.sanitize import format_count
 T = TypeVar("T")
 
 WIDTH = 30
-#: Seconds between two looks, on a terminal and in a log.
+#: Seconds between two updates, on a terminal and in a log.
 TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
 
 
 class Progress:
-    """Shows a command's progress, by the bytes or the rows of its input that it has read.
+    """Progress of a command in bytes or rows of its input.
 
-    ``total`` is the size of the input, or None where nobody knows it (a pipe, rows that counting
-    would read as well): then only the counts are shown.
+    ``total`` is the size of the input, or None if unknown (a pipe, or rows that are expensive to
+    count). Then only the counts are shown.
     """
 
     def __init__(self, stream: OutputWrapper, total: int | None = None) -> None:
@@ -32,7 +32,7 @@ class Progress:
         self._width = 0
 
     def show(self, done: int, note: str) -> None:
-        """Show the progress, unless it was shown a moment ago."""
+        """Show the progress, unless it was updated recently."""
         if time.monotonic() - self._shown_at < self.interval:
             return
         self._shown_at = time.monotonic()
@@ -42,14 +42,14 @@ class Progress:
             self.stream.write(note, str)
 
     def count(self, rows: Iterable[T], one: str, many: str) -> Iterator[T]:
-        """Yield the rows, and shows how many of them are done: "3 runs"."""
+        """Yield the rows, and show the number processed, such as "3 runs"."""
         for done, row in enumerate(rows, start=1):
             yield row
             self.show(done, format_count(done, one, many))
         self.clear()
 
     def clear(self) -> None:
-        """Remove the bar, so that a line can be printed instead."""
+        """Remove the bar, so that a line can be printed."""
         if self._width:
             self._draw("")
             self.stream.write("\r", str, "")
@@ -62,7 +62,7 @@ class Progress:
         return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {part:4.0%}  "
 
     def _draw(self, text: str) -> None:
-        # Padded to the width of the last one, so that nothing of it is left standing.
+        # Padded to the previous width, to overwrite all of the previous text.
         self.stream.write(f"\r{text:<{self._width}}", str, "")
         self.stream.flush()
         self._width = len(text)

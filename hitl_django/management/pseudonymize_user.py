@@ -1,4 +1,4 @@
-"""``hitl pseudonymize-user``: puts a pseudonym in place of a user in all that is stored."""
+"""``hitl pseudonymize-user``: replaces a user by a pseudonym in all stored data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Forget the user, or says what there is to forget."""
+    """Pseudonymize the user, or report the affected rows."""
     user = find_user(options["user"])
     if not options["yes"]:
         _preview(command, user)

@@ -19,7 +19,7 @@ HELP = (
     "interrupts, decisions and audit log. With --prune, delete only old checkpoints and "
     "keep the newest state."
 )
-PORTION = 100  # threads after which the command says how far it has come
+PORTION = 100  # number of threads between two progress messages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Delete or prunes until nothing is left that is old enough."""
+    """Delete or prune all threads that are old enough."""
     days, graph = options["days"], options["graph"]
     verb, total = "pruned" if options["prune"] else "deleted", 0
     progress = Progress(command.stderr)

@@ -1,4 +1,4 @@
-"""``hitl reencrypt``: brings what is stored under the first of ENCRYPTION_KEYS."""
+"""``hitl reencrypt``: encrypts stored data with the first of ENCRYPTION_KEYS."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Rewrite the rows, unless they are only to be checked, and says what is left."""
+    """Rewrite or only check the rows, and report the number of remaining ones."""
     if find_key_ring() is None:
         raise CommandError("HITL['ENCRYPTION_KEYS'] is empty.")
     if not options["check"]:
@@ -52,7 +52,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def _go_through(command: BaseCommand, batches: Iterator[RowCounts], verb: str) -> Counter[str]:
-    """Return the sums of all batches, and shows how far it has come."""
+    """Return the totals of all batches, showing the progress."""
     progress, total = Progress(command.stderr, None), Counter[str]()
     for batch in batches:
         for name in ("rows", "old", "plain", "rewritten", "unreadable"):

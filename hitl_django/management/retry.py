@@ -1,4 +1,4 @@
-"""``hitl retry``: lets failed or parked runs go on, many at once."""
+"""``hitl retry``: retries failed or parked runs, several at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Retry each run; says which could not be, and why."""
+    """Retry each run; report failures with their reasons."""
     found = services.list_retryable(options["state"], graph=options["graph"])
     done = failed = 0
     progress = Progress(command.stderr)

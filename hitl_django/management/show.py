@@ -1,4 +1,4 @@
-"""``hitl show``: one question or one run, with what became of it."""
+"""``hitl show``: shows the details of an interrupt or a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def parse_id(text: str) -> UUID:
-    """Return an id; ArgumentTypeError where it is none."""
+    """Return the id.
+
+    Raises:
+        ArgumentTypeError: if the text is not a UUID.
+    """
     try:
         return UUID(text)
     except ValueError:

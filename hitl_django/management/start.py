@@ -1,4 +1,4 @@
-"""``hitl start``: one run per line of JSON."""
+"""``hitl start``: starts one run per line of JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Start a run for each line, and reports by its number each line that asks for none."""
+    """Start a run for each line, and report invalid lines with their numbers."""
     graph = options["graph"]
     if graph is not None:
         refuse_unknown_graph(graph)
@@ -72,7 +72,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def start_run(line: StartLine, graph: str | None) -> str:
-    """Start the run that a line asks for; returns whether it is "started" or was "there"."""
+    """Start the run of a line; return "started", or "there" if it already existed."""
     request = parse_line(line, graph)
     run = services.start(
         request.graph,
@@ -88,7 +88,7 @@ def start_run(line: StartLine, graph: str | None) -> str:
 
 
 def refuse_unknown_graph(graph: str) -> None:
-    """Raise CommandError for a graph that isn't registered, before any line is read."""
+    """Raise CommandError for an unregistered graph, before any line is read."""
     try:
         registry.get_graph(graph)
     except UnknownGraphError as error:
@@ -97,7 +97,7 @@ def refuse_unknown_graph(graph: str) -> None:
 
 @contextmanager
 def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """Open the input as bytes; yields it, and its size where it is a file."""
+    """Yield the input as a binary file, with its size in bytes if known."""
     if name == "-":
         yield sys.stdin.buffer, None
         return
@@ -111,9 +111,9 @@ def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
 
 @contextmanager
 def silence_logs(verbosity: int) -> Iterator[None]:
-    """Disable the logs of single runs: they would tear the progress bar, and are in the counts.
+    """Disable logs about single runs, which would break the progress bar.
 
-    ``--verbosity 2`` lets them through.
+    With ``--verbosity 2`` they are shown.
     """
     before = logging.root.manager.disable
     if verbosity < 2:
@@ -125,7 +125,7 @@ def silence_logs(verbosity: int) -> Iterator[None]:
 
 
 def describe_error(error: Exception) -> str:
-    """Return what is wrong in one line, each fault with its path."""
+    """Return the errors with their paths, on one line."""
     faults = getattr(error, "faults", ())
     if not faults:
         return " ".join(str(error).split())

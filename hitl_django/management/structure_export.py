@@ -1,6 +1,7 @@
-"""Dumps of what runs under way rely on, without a value of their state: JSON, an object a line.
+"""Export of the structures that active runs depend on, without values of their state.
 
-A line of the kind ``shape`` has the shape of a graph that lines of the kind ``run`` after it name.
+The format is JSON Lines. A line of the kind ``shape`` has a graph structure, to which later lines
+of the kind ``run`` refer.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from hitl_django.engine.savers.checkpoint import CheckpointTuple
 from hitl_django.engine.types import Send
 from hitl_django.json_text.strict_json import parse_strict
 
-#: What a checkpoint has beside the values of its channels.
+#: Parts of a checkpoint other than its channel values.
 HEAD = ("v", "id", "ts", "channel_versions", "versions_seen", "updated_channels", "renamed")
 METADATA = ("step", "graph_version")
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveRun:
-    """A run that hasn't ended, and what it was stored under; ``load`` reads its checkpoints."""
+    """An active run and its stored structure; ``load`` reads its checkpoints."""
 
     id: str
     graph: str
@@ -35,14 +36,14 @@ class ActiveRun:
 
 
 class StructureExporter:
-    """Writes runs to a dump, each shape once."""
+    """Writer of an export, which writes each graph structure once."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         self._written: set[str] = set()
 
     def write(self, run: ActiveRun, heads: dict[str, CheckpointTuple]) -> None:
-        """Write a run with the heads of the namespaces that it relies on."""
+        """Write a run with its checkpoint heads, by namespace."""
         if run.shape is not None and run.fingerprint not in self._written:
             self._written.add(run.fingerprint)
             self._put({"kind": "shape", "fingerprint": run.fingerprint, "shape": run.shape})
@@ -63,7 +64,11 @@ class StructureExporter:
 
 
 def read_dump(stream: TextIO) -> Iterator[ActiveRun]:
-    """Yield the runs of a dump; ValueError, with the line, for what is none."""
+    """Yield the runs of an export.
+
+    Raises:
+        ValueError: if a line is invalid; the message has its number.
+    """
     shapes: dict[str, GraphStructure] = {}
     for number, text in enumerate(stream, 1):
         if not text.strip():
@@ -94,7 +99,7 @@ def _encode_head(saved: CheckpointTuple) -> dict[str, Any]:
 
 
 def _encode_values(held: Any) -> Any:
-    """Return what starts nodes as it is, and of everything else only that it is there."""
+    """Return values that start nodes unchanged, and a placeholder for all others."""
     if isinstance(held, list) and held and all(isinstance(sent, Send) for sent in held):
         return {"sent_to": [sent.node for sent in held]}
     if isinstance(held, set | frozenset):

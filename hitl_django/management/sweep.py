@@ -1,4 +1,4 @@
-"""``hitl sweep``: sweeps once, as the queue's schedule does."""
+"""``hitl sweep``: runs the sweep once, like the queue's schedule."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Sweep once, and reports it."""
+    """Run the sweep once, and report the result."""
     sweep()
     command.stdout.write("Swept.")

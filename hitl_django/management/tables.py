@@ -1,4 +1,4 @@
-"""Size and growth of this app's tables, measured without reading them from end to end."""
+"""Size and growth of this app's tables, measured without full scans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hitl_django.extensions import list_models
 from hitl_django.models import Run
 from hitl_django.models.functions import Now
 
-#: How far back the growth is measured, and how many runs are counted at most.
+#: Period of the growth in days, and the maximum number of runs counted.
 DAYS = 7
 MOST = 100_000
 LARGEST = 3
@@ -21,10 +21,10 @@ LARGEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The runs that are kept, the bytes that they and all that belongs to them take.
+    """Number of stored runs, and bytes of all tables.
 
-    ``recent`` runs were started in the last DAYS. On SQLite the bytes are those of the whole file,
-    and no single table is known.
+    ``recent`` runs were started in the last DAYS days. On SQLite, ``bytes`` is the size of the
+    whole file, and sizes of tables are unknown.
     """
 
     runs: int
@@ -34,12 +34,12 @@ class Size:
 
     @property
     def bytes_a_day(self) -> float:
-        """Return what a day adds, if runs take as much as they did."""
+        """Return the growth per day, assuming the average size of a run."""
         return self.bytes / max(self.runs, 1) * self.recent / DAYS
 
 
 def measure_tables(using: str) -> Size:
-    """Measure the tables by the database's catalogue and the index of the newest runs."""
+    """Return sizes from the database's catalogue, and counts from the index of runs."""
     runs = Run.objects.using(using).order_by()
     recent = runs.filter(created_at__gte=Now() - timedelta(days=DAYS))[:MOST].count()
     connection = connections[using]
@@ -62,7 +62,7 @@ def _shorten_name(table: str) -> str:
 
 
 def _read_relations(connection: BaseDatabaseWrapper) -> dict[str, tuple[int, int]]:
-    """Return of each of our tables the rows that PostgreSQL plans with, and its bytes."""
+    """Return PostgreSQL's row estimate and the size in bytes of each table of this app."""
     names = [model._meta.db_table for model in list_models()]
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""``hitl verify-audit``: whether the record is as it was written, here or in an exported file."""
+"""``hitl verify-audit``: verifies the audit log, in the database or in an exported file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Name the first bad entry of each thread."""
+    """Report the first invalid entry of each thread."""
     broken: set[str] = set()
     progress = Progress(command.stderr)
     for found in _check(options["file"], progress):
@@ -72,9 +72,9 @@ def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
 
 
 def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the threads of an exported record that have a fault, with its entry and line.
+    """Yield each thread of an exported log that has an invalid entry, with the first one's line.
 
-    It is the first of each thread. Each entry follows on its thread's last.
+    Each entry is verified against the previous entry of its thread.
     """
     chains = defaultdict[str, ChainCheck](ChainCheck)
     for number, line in enumerate(lines, start=1):

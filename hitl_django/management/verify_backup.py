@@ -1,4 +1,4 @@
-"""``hitl verify-backup``: whether a restored database has all that its runs need to go on."""
+"""``hitl verify-backup``: verifies that a restored database has all data of its runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELP = (
     "and its audit log, and report what is missing or corrupt. Read-only. Exits with 1 "
     "if there are problems."
 )
-#: Threads that one query reads.
+#: Number of threads read per query.
 PAGE = 200
 
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print each thread that isn't whole, with what it lacks; fails where there are any."""
+    """Print each damaged thread with its faults, and fail if there are any."""
     threads = Thread.objects.using(write_alias()).order_by("pk")
     progress = Progress(command.stderr, threads.count())
     checked = broken = 0
@@ -60,7 +60,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def find_faults(thread: Thread) -> Iterator[str]:
-    """Yield what a thread lacks, or has damaged; its values are in none of the texts."""
+    """Yield missing or damaged parts of a thread; the texts contain no values."""
     yield from _find_unreadable(thread)
     yield from _find_missing_interrupts(thread)
     seq = audit.find_first_fault(thread)
@@ -69,7 +69,7 @@ def find_faults(thread: Thread) -> Iterator[str]:
 
 
 def _find_unreadable(thread: Thread) -> Iterator[str]:
-    """Read the newest checkpoint of each namespace, with the writes on top of it."""
+    """Yield namespaces whose newest checkpoint or its pending writes can't be read."""
     saver = DjangoSaver()
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
     for ns in rows.order_by("ns").values_list("ns", flat=True).distinct():
@@ -82,7 +82,7 @@ def _find_unreadable(thread: Thread) -> Iterator[str]:
 
 
 def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
-    """Compare the runs that wait with what is asked."""
+    """Yield mismatches between interrupted runs and pending interrupts."""
     asked = Interrupt.objects.using(write_alias()).filter(
         thread=thread, status=Interrupt.Status.PENDING
     )

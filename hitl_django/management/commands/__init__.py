@@ -1,3 +1,3 @@
-"""Django's folder of commands; the one that there is runs the verbs."""
+"""Django's package of commands, with the single command ``hitl``."""
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ VERBS = {
 
 
 class Command(BaseCommand):
-    """Hands a verb and its arguments to the module of that name."""
+    """Command that runs the module of a verb."""
 
     help = "Starts and manages runs."
 
@@ -66,13 +66,17 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         verb = options["verb"]
         if verb != "doctor":
-            # A dump is looked at where there is no database, as in CI.
+            # ``preflight --shapes`` reads a file and needs no database, for example in CI.
             refuse_unready(needs_database=verb != "worker" and not options.get("shapes"))
         options["perform"](self, options)
 
 
 def list_verbs() -> dict[str, Any]:
-    """Return the module of each verb; CommandError if an extension has a verb of this app's."""
+    """Return the module of each verb.
+
+    Raises:
+        CommandError: if an optional app redefines a verb.
+    """
     found = dict[str, Any](VERBS)
     for extension in list_extensions():
         for name, path in extension.verbs.items():
@@ -85,7 +89,7 @@ def list_verbs() -> dict[str, Any]:
 
 
 def refuse_unready(*, needs_database: bool) -> None:
-    """Fail with the doctor's own words where a command could do nothing but fail."""
+    """Raise CommandError with the finding of ``doctor`` that would make every command fail."""
     found = find_obstacle(needs_database=needs_database)
     if found is not None:
         raise CommandError(f"{found.words} {found.advice}")
