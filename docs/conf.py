@@ -20,13 +20,21 @@ author = "The hitl-django maintainers"
 copyright = author  # noqa: A001
 release = version = hitl_django.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "docs.extension.directives"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "docs.extension.directives",
+]
 exclude_patterns = ["extension", "**/__pycache__"]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 
 smartquotes = False  # quotes are written as they are meant
+
+napoleon_numpy_docstring = False  # docstrings have Google's sections
+napoleon_use_rtype = False
 
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # what a base says stands there
