@@ -1,1 +1,1 @@
-"""The documentation: pages in Markdown, and a reference that is made from the code."""
+"""The documentation: Markdown pages, and a reference generated from the code."""

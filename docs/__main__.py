@@ -1,7 +1,6 @@
 """Builds the documentation into ``var/docs``: ``python -m docs``.
 
-A warning is an error: a link that leads nowhere, a page that no table of contents names, a name of
-the code that doesn't exist.
+Warnings are errors: broken links, pages missing from the table of contents, unknown code names.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ SOURCE, OUTPUT = ROOT / "docs", ROOT / "var" / "docs"
 
 
 def main() -> int:
-    """Build the pages, print the address of the first, and return the exit code."""
+    """Build the pages, print the first page's path, and return the exit code."""
     code = build_main(
         [
             *("--builder", "html", "--fresh-env", "--quiet"),

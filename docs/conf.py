@@ -1,4 +1,4 @@
-"""Sphinx's configuration: MyST for the pages, autodoc for the code, Furo for how it looks."""
+"""Sphinx configuration: MyST for pages, autodoc for code, Furo as the theme."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import django
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # the modules of this folder, and the source beside it
+sys.path.insert(0, str(ROOT))  # the modules of this directory, and the source code
 os.environ["DJANGO_SETTINGS_MODULE"] = "docs.settings"
 django.setup()
 
@@ -31,13 +31,13 @@ exclude_patterns = ["extension", "**/__pycache__"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 
-smartquotes = False  # quotes are written as they are meant
+smartquotes = False  # keep quotes as written
 
 napoleon_numpy_docstring = False  # docstrings have Google's sections
 napoleon_use_rtype = False
 
 autodoc_member_order = "bysource"
-autodoc_inherit_docstrings = False  # what a base says stands there
+autodoc_inherit_docstrings = False  # inherited docstrings are shown at the base class
 autodoc_typehints_format = "short"
 add_module_names = False
 python_display_short_literal_types = True
@@ -46,8 +46,8 @@ python_maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 
 nitpicky = True
-#: Types of other projects, whose documentation is not looked up: a build needs no network. Of this
-#: one, what a signature names and no page shows: parts of the engine that are no public names.
+#: Types that are not linked: those of other projects, because a build needs no network, and
+#: internal types of the engine in public signatures.
 nitpick_ignore_regex = [("py:.*", r"(?!hitl_django\.\w+$).*")]
 
 html_theme = "furo"

@@ -1,4 +1,4 @@
-"""Settings of the project that the reference is made in: every default in force."""
+"""Settings for building the reference, with all defaults."""
 
 from __future__ import annotations
 

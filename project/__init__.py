@@ -1,1 +1,1 @@
-"""The demo project: graphs, input for three of them, and one command that runs it."""
+"""The demo project: graphs, input for three of them, and a command that runs them."""

@@ -1,8 +1,8 @@
-"""The demo's customers, the subjects of some of its runs."""
+"""The demo's customers, the related objects of some of its runs."""
 
 from __future__ import annotations
 
-#: Their names by their numbers, as the requests have them.
+#: Names by customer number, as used in the requests.
 CUSTOMERS = {
     "1001": "Dana K.",
     "1002": "Jürgen Weißmüller",
@@ -20,8 +20,8 @@ CUSTOMERS = {
 
 
 def create() -> None:
-    """Create the customers that are missing; leave those that exist as they are."""
-    from .models import Customer  # only where the project's settings are in use
+    """Create missing customers; existing ones are unchanged."""
+    from .models import Customer  # requires the project's settings
 
     for number, name in CUSTOMERS.items():
         email = f"{number}@customers.example"

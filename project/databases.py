@@ -1,4 +1,4 @@
-"""The database of a project on PostgreSQL, by its URL."""
+"""PostgreSQL database settings from a URL."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ def postgresql(url: str) -> dict[str, Any]:
     """Return the DATABASES entry of ``postgresql://user:password@host:port/name?option=value``."""
     parts = urlsplit(url)
     options: dict[str, Any] = dict(parse_qsl(parts.query))
-    host = options.pop("host", parts.hostname or "")  # a directory where it is a Unix socket
-    # A worker that is frozen in the middle of a commit keeps nobody out of its thread for long.
+    host = options.pop("host", parts.hostname or "")  # a directory for a Unix socket
+    # Limits how long a worker frozen during a commit blocks its thread.
     options["options"] = "-c idle_in_transaction_session_timeout=10s -c lock_timeout=5s"
-    # The server keeps what it has planned. Not behind a pooler that gives each transaction another
-    # of its connections, unless it knows of prepared statements (PgBouncer from 1.21 on does).
+    # The server keeps query plans. This must be disabled behind a pooler that changes connections
+    # between transactions, unless it supports prepared statements (like PgBouncer 1.21 and later).
     options["prepare_threshold"] = 5
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -24,7 +24,7 @@ def postgresql(url: str) -> dict[str, Any]:
         "HOST": host,
         "PORT": str(parts.port or ""),
         "OPTIONS": options,
-        # Workers keep their connections in any case. This is for the web servers.
+        # For the web servers; workers always keep their connections.
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
     }

@@ -1,4 +1,4 @@
-"""The demo's own model: customers, whose refunds are reviewed."""
+"""The demo's own model: customers with reviewed refunds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Customer(models.Model):
-    """A customer of the shop, the subject of refund runs."""
+    """A customer of the shop, the related object of refund runs."""
 
     number = models.CharField(_("number"), max_length=20, primary_key=True)
     name = models.CharField(_("name"), max_length=200)

@@ -1,4 +1,4 @@
-"""The demo's users: who they are, and what their groups may do."""
+"""The demo's users, their groups and permissions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 
-#: Simple on purpose: the demo listens on this machine only.
+#: Simple, because the demo is reachable from this machine only.
 PASSWORD = "demo"
 
-#: The apps whose permissions the groups have.
+#: Apps with permissions for the groups.
 LABELS = ("hitl_django", "hitl_webhooks", "project")
 VIEW = (
     "view_auditentry",
@@ -36,7 +36,7 @@ GROUPS = {"Reviewers": REVIEW, "Operators": OPERATE, "Readers": VIEW}
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody to log in as."""
+    """A demo user."""
 
     username: str
     first_name: str
@@ -59,7 +59,7 @@ PEOPLE = (
 
 
 def create() -> None:
-    """Create the groups and the users that are missing; leave those that exist as they are."""
+    """Create missing groups and users; existing ones are unchanged."""
     for name, codenames in GROUPS.items():
         group, _ = Group.objects.get_or_create(name=name)
         group.permissions.set(

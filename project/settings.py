@@ -1,4 +1,4 @@
-"""Settings of the demo project. Fit for one machine and its owner, not for the internet."""
+"""Settings of the demo project, for local use only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import django
 from project.databases import postgresql
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-#: Everything the demo writes: its database and the logs of its two processes.
+#: Directory for all files of the demo: its database and the logs of its two processes.
 VAR_DIR = Path(os.environ.get("HITL_DEMO_DIR", BASE_DIR / "var"))
-VAR_DIR.mkdir(parents=True, exist_ok=True)  # SQLite makes a file, but no folder
+VAR_DIR.mkdir(parents=True, exist_ok=True)  # SQLite creates the file, but not the directory
 
 DEBUG = True
 SECRET_KEY = "the demo runs on your own machine and keeps no secrets"
@@ -73,8 +73,8 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": VAR_DIR / "demo.sqlite3",
-        # With Django's defaults, two processes that write at once get "database is locked".
-        # IMMEDIATE makes a writer wait for its turn, WAL lets readers go on meanwhile.
+        # With Django's defaults, concurrent writes of two processes fail with "database is locked".
+        # With IMMEDIATE a writer waits, and with WAL readers continue meanwhile.
         "OPTIONS": {
             "timeout": 20,
             "transaction_mode": "IMMEDIATE",
@@ -82,28 +82,28 @@ DATABASES = {
         },
     }
 }
-# Several hosts need one server: "python -m tools.hosts" starts one, and names it here.
+# Several hosts need a database server; "python -m tools.hosts" starts one and sets this variable.
 if DATABASE_URL := os.environ.get("HITL_DEMO_DATABASE", ""):
     DATABASES = {"default": postgresql(DATABASE_URL)}
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# The queue only carries run ids, and what it loses the sweep finds.
+# Messages only contain run ids, and the sweep requeues lost ones.
 Q_CLUSTER = {
     "name": "hitl-demo",
-    "orm": "default",  # the same database: a run and its place in the queue commit together
+    "orm": "default",  # the same database, so that a run and its message are committed together
     "workers": 2,
-    "timeout": 60,  # seconds a task may take; longer runs yield before and are queued again
-    "retry": 90,  # more than timeout, or a slow task is run twice
-    "max_attempts": 5,  # 0 would be: for ever
-    "ack_failures": True,  # or a failing task comes back for ever
+    "timeout": 60,  # maximum seconds per task; longer runs are requeued before
+    "retry": 90,  # must exceed timeout, otherwise slow tasks run twice
+    "max_attempts": 5,  # 0 means unlimited
+    "ack_failures": True,  # otherwise failing tasks are retried forever
     "poll": 0.2,
     "save_limit": 100,
     "catch_up": False,
     "label": "Task queue",
 }
 
-# Mails to reviewers are files here: nobody is sent anything.
+# Emails are written to files instead of being sent.
 MAIL_DIR = VAR_DIR / "mails"
 if django.VERSION >= (6, 1):
     MAILERS = {
@@ -117,11 +117,11 @@ else:
     EMAIL_FILE_PATH = MAIL_DIR
 
 HITL: dict[str, object] = {
-    # Where links in mails lead to; "manage.py demo" knows its port.
+    # Base URL of links in emails; "manage.py demo" sets the variable with its port.
     "SITE_URL": os.environ.get("HITL_DEMO_URL", "http://127.0.0.1:8000"),
-    # Who decides can change their mind for so long.
+    # Seconds in which a decision can be undone.
     "UNDO_SECONDS": 8,
-    # Without it nothing is ever deleted. "hitl doctor" says how fast the tables grow.
+    # Without it nothing is ever deleted. "hitl doctor" reports the growth of the tables.
     "RETENTION_DAYS": 365,
 }
 

@@ -1,4 +1,4 @@
-"""Settings for several machines: one PostgreSQL, one Redis, and as many workers as you like.
+"""Settings for several machines with one PostgreSQL, one Redis, and any number of workers.
 
 All machines run the same code with the same environment:
 
@@ -7,8 +7,8 @@ All machines run the same code with the same environment:
     DATABASE_URL=postgresql://user:password@db.example.com:5432/reviews
     REDIS_URL=redis://queue.example.com:6379/0
 
-One of them runs ``manage.py migrate`` when a version is deployed, any of them a web server, and
-each that is to work ``manage.py hitl worker``.
+One of them runs ``manage.py migrate`` on each deployment. Web servers run on any of them, and
+``manage.py hitl worker`` on each worker machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "").split()
 
 DATABASES = {"default": postgresql(os.environ["DATABASE_URL"])}
 
-# Hints go to Redis after the commit. What it loses, the sweep finds in the database.
+# Messages are sent to Redis after the commit. The sweep requeues lost ones from the database.
 Q_CLUSTER = {
     "name": "hitl",
     "redis": os.environ["REDIS_URL"],
@@ -34,7 +34,7 @@ Q_CLUSTER = {
     "max_attempts": 5,
     "ack_failures": True,
     "queue_limit": 50,
-    "recycle": 5000,  # a worker's place is empty for a while whenever it is replaced
+    "recycle": 5000,  # replacing a worker process takes a while
     "save_limit": 100,
     "catch_up": False,
     "label": "Task queue",

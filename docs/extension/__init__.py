@@ -1,4 +1,4 @@
-"""The reference that is made from the code: one module for each part, and the directives for them.
+"""Generators of the reference: one module per part, and the directives.
 
-Only ``directives`` knows Sphinx; all others return Markdown.
+Only ``directives`` depends on Sphinx; all other modules return Markdown.
 """

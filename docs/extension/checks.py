@@ -1,4 +1,4 @@
-"""The system checks, from the calls that make their messages."""
+"""Reference of the system checks, from their source code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEVERITIES = ("Critical", "Error", "Warning", "Info")
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """What a check reports; what is filled in is shown in braces, as in an f-string."""
+    """Message of a check, with placeholders in braces as in an f-string."""
 
     id: str
     severity: str
@@ -26,7 +26,7 @@ class Message:
 
 
 def messages() -> list[Message]:
-    """Return every message of the package's checks, sorted by id."""
+    """Return all messages of the package's checks, sorted by id."""
     package = Path(hitl_django.__file__).parent
     return sorted(
         {found for path in package.rglob("*.py") for found in _messages_of(path.read_text())}
@@ -49,7 +49,7 @@ def _messages_of(source: str) -> Iterator[Message]:
 
 
 def _text(node: ast.expr) -> str:
-    """Return the text of an expression, as far as the source says it."""
+    """Return the text of an expression, with placeholders for computed parts."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
@@ -62,7 +62,7 @@ def _text(node: ast.expr) -> str:
 
 
 def page() -> str:
-    """Return a section for each id, with what is reported under it and what to do."""
+    """Return a section for each id, with its messages and hints."""
     return markdown.page(
         markdown.page([f"## `{name}`", *map(_paragraph, found)])
         for name, found in groupby(messages(), key=lambda message: message.id)
@@ -75,5 +75,5 @@ def _paragraph(message: Message) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return text in which nothing is markup."""
+    """Return the text with escaped markup."""
     return "".join(f"\\{letter}" if letter in "*_`[]<>{}#" else letter for letter in text)

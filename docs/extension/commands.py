@@ -1,4 +1,4 @@
-"""The verbs of ``manage.py hitl``, from their argument parsers."""
+"""Reference of the verbs of ``manage.py hitl``, from their argument parsers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _parser(name: str, module: Any) -> argparse.ArgumentParser:
 
 
 def section(verb: str) -> str:
-    """Return what a verb does, how it is called, and its arguments."""
+    """Return the description, usage and arguments of a verb."""
     parser = verbs()[verb]
     return markdown.page(
         [

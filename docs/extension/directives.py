@@ -1,6 +1,6 @@
-"""The Sphinx extension: a directive for each part of the reference that is made from the code.
+"""Sphinx extension with a directive for each generated part of the reference.
 
-What a directive writes is Markdown (MyST), as if it stood on the page.
+Directives insert Markdown (MyST) into the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from . import (
     states,
 )
 
-#: What each directive writes.
+#: Content of each directive without an argument.
 PARTS: Mapping[str, Callable[[], str]] = {
     "hitl-checks": checks.page,
     "hitl-dispatcher": lambda: names.one(sources.DISPATCHER),
@@ -53,7 +53,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "hitl-webhook-events": events.page,
     "hitl-webhook-services": lambda: names.module(sources.WEBHOOK_SERVICES),
 }
-#: Those that are told which part.
+#: Content of each directive with an argument.
 CHOSEN: Mapping[str, Callable[[str], str]] = {
     "hitl-command": commands.section,
     "hitl-group": names.group,
@@ -61,7 +61,7 @@ CHOSEN: Mapping[str, Callable[[str], str]] = {
 
 
 class Part(SphinxDirective):
-    """Writes a part of the reference."""
+    """Inserts a part of the reference."""
 
     optional_arguments = 1
 
@@ -73,14 +73,14 @@ class Part(SphinxDirective):
 def skip_field(
     app: Sphinx, kind: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Leave out the fields of a named tuple, of which its signature says all."""
+    """Skip the fields of a named tuple, which its signature already lists."""
     return str(getattr(member, "__doc__", "")).startswith("Alias for field number") or None
 
 
 def shorten_defaults(
     app: Sphinx, kind: str, name: str, member: Any, options: Any, given: str | None, returned: Any
 ) -> tuple[str | None, Any]:
-    """Write a default that is made anew, or is a function, as Python can write it."""
+    """Replace default values without a Python literal, such as functions, by an ellipsis."""
     return re.sub(r"<[^<>]+>", "...", given) if given else given, returned
 
 

@@ -1,4 +1,4 @@
-"""The errors, their base classes and their HTTP responses."""
+"""Reference of the errors: their base classes, causes and API responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import markdown, sources
 
 
 def classes() -> list[type[BaseException]]:
-    """Return the errors in the order in which their modules define them."""
+    """Return the errors in the order of their definition."""
     return [
         found
         for path in sources.ERRORS
@@ -22,14 +22,14 @@ def classes() -> list[type[BaseException]]:
 
 
 def public_path(error: type[BaseException]) -> str:
-    """Return the shortest path from which an error is imported."""
+    """Return the shortest import path of an error."""
     name = error.__name__
     module = "hitl_django.errors" if name in sources.errors() else error.__module__
     return f"{module}.{name}"
 
 
 def answers() -> dict[str, list[tuple[str, Any]]]:
-    """Return by problem code the errors that are answered so, and how."""
+    """Return the errors and problem types by problem code."""
     found = defaultdict(list)
     for error, answer in _answered().items():
         found[answer.code].append((error.__name__, answer))
@@ -37,7 +37,7 @@ def answers() -> dict[str, list[tuple[str, Any]]]:
 
 
 def _answered() -> dict[type[BaseException], Any]:
-    """Return the problem type of each error: from the API's table, or as its class says."""
+    """Return the problem type of each error, from the API's table or its class."""
     find = sources.load(sources.FIND_HTTP_ERROR)
     own = {error: find(error) for error in classes() if "http_status" in vars(error)}
     return sources.load(sources.HTTP_ERRORS) | own
@@ -64,12 +64,12 @@ def _status(number: int) -> str:
 
 
 def _members(answer: Any) -> Iterator[str]:
-    """Give what a problem says besides what all of them say."""
+    """Yield the additional members of a problem."""
     yield from map(markdown.code, answer.extensions.schema)
 
 
 def tree() -> str:
-    """Return every error with its documentation, what it derives from before it."""
+    """Return the documentation of every error, base classes first."""
     answered = _answered()
     return markdown.page(_section(error, answered) for error in classes())
 

@@ -1,4 +1,4 @@
-"""Webhook events."""
+"""Reference of the webhook events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from . import markdown, sources
 
 
 def page() -> str:
-    """Return the table of webhook events."""
+    """Return the list of event names."""
     sent = {*sources.load(sources.WEBHOOK_EVENTS)(), sources.load(sources.WEBHOOK_TEST)}
     return markdown.table(
         ["event", "meaning"],

@@ -1,4 +1,4 @@
-"""The parts of a Markdown page: headings, tables, references."""
+"""Elements of a Markdown page: headings, tables, references."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; a row is one line, whatever its cells hold."""
+    """Return a table; line breaks in cells are removed."""
     lines = [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
     return "\n".join(lines)
 
@@ -21,17 +21,17 @@ def code(value: object) -> str:
 
 
 def listed(values: Iterable[object]) -> str:
-    """Return several values as code, one after the other."""
+    """Return several values as code, separated by commas."""
     return ", ".join(map(code, values))
 
 
 def target(label: str, heading: str, level: int) -> str:
-    """Return a heading that other pages can refer to by a label."""
+    """Return a heading with a reference label."""
     return f"({label})=\n{'#' * level} {heading}"
 
 
 def directive(name: str, argument: str, body: str = "", **options: object) -> str:
-    """Return a directive with its options and its content."""
+    """Return a directive with its options and content."""
     fence = "````" if "```" in body else "```"
     lines = [f"{fence}{{{name}}} {argument}".rstrip()]
     lines += [f":{key.replace('_', '-')}: {value}".rstrip() for key, value in options.items()]
@@ -39,10 +39,10 @@ def directive(name: str, argument: str, body: str = "", **options: object) -> st
 
 
 def page(parts: Iterable[str]) -> str:
-    """Return parts with a blank line between them."""
+    """Return the parts separated by blank lines."""
     return "\n\n".join(part for part in parts if part)
 
 
 def from_docstring(text: str) -> str:
-    """Return a docstring's reStructuredText as Markdown: its code is all that differs."""
+    """Convert a docstring from reStructuredText to Markdown; only inline code differs."""
     return text.replace("``", "`")

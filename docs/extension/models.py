@@ -1,4 +1,4 @@
-"""Public models and their fields."""
+"""Reference of the public models and their columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import markdown, sources
 
 
 def page() -> str:
-    """Return a section for each public model, with its fields."""
+    """Return each model with its description and fields."""
     return markdown.page(_section(sources.load(path)) for path in sources.MODELS)
 
 
@@ -30,7 +30,7 @@ def _section(model: Any) -> str:
 
 
 def _about(field: Any) -> str:
-    """Return the related model of a field, or its allowed values."""
+    """Return the target of a relation, or the choices of a field."""
     if field.related_model is not None:
         return markdown.code(field.related_model._meta.label)
     return markdown.listed(value for value, _ in field.choices or ())

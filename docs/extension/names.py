@@ -1,4 +1,4 @@
-"""Public names, grouped by purpose."""
+"""Reference of the public names, grouped by topic."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import hitl_django
 from . import markdown, sources
 from .errors import classes, public_path
 
-#: The public names of the engine and the verbs, each in one group. A name that none of the public
-#: modules has stands with its module.
+#: Public names of the engine and the services, each in one group. Names outside of the public
+#: modules include their module.
 GROUPS: Mapping[str, Sequence[str]] = {
     "graphs": (
         "StateGraph",
@@ -149,7 +149,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 
 
 def list_grouped() -> list[str]:
-    """Return all names that are in a group, without their modules."""
+    """Return all grouped names, without their modules."""
     return [path.rpartition(".")[2] for paths in GROUPS.values() for path in paths]
 
 
@@ -170,7 +170,7 @@ def module(path: str) -> str:
 
 
 def services() -> str:
-    """Return the documentation of the services: verbs first, then what they return."""
+    """Return the documentation of the services, followed by their return types."""
     found = sources.load(sources.SERVICES)
     shown = [name for name in found.__all__ if name not in GROUPS["verbs"]]
     shown.sort(key=lambda name: (inspect.isclass(getattr(found, name)), name.lower()))
@@ -190,7 +190,7 @@ def signals() -> str:
 
 
 def dispatchers() -> str:
-    """Return the documentation of the included dispatchers, with their paths."""
+    """Return the documentation of the package's dispatchers and their common interface."""
     found = [(path, sources.load(path)) for path in sources.DISPATCHERS]
     return markdown.page(
         f"`{path}`\n\n" + _autodoc("class", f"{value.__module__}.{value.__name__}")
@@ -199,7 +199,7 @@ def dispatchers() -> str:
 
 
 def one(path: str) -> str:
-    """Return the documentation of one class, with its methods."""
+    """Return the documentation of one class with its methods."""
     return _autodoc("class", path, "members")
 
 
@@ -210,7 +210,7 @@ def _documented(paths: Sequence[str]) -> str:
 
 
 def _kind(value: Any) -> str:
-    """Return what autodoc calls a thing; empty for a value."""
+    """Return the autodoc object type; empty for a value."""
     if inspect.isclass(value):
         return "exception" if issubclass(value, BaseException) else "class"
     return "function" if inspect.isroutine(value) else ""
@@ -223,11 +223,11 @@ def _section(path: str) -> str:
     if kind == "class":
         options.append("members")
         if is_typeddict(value) and "Annotated" not in str(value.__annotations__):
-            options.append("undoc-members")  # its fields are all that it is
+            options.append("undoc-members")  # its fields have no docstrings
         if value.__base__.__name__ in list_grouped():
             options.append("show-inheritance")
         elif value.__base__.__module__.startswith("hitl_django."):
-            options.append("inherited-members")  # of a base that has no public name
+            options.append("inherited-members")  # from a base class that is not public
     return _autodoc(kind, path, *options)
 
 
@@ -253,7 +253,7 @@ def _written(value: Any) -> str:
 
 
 def index() -> str:
-    """Return the table of all public names, each with the module to import it from."""
+    """Return the table of all public names and their modules."""
     grouped = [_find_path(path) for paths in GROUPS.values() for path in paths]
     errors = [public_path(error) for error in classes()]
     names = [path.rpartition(".") for path in {*grouped, *errors}]
@@ -264,7 +264,7 @@ def index() -> str:
 
 
 def _indexed(path: str, _: str, name: str) -> list[str]:
-    """Return a name, its module, and the first paragraph of its documentation or its value."""
+    """Return a name, its module, and its summary or value."""
     value = sources.load(f"{path}.{name}")
     module = markdown.code(path)
     if not _kind(value):
@@ -275,7 +275,7 @@ def _indexed(path: str, _: str, name: str) -> list[str]:
 
 
 def _find_path(name: str) -> str:
-    """Return the dotted path of a name in the public module with the shortest path."""
+    """Return the shortest import path of a name in the public modules."""
     if "." in name:
         return name
     if name in hitl_django.HOMES:

@@ -1,4 +1,4 @@
-"""The HTTP API, from the OpenAPI document that it makes of itself."""
+"""Reference of the HTTP API, from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from . import markdown, schemas, sources
 
 Object = Mapping[str, Any]
-#: The status and the code of a problem.
+#: Status and code of a problem.
 Problem = tuple[int, str]
 
 _JSON = "application/json"
@@ -25,7 +25,7 @@ def document() -> Any:
 
 
 def operations() -> Iterator[tuple[str, str, Object]]:
-    """Give every operation with its method and its address."""
+    """Yield the method, the path and the object of every operation."""
     for address, methods in document()["paths"].items():
         for method, operation in methods.items():
             yield method.upper(), address, operation
@@ -46,7 +46,7 @@ def overview() -> str:
 
 
 def page() -> str:
-    """Return the sections of all operations, by the first part of their address."""
+    """Return the sections of all operations, grouped by the first part of the path."""
     tags = groupby(operations(), key=lambda each: each[2]["tags"][0])
     return markdown.page(
         markdown.page([f"## `{tag}/`", *(_section(*each) for each in found)]) for tag, found in tags
@@ -73,7 +73,7 @@ def _section(method: str, address: str, operation: Object) -> str:
 
 
 def _described(operation: Object) -> str:
-    """Return what an operation's description says beside its summary, the heading."""
+    """Return the description of an operation without its summary, which is the heading."""
     description: str = operation["description"]
     return "" if description.removesuffix(".") == operation["summary"] else description
 
@@ -96,7 +96,7 @@ def _parameters(parameters: list[Object]) -> str:
 
 
 def _content(holder: Object) -> str:
-    """Return what a body or an answer holds, by its media type."""
+    """Return the content of a body or a response, by media type."""
     return ", or ".join(
         schemas.type_of(shown.get("schema", {}))
         + ("" if media == _JSON else f" ({markdown.code(media)})")
@@ -119,13 +119,13 @@ def _about(told: Object) -> str:
     headers = (
         f"{markdown.code(name)}: {header['description']}"
         for name, header in told.get("headers", {}).items()
-        if "$ref" not in header  # what every answer has
+        if "$ref" not in header  # headers of all responses
     )
     return " ".join([told["description"], *headers])
 
 
 def _problems(operation: Object) -> set[Problem]:
-    """Return the problems that an operation can return."""
+    """Return the problems of an operation."""
     return {
         (int(status), code)
         for status, told in operation["responses"].items()
@@ -136,7 +136,7 @@ def _problems(operation: Object) -> set[Problem]:
 
 @cache
 def _usual_problems(*, has_body: bool) -> frozenset[Problem]:
-    """Return the problems that all operations, or all with a request body, can return."""
+    """Return the problems of every operation, or of every operation with a body."""
     found = [
         _problems(each) for _, _, each in operations() if "requestBody" in each or not has_body
     ]
@@ -158,7 +158,7 @@ def _own_problems(operation: Object) -> str:
 
 
 def problems() -> str:
-    """Return the problems that many operations have in common."""
+    """Return the common problems of many operations."""
     always, of_bodies = _usual_problems(has_body=False), _usual_problems(has_body=True)
     return markdown.page(
         [
@@ -169,7 +169,7 @@ def problems() -> str:
 
 
 def objects() -> str:
-    """Return a section for each request and response object."""
+    """Return the sections of all objects in bodies and responses."""
     found = document()["components"]["schemas"]
     return markdown.page(
         schemas.section(name, schema)

@@ -1,4 +1,4 @@
-"""Django's permissions of the app, from the models and from what the policy asks for."""
+"""Reference of the Django permissions, from the models and the policy's checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import markdown, sources
 
 
 class Recorder:
-    """A user who has no permission, and remembers for which one was asked."""
+    """A user without permissions that records the requested ones."""
 
     pk, is_active, is_superuser = 0, True, False
 
@@ -26,7 +26,7 @@ class Recorder:
 
 
 def interrupts_of_the_policy() -> dict[str, list[str]]:
-    """Return what the default policy decides by each permission: docstrings, by codename."""
+    """Return the policy methods that check each permission, with their docstrings, by codename."""
     found = defaultdict(list)
     policy = sources.load(sources.POLICY)
     for name, method in inspect.getmembers(policy, inspect.isfunction):
@@ -42,7 +42,7 @@ def interrupts_of_the_policy() -> dict[str, list[str]]:
 
 
 def _arguments(method: Any) -> Iterator[Any]:
-    """Give something to ask about for each parameter of a method but the user."""
+    """Yield an argument for each positional parameter of a method except the user."""
     interrupt = sources.load(sources.INTERRUPT)(graph="refund")
     things = {
         "thread": sources.load(sources.THREAD)(),
@@ -57,30 +57,30 @@ def _arguments(method: Any) -> Iterator[Any]:
     for name in [name for name, each in parameters.items() if each.kind != each.KEYWORD_ONLY][2:]:
         if name in things:
             yield things[name]
-        else:  # a queryset of rows of which only some can be seen
+        else:  # a queryset that the user can view only partly
             yield _rows(name)
 
 
 def _options(method: Any) -> dict[str, Any]:
-    """Give something for each parameter that is given by its name."""
+    """Return an argument for each keyword-only parameter."""
     parameters = inspect.signature(method).parameters.values()
     return {each.name: False for each in parameters if each.kind == each.KEYWORD_ONLY}
 
 
 def _rows(name: str) -> Any:
-    """Return the queryset that a parameter is named for."""
+    """Return the queryset for a parameter, by its name."""
     model = {
         "threads": sources.THREAD,
         "runs": sources.RUN,
         "interrupts": sources.INTERRUPT,
         "rows": "django.contrib.auth.models.Group",  # any model of an optional app
-        "subjects": "django.contrib.auth.models.Group",  # any model of the product's
+        "subjects": "django.contrib.auth.models.Group",  # any model of the project
     }[name]
     return sources.load(model).objects.all()
 
 
 def labels() -> dict[str, str]:
-    """Return the permissions that the models declare beside Django's own four."""
+    """Return the permissions declared by models, in addition to Django's four."""
     return {
         codename: str(label)
         for model in apps.get_app_config("hitl_django").get_models()
@@ -89,7 +89,7 @@ def labels() -> dict[str, str]:
 
 
 def labels_of_optional_apps() -> dict[str, str]:
-    """Return the permissions that the models of optional apps declare, with the apps' labels."""
+    """Return the permissions declared by models of optional apps, with the apps' labels."""
     return {
         f"{config.label}.{codename}": str(label)
         for config in apps.get_app_configs()
@@ -100,7 +100,7 @@ def labels_of_optional_apps() -> dict[str, str]:
 
 
 def page() -> str:
-    """Return each permission with what it allows."""
+    """Return each permission with a description."""
     declared, asked = labels(), interrupts_of_the_policy()
     if unused := declared.keys() - asked.keys():
         raise LookupError(f"Permissions that the policy never asks for: {sorted(unused)}")

@@ -1,4 +1,4 @@
-"""The tests of each guarantee, from the marks of the tests."""
+"""Table of the promises and their tests, from the marks of the tests."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from . import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The page with the guarantees.
+#: Page that lists the promises.
 PAGE = ROOT / "docs" / "explanation" / "promises.md"
 
 
 def made() -> dict[str, str]:
-    """Return the title of each guarantee, by its number."""
+    """Return the name of each promise, by number."""
     return dict(re.findall(r"\*\*(P\d+) (.+?)[.,]?\*\*", PAGE.read_text()))
 
 
 def tests() -> dict[str, list[str]]:
-    """Return the test modules of each guarantee, by its number."""
+    """Return the test modules of each promise."""
     found = defaultdict(set)
     for path in (ROOT / "tests").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -35,7 +35,7 @@ def tests() -> dict[str, list[str]]:
 
 
 def page() -> str:
-    """Return the table of guarantees and their tests."""
+    """Return the table of promises and their tests."""
     held = tests()
     return markdown.table(
         ["number", "guarantee", "tests"],

@@ -1,4 +1,4 @@
-"""JSON schemas of the OpenAPI document as tables."""
+"""Tables of JSON schemas in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import markdown
 Schema = Mapping[str, Any]
 
 _REFERENCE = "#/components/schemas/"
-#: What bounds a value, and how it is written.
+#: Text for limits of a value.
 _BOUNDS = {
     "minimum": "from {}",
     "exclusiveMinimum": "more than {}",
@@ -24,17 +24,17 @@ _BOUNDS = {
 
 
 def label_of(name: str) -> str:
-    """Return the label of the section about a schema."""
+    """Return the label of a schema's section."""
     return f"http-schema-{name.lower()}"
 
 
 def is_problem(name: str) -> bool:
-    """Return whether a schema describes a problem, which the page on errors lists."""
+    """Return whether the schema is that of a problem, which is documented with the errors."""
     return name.endswith("Problem")
 
 
 def type_of(schema: Schema) -> str:
-    """Return the type of a value in words, with a link to what has a section of its own."""
+    """Return the type of a value as text, linked if it has a section of its own."""
     if reference := schema.get("$ref"):
         name = reference.removeprefix(_REFERENCE)
         return f"[{name}](#{label_of(name)})"
@@ -62,7 +62,7 @@ def _plain_type(schema: Schema) -> str:
 
 
 def bounds_of(schema: Schema) -> str:
-    """Return the limits of a value in words, empty where there are none."""
+    """Return the limits of a value as text; empty if there are none."""
     found = [text.format(schema[name]) for name, text in _BOUNDS.items() if name in schema]
     if "default" in schema:
         found.append(f"default {markdown.code(schema['default'])}")
@@ -70,7 +70,7 @@ def bounds_of(schema: Schema) -> str:
 
 
 def described(schema: Schema, about: str = "") -> str:
-    """Return the description of a value and its limits."""
+    """Return the description of a value with its limits."""
     sentences = [about or schema.get("description", ""), bounds_of(schema)]
     return " ".join(_sentence(text) for text in sentences if text)
 
@@ -81,7 +81,7 @@ def _sentence(text: str) -> str:
 
 
 def fields_of(schema: Schema) -> Iterator[list[str]]:
-    """Give a row for each member of an object."""
+    """Yield a table row for each member of an object."""
     required = schema.get("required", ())
     for name, member in schema.get("properties", {}).items():
         always = "" if name in required else "yes"
@@ -89,7 +89,7 @@ def fields_of(schema: Schema) -> Iterator[list[str]]:
 
 
 def section(name: str, schema: Schema) -> str:
-    """Return the section about a schema."""
+    """Return the section of a schema."""
     rows = list(fields_of(schema))
     return markdown.page(
         [

@@ -1,4 +1,4 @@
-"""The keys of the setting ``HITL``, from the dataclass that reads it."""
+"""Reference of the keys of the setting ``HITL``, from its dataclass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from . import markdown, sources
 
 
 def page() -> str:
-    """Return every key with its type, its default and its meaning."""
+    """Return every key with its type, default and meaning."""
     return markdown.page(
         markdown.directive(
             "confval",

@@ -1,4 +1,4 @@
-"""States of runs and interrupts, from the models."""
+"""Reference of the states of runs and interrupts, from the models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hitl_django import START, StateGraph
 
 from . import markdown, sources
 
-#: The reason for each transition of a run.
+#: Causes of a run's transitions.
 REASONS: Mapping[tuple[str, str], str] = {
     ("WAITING", "QUEUED"): "All earlier runs of the thread have ended.",
     ("WAITING", "FAILED"): "The current version of the graph does not accept the input.",
@@ -38,7 +38,7 @@ REASONS: Mapping[tuple[str, str], str] = {
 
 
 def transitions() -> list[tuple[str, str]]:
-    """Return the transitions of a run, by the names of their states."""
+    """Return the transitions of a run as pairs of state names."""
     run = sources.load(sources.RUN)
     return [
         (before.name, after.name)
@@ -49,7 +49,7 @@ def transitions() -> list[tuple[str, str]]:
 
 
 def picture() -> str:
-    """Return the states and transitions of a run as SVG, drawn as any graph of the engine is."""
+    """Return the states and transitions of a run as SVG."""
     graph = StateGraph(dict)
     for state in sources.load(sources.RUN).State:
         graph.add_node(state.name, lambda state: {})
@@ -61,7 +61,7 @@ def picture() -> str:
 
 
 def page() -> str:
-    """Return the states of a run and the transitions between them."""
+    """Return the states and transitions of a run as tables."""
     found = transitions()
     if wrong := set(found) ^ REASONS.keys():
         raise LookupError(f"Transitions that are not in both places: {sorted(wrong)}")
@@ -80,7 +80,7 @@ def page() -> str:
 
 
 def interrupts() -> str:
-    """Return the table of the states of an interrupt."""
+    """Return the states of an interrupt."""
     return markdown.table(
         ["status", "label in the admin"],
         (

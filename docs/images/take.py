@@ -1,7 +1,7 @@
-"""``python docs/images/take.py``: takes the pictures of README and documentation, from the demo.
+"""``python docs/images/take.py``: takes the screenshots of the README and the documentation.
 
 It starts the demo on a free port with a database of its own, opens its pages in Chromium, and
-writes one PNG for each beside this file. Run it again when the pages look different.
+writes a PNG file for each next to this file. Run it again after changes of the pages.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-#: Bytes that a picture has at most.
+#: Maximum size of a screenshot in bytes.
 MOST = 200_000
-#: Seconds that the demo has to fill its queue.
+#: Seconds until the demo must have filled its queue.
 PATIENCE = 120.0
 
 DESK: ViewportSize = {"width": 1280, "height": 900}
@@ -34,7 +34,7 @@ QUEUE = "/admin/hitl_django/reviewitem/"
 
 @contextmanager
 def running_demo() -> Iterator[str]:
-    """Start the demo, and stops it in the end; yields its address."""
+    """Start the demo and yield its URL; stop it at the end."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def running_demo() -> Iterator[str]:
 
 @contextmanager
 def window(browser: Browser, address: str, size: ViewportSize, user: str) -> Iterator[Page]:
-    """Open a window for somebody of the demo, in English and in the light theme."""
+    """Open a window for a demo user, in English and with the light theme."""
     context = browser.new_context(
         base_url=address, viewport=size, locale="en", color_scheme="light"
     )
@@ -72,7 +72,7 @@ def window(browser: Browser, address: str, size: ViewportSize, user: str) -> Ite
 
 
 def wait_for_interrupts(page: Page) -> None:
-    """Wait until the worker has brought the demo's runs to their questions."""
+    """Wait until the worker has run the demo's runs to their interrupts."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         on_its_way = [
@@ -86,7 +86,7 @@ def wait_for_interrupts(page: Page) -> None:
 
 
 def save(page: Page, name: str, *, full: bool = False) -> None:
-    """Write what the window shows, or all of the page."""
+    """Save the visible part of the page, or the whole page."""
     path = HERE / f"{name}.png"
     page.screenshot(path=path, full_page=full)
     size = path.stat().st_size
@@ -103,7 +103,7 @@ def open_refund(page: Page, number: int = 0) -> None:
 
 
 def share_out(browser: Browser, address: str) -> None:
-    """Let a colleague hold some of the questions."""
+    """Claim some of the requests as another reviewer."""
     with window(browser, address, DESK, "ravi") as page:
         for number in (2, 3):
             open_refund(page, number)
@@ -112,7 +112,7 @@ def share_out(browser: Browser, address: str) -> None:
 
 
 def take_desk(page: Page) -> None:
-    """Take what a reviewer sees at a desk."""
+    """Take the screenshots of a reviewer's pages."""
     page.goto(QUEUE)
     save(page, "queue")
 
@@ -136,7 +136,7 @@ def take_desk(page: Page) -> None:
 
 
 def take_run(page: Page) -> None:
-    """Take what an operator sees of a run that waits."""
+    """Take the screenshots of a run that is waiting for review."""
     page.goto("/admin/hitl_django/run/?graph=refund")
     page.locator("#result_list tbody a[href*='/run/'][href*='/change/']").first.click()
     page.wait_for_url("**/run/*/change/**")
@@ -144,7 +144,7 @@ def take_run(page: Page) -> None:
 
 
 def take_phone(page: Page) -> str:
-    """Take a question on a phone; returns the address of a link to it."""
+    """Take a screenshot of a request on a phone; return the URL of a review link."""
     open_refund(page, 1)
     save(page, "phone")
     page.click("text=Let somebody without an account decide")
@@ -155,7 +155,7 @@ def take_phone(page: Page) -> str:
 
 
 def take_link(browser: Browser, address: str, link: str) -> None:
-    """Take the page of a link, as somebody without an account sees it."""
+    """Take a screenshot of the link's page, as a person without an account."""
     page = browser.new_page(viewport=PHONE, locale="en", color_scheme="light")
     page.goto(link if link.startswith("http") else address + link)
     save(page, "link")
@@ -163,7 +163,7 @@ def take_link(browser: Browser, address: str, link: str) -> None:
 
 
 def main() -> None:
-    """Take all pictures."""
+    """Take all screenshots."""
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     with running_demo() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])

@@ -1,4 +1,4 @@
-"""The demo's graphs: importing this module registers them."""
+"""The demo's graphs, registered by importing this module."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import agent, newsletter, refund
 
 __all__ = ["HAS_SUPPORT", "agent", "newsletter", "refund"]
 
-#: Whether there is LangChain, and LangGraph with it.
+#: Whether LangChain is installed, which includes LangGraph.
 HAS_SUPPORT = find_spec("langchain") is not None
 
 if HAS_SUPPORT:

@@ -1,8 +1,8 @@
-"""*agent*: two tool calls at once, each of which asks.
+"""*agent*: two tool calls at once, each of which needs an approval.
 
-    plan ──▶ call (one task per tool call, side by side) ──▶ report
+|    plan ──▶ call (one task per tool call, in parallel) ──▶ report
 
-What a language model would propose comes with the input, so that the demo needs none.
+The input contains the calls that a language model would propose, so that the demo needs no model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ToolName = Literal["send_email", "book_travel", "delete_files", "update_record",
 
 
 class ToolCall(BaseModel):
-    """A tool and its arguments, as a model proposes them."""
+    """A tool and its arguments, as proposed by a model."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,7 +30,7 @@ class ToolCall(BaseModel):
 
 
 class AgentRequest(BaseModel):
-    """What a run starts from."""
+    """Input of a run."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,7 +39,7 @@ class AgentRequest(BaseModel):
 
 
 class Agent(TypedDict, total=False):
-    """The graph's state; each call adds its line to ``results``."""
+    """State of the graph; each call adds its line to ``results``."""
 
     request: str
     calls: list[dict[str, Any]]
@@ -48,7 +48,7 @@ class Agent(TypedDict, total=False):
 
 
 class Call(TypedDict):
-    """What one tool call is given."""
+    """Input of one tool call."""
 
     request: str
     tool: str
@@ -65,12 +65,12 @@ TITLES = {
 
 
 def plan(state: Agent) -> Agent:
-    """Stand in for the model: the calls are those that came with the input."""
+    """Return the calls of the input, in place of a model."""
     return {"results": []}
 
 
 def each_call(state: Agent) -> list[Send]:
-    """Run every tool call as a task of its own."""
+    """Run each tool call as a separate task."""
     return [
         Send("call", {"request": state["request"], "tool": call["tool"], "args": call["args"]})
         for call in state["calls"]
@@ -78,7 +78,7 @@ def each_call(state: Agent) -> list[Send]:
 
 
 def call(state: Call) -> Agent:
-    """Ask whether the tool may be called, then call it as approved or as edited."""
+    """Request approval of the call, then run the tool with the approved or edited arguments."""
     tool, args = state["tool"], state["args"]
     payload = {
         "title": title_of(tool, args),
@@ -97,7 +97,7 @@ def call(state: Call) -> Agent:
 
 
 def title_of(tool: str, args: dict[str, Any]) -> str:
-    """Return the question as a sentence, also where an argument that it names is missing."""
+    """Return the request as a sentence, even if a required argument is missing."""
     try:
         return TITLES[tool].format_map(args)
     except (KeyError, IndexError, AttributeError, ValueError):
@@ -105,12 +105,12 @@ def title_of(tool: str, args: dict[str, Any]) -> str:
 
 
 def perform(tool: str, args: dict[str, Any]) -> str:
-    """Stand in for the tool."""
+    """Return a result, in place of the tool."""
     return f"{tool} was called with {json.dumps(args, ensure_ascii=False, sort_keys=True)}."
 
 
 def report(state: Agent) -> Agent:
-    """Put the results together, in the order of the calls."""
+    """Combine the results in the order of the calls."""
     return {"report": "\n".join(state["results"])}
 
 

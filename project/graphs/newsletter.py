@@ -1,4 +1,4 @@
-"""*newsletter*: a long text to edit, asked again until it keeps to its limits.
+"""*newsletter*: a long text to edit, requested again until it is within its limit.
 
 compose ──▶ edit ─┬─ approved ──▶ send
                   └─ rejected ──▶ shelve
@@ -18,7 +18,7 @@ PLACEHOLDER = re.compile(r"\[(?:TODO|XXX|NAME|LINK)\]", re.IGNORECASE)
 
 
 class NewsletterRequest(BaseModel):
-    """What a run starts from."""
+    """Input of a run."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,14 +30,14 @@ class NewsletterRequest(BaseModel):
 
 
 class EditedText(BaseModel):
-    """The answer an editor gives."""
+    """Response of an editor."""
 
     approved: bool = Field(title="Send it")
     text: str = Field(title="Text", max_length=60_000)
 
 
 class Newsletter(TypedDict, total=False):
-    """The graph's state."""
+    """State of the graph."""
 
     subject: str
     audience: str
@@ -51,17 +51,17 @@ class Newsletter(TypedDict, total=False):
 
 
 def compose(state: Newsletter) -> Newsletter:
-    """Put the draft and the signature together, without blank space at the ends of lines."""
+    """Join the draft and the signature, without spaces at line ends."""
     parts = [state["draft"], state.get("signature", "")]
     text = "\n\n".join(part.strip() for part in parts if part.strip())
     return {"text": re.sub(r"[^\S\n]+\n", "\n", text)}
 
 
 def edit(state: Newsletter) -> Newsletter:
-    """Show the text to an editor, and show it again as long as it can't be sent.
+    """Send the text to an editor, again and again until it is valid.
 
-    Every round is a question of its own. When the node runs again for the next answer, the
-    earlier rounds get theirs back at once, so the loop comes to where it stood.
+    Each round has its own interrupt. When the node runs again for the next response, the interrupts
+    of earlier rounds return their responses immediately, so the loop continues at the same place.
     """
     limit = state.get("limit", 2000)
     payload = {
@@ -81,7 +81,7 @@ def edit(state: Newsletter) -> Newsletter:
 
 
 def fault_of(text: str, limit: int) -> str | None:
-    """Return what keeps a text from being sent."""
+    """Return the reason why a text can't be sent, or None."""
     if not text.strip():
         return "the text is empty"
     if len(text) > limit:
@@ -91,12 +91,12 @@ def fault_of(text: str, limit: int) -> str | None:
 
 
 def after_edit(state: Newsletter) -> Literal["send", "shelve"]:
-    """Follow the editor."""
+    """Return the node selected by the editor."""
     return "send" if state["approved"] else "shelve"
 
 
 def send(state: Newsletter) -> Newsletter:
-    """Stand in for the mail provider."""
+    """Simulate sending the newsletter."""
     return {"outcome": f"Sent {len(state['text']):,} characters to {state['audience']}."}
 
 

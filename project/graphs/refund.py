@@ -15,16 +15,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from hitl_django import END, START, ReviewPolicy, StateGraph, interrupt, register
 from hitl_django.contrib.insights import spot_check
 
-#: Digits behind the point, for currencies that don't have two.
+#: Decimal places of currencies without two.
 EXPONENTS = {"CLP": 0, "ISK": 0, "JPY": 0, "KRW": 0, "VND": 0, "BHD": 3, "KWD": 3, "TND": 3}
 
-#: What is paid without asking: up to this many units of any currency, within so many days.
+#: Limits of payments without review: units of any currency, and days since the purchase.
 SMALL_UNITS, SMALL_DAYS = 15, 14
 RETURN_DAYS = 30
 
 
 class RefundRequest(BaseModel):
-    """What a run starts from. Amounts are in the currency's smallest unit: 12000 is 120.00 EUR."""
+    """Input of a run. Amounts are in the currency's smallest unit: 12000 is 120.00 EUR."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,7 +38,7 @@ class RefundRequest(BaseModel):
 
 
 class RefundDecision(BaseModel):
-    """The answer a reviewer gives."""
+    """Response of a reviewer."""
 
     approved: bool = Field(title="Approved")
     amount: int = Field(
@@ -51,7 +51,7 @@ class RefundDecision(BaseModel):
 
 
 class Refund(TypedDict, total=False):
-    """The graph's state."""
+    """State of the graph."""
 
     customer: str
     order: str
@@ -67,14 +67,14 @@ class Refund(TypedDict, total=False):
 
 
 def money(amount: int, currency: str) -> str:
-    """Return an amount as people write it: ``1,234.50 EUR``."""
+    """Return an amount for display: ``1,234.50 EUR``."""
     digits = EXPONENTS.get(currency, 2)
     units, rest = divmod(amount, 10**digits)
     return f"{units:,}.{rest:0{digits}} {currency}" if digits else f"{units:,} {currency}"
 
 
 def check(state: Refund) -> Refund:
-    """Collect what speaks against paying without a look."""
+    """Collect the reasons for a review."""
     doubts = []
     units = state["amount"] // 10 ** EXPONENTS.get(state["currency"], 2)
     days, earlier = state["days_since_purchase"], state.get("earlier_refunds", 0)
@@ -92,12 +92,12 @@ def check(state: Refund) -> Refund:
 
 
 def after_check(state: Refund) -> Literal["review", "pay"]:
-    """Ask only where something speaks against it."""
+    """Return the review node if there are reasons for a review."""
     return "review" if state["doubts"] else "pay"
 
 
 def review(state: Refund) -> Refund:
-    """Ask for a decision, an amount and a note."""
+    """Request a decision, an amount and a note."""
     shown = money(state["amount"], state["currency"])
     doubts = state["doubts"]
     decision = interrupt(
@@ -117,28 +117,28 @@ def review(state: Refund) -> Refund:
 
 
 def after_review(state: Refund) -> Literal["pay", "decline"]:
-    """Follow the reviewer."""
+    """Return the node selected by the reviewer."""
     return "pay" if state["approved"] else "decline"
 
 
 def pay(state: Refund) -> Refund:
-    """Stand in for the payment provider."""
+    """Simulate the payment."""
     return {"outcome": f"Paid {money(state['amount'], state['currency'])} for {state['order']}."}
 
 
 def decline(state: Refund) -> Refund:
-    """Stand in for the letter that says no."""
+    """Simulate the rejection letter."""
     return {"outcome": f"Refund of {state['order']} declined."}
 
 
-#: What reviewers say most often, to be chosen instead of typed.
+#: Suggested reasons.
 REASONS = [
     "The item was not sent back.",
     "The return period has ended.",
     "The customer has already been refunded.",
 ]
 REVIEW = ReviewPolicy(reasons=REASONS)
-# Another reviewer checks every tenth approval.
+# Another reviewer checks one of ten approvals.
 spot_check("refund", rate=0.1)
 
 

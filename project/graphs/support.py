@@ -1,8 +1,7 @@
-"""*support*: an agent of LangChain's, run by LangGraph's engine, where both are installed.
+"""*support*: a LangChain agent run by LangGraph's engine, if both are installed.
 
-It looks the order up, and wants to refund it, which somebody has to approve. Its model has a
-script, so that the demo needs no network, and says it word by word. The page ``chat/`` talks with
-it; a shell starts it, too:
+It looks up an order and proposes a refund, which needs an approval. Its model follows a script and
+streams word by word, so that the demo needs no network. Use the page ``chat/`` or a shell:
 
     echo '{"messages": [["user", "Order A-7 is broken."]]}' > order.json
     manage.py hitl start support --input order.json
@@ -21,23 +20,23 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.contrib.langgraph import register_langgraph
 
 ORDER = re.compile(r"\b[A-Z]{1,3}-\d{1,6}\b")
-#: Seconds that a word takes the model.
+#: Seconds per word of the model.
 PACE = 0.06
 
 
 def look_up(order: str) -> str:
-    """Look an order up."""
+    """Look up an order."""
     return f"Order {order}: a lamp for 49.90 EUR, delivered last week."
 
 
 def refund(order: str, cents: int) -> str:
-    """Pay the price of an order back."""
+    """Refund the price of an order."""
     return f"Order {order}: {cents / 100:.2f} EUR refunded."
 
 
 @register_langgraph("support", version="1", title=_("Support"))
 def build_support() -> Any:
-    """Return the agent; langchain is loaded with it, and not before."""
+    """Return the agent. langchain is imported here, because it is slow to load."""
     from langchain.agents import create_agent
     from langchain.agents.middleware import HumanInTheLoopMiddleware
     from langchain_core.language_models.chat_models import (
@@ -76,7 +75,7 @@ def build_support() -> Any:
 
 
 def _answer(messages: list[Any]) -> Iterator[dict[str, Any]]:
-    """Yield what the model says next, in pieces: words, and the call of a tool at their end."""
+    """Yield the model's next message in chunks: words, then an optional tool call."""
     (asked,) = [message for message in messages if message.type == "human"][-1:]
     since = messages[messages.index(asked) + 1 :]
     found = ORDER.search(asked.text)

@@ -1,4 +1,4 @@
-"""``manage.py demo``: the whole thing, running, with something to decide."""
+"""``manage.py demo``: runs the demo with sample requests to decide."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from project import customers, people, settings
 
 HOST = "127.0.0.1"
 REQUESTS = Path(__file__).resolve().parents[2] / "data" / "requests.jsonl"
-#: Seconds the web server may take until it answers.
+#: Seconds until the web server must respond.
 START_UP = 30.0
-#: Seconds the worker gives its own processes to stop, less than it is given itself.
+#: Seconds the worker gives its processes to stop, less than it is given itself.
 GRACE = PATIENCE - 5
 
 
 class Command(BaseCommand):
-    """Prepares the database, then runs web server and worker until it is told to stop.
+    """Prepares the database, then runs web server and worker until it is stopped.
 
-    With ``--hosts`` it runs as many of both, as that many machines do on one PostgreSQL; one that
-    ends, or is killed, keeps none of the others.
+    With ``--hosts`` it runs several of both, like several machines with one PostgreSQL. If one
+    process ends or is killed, the others continue.
     """
 
     help = "Runs the demo: a sample review queue, a web server and a worker. Press Ctrl-C to stop."
@@ -68,7 +68,7 @@ class Command(BaseCommand):
             self.stdout.write("Stopped.")
 
     def prepare(self) -> None:
-        """Create the database, the people, the customers and the runs that are missing."""
+        """Create the database, and the missing users, customers and runs."""
         self.stdout.write(f"Database: {settings.DATABASES['default']['NAME']}")
         call_command("migrate", verbosity=0)
         people.create()
@@ -77,7 +77,7 @@ class Command(BaseCommand):
         call_command("hitl", "start", input=str(REQUESTS), stdout=self.stdout, stderr=self.stderr)
 
     def run(self, ports: Sequence[int], listener: StopSignals) -> None:
-        """Run all processes; of one host, raise when one of them ends by itself."""
+        """Run all processes; with one host, raise an error if one of them ends."""
         with run_programs(programs(ports), listener) as children:
             for port in ports:
                 wait_for_answer(port, children)
@@ -90,7 +90,7 @@ class Command(BaseCommand):
                 listener.sleep(0.5)
 
     def leave_ended(self, children: Sequence[Child]) -> list[Child]:
-        """Print which processes have ended, and return the others, which go on."""
+        """Print the ended processes, and return the others."""
         for child in children:
             code = child.exit_code()
             if code is not None:
@@ -99,7 +99,7 @@ class Command(BaseCommand):
         return [child for child in children if child.exit_code() is None]
 
     def introduce(self, ports: Sequence[int], children: Sequence[Child]) -> None:
-        """Print the addresses, the log-ins, and of several hosts the processes to be killed."""
+        """Print URLs, logins and, with several hosts, the ids of processes to kill."""
         self.stdout.write("")
         for port in ports:
             self.stdout.write(f"  http://{HOST}:{port}/")
@@ -130,7 +130,7 @@ def programs(ports: Sequence[int]) -> list[Program]:
 
 
 def check_hosts(hosts: int) -> None:
-    """Refuse a number of hosts that can't be."""
+    """Raise CommandError for an invalid number of hosts."""
     if hosts < 1:
         raise CommandError(f"--hosts must be at least 1, not {hosts}.")
     if hosts > 1 and connection.vendor != "postgresql":
@@ -141,11 +141,11 @@ def check_hosts(hosts: int) -> None:
 
 
 def check_port(port: int) -> None:
-    """Refuse a port that somebody listens on, before anything else is done."""
+    """Raise CommandError for a port in use, before anything is created."""
     if not 0 < port < 65536:
         raise CommandError(f"The port must be from 1 to 65535, not {port}.")
     with socket.socket() as probe:
-        # As runserver does, so that the rest of an earlier connection isn't taken for a listener.
+        # Like runserver, so that remains of an earlier connection don't count as a listener.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -157,7 +157,7 @@ def check_port(port: int) -> None:
 
 
 def wait_for_answer(port: int, children: list[Child]) -> None:
-    """Wait until the web server answers."""
+    """Wait until the web server responds."""
     deadline = time.monotonic() + START_UP
     while time.monotonic() < deadline:
         refuse_ended(children)
@@ -168,7 +168,7 @@ def wait_for_answer(port: int, children: list[Child]) -> None:
 
 
 def answers(port: int) -> bool:
-    """Say whether there is an answer on a port."""
+    """Return whether a server responds on the port."""
     connection = http.client.HTTPConnection(HOST, port, timeout=5)
     try:
         connection.request("HEAD", "/")
@@ -180,7 +180,7 @@ def answers(port: int) -> bool:
 
 
 def refuse_ended(children: list[Child]) -> None:
-    """Raise when a process ended that nobody told to."""
+    """Raise CommandError if a process has ended unexpectedly."""
     for child in children:
         code = child.exit_code()
         if code is not None:
