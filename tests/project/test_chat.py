@@ -1,4 +1,4 @@
-"""The demo's chat: an agent speaks, waits for a person who decides in the admin, and goes on."""
+"""The demo's chat: an agent replies, waits for a review in the admin, and continues."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_chat_goes_on_once_a_reviewer_has_approved(
     work()
     olga.get_by_text("Let me look", exact=True).wait_for()  # while the model still speaks
     speech.goes_on.set()
-    olga.get_by_text(f"Age a person to decide: {REFUND}").wait_for()
+    olga.get_by_text(f"Waiting for review: {REFUND}").wait_for()
     assert olga.locator("#log li").count() == 4
 
     speech.stop_before(3)
@@ -114,7 +114,7 @@ def test_a_chat_goes_on_once_a_reviewer_has_approved(
     with leads_on(rita):
         button(rita, "Approve").click()
     work()
-    olga.get_by_text("The agent is at work").wait_for()
+    olga.get_by_text("The agent is working").wait_for()
     olga.locator("#log li.ai").get_by_text("Order A-7:", exact=True).wait_for()
     speech.goes_on.set()
     olga.locator("#log li.ai").get_by_text("Order A-7: 49.90 EUR refunded.").wait_for()
@@ -137,7 +137,7 @@ def test_the_chat_fits(
     page = log_in("olga", **LOOKS[look])
     ask(page, "Order A-7 is broken.")
     work()
-    page.get_by_text("Age a person to decide").wait_for()
+    page.get_by_text("Waiting for review").wait_for()
     width = page.viewport_size["width"]
     if folder := os.environ.get(DIRECTORY):
         page.screenshot(path=Path(folder) / f"chat-{look}.png", full_page=True)
