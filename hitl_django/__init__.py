@@ -1,8 +1,9 @@
-"""A durable graph engine with people in the loop, for Django.
+"""Durable graph engine with people in the loop, for Django.
 
-The package exports the names that the guides use. ``hitl_django.langgraph`` has LangGraph's names
-in LangGraph's modules, ``hitl_django.errors`` all errors, ``hitl_django.services`` all verbs.
-Importing this package loads neither Django nor the engine: each name is loaded at its first use.
+The package exports the names used in the guides. ``hitl_django.langgraph`` contains LangGraph's
+names in LangGraph's module structure, ``hitl_django.errors`` all errors, and
+``hitl_django.services`` all services. Importing this package loads neither Django nor the engine:
+each name is loaded on first use.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ else:
 
 
 def _is_loadable(home: str) -> bool:
-    """Return whether a module can be imported: those with models need Django set up."""
+    """Return whether a module can be imported; modules with models need Django's app registry."""
     if home.startswith("engine."):
         return True
     from django.apps import apps

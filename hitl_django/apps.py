@@ -1,4 +1,4 @@
-"""The app: finds the graphs, registers the checks, and asks the queue for a regular sweep."""
+"""App configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class HitlConfig(AppConfig):
-    """Durable graphs with people in the loop."""
+    """App configuration that loads graphs, system checks and the task queue."""
 
     name = "hitl_django"
     label = "hitl_django"
@@ -20,7 +20,7 @@ class HitlConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # Both register something: the checks, and the dialects that a graph's policy may name.
+        # Imported for registration: system checks, and dialects that review policies name.
         from hitl_django import answers, checks  # noqa: F401
         from hitl_django.db.connections import keep_connections
         from hitl_django.task_queue import parent_death
@@ -34,12 +34,12 @@ class HitlConfig(AppConfig):
 
 
 def _load_queue() -> None:
-    """Import the queue's half of us, which has to be there before the queue forks its workers."""
+    """Import the dispatcher, which has to happen before the queue forks its workers."""
     from hitl_django.task_queue import dispatcher
 
     try:
         dispatcher.get_dispatcher()
-    except Exception:  # a system check says what
+    except Exception:  # a system check reports the error
         pass
 
 
@@ -50,15 +50,15 @@ def _is_worker() -> bool:
         return True
     try:
         command = dispatcher.get_dispatcher().command()
-    except Exception:  # a system check says why
+    except Exception:  # a system check reports the error
         return False
-    # No queue announces all of its processes: django-q2 sends a signal in workers alone, and not in
-    # those that fetch messages and acknowledge them.
+    # No queue announces all of its processes: django-q2 sends a signal in workers only, but not in
+    # processes that fetch and acknowledge messages.
     return bool(command) and sys.argv[1:2] == [command[0]]
 
 
 def install_schedules(*, using: str, **kwargs: Any) -> None:
-    """Let the queue arrange for the sweep, without which a lost message is lost for good."""
+    """Schedule the sweep in the queue, which recovers lost messages."""
     from hitl_django.task_queue import dispatcher
 
     dispatcher.get_dispatcher().install(using)

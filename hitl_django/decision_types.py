@@ -1,8 +1,8 @@
-"""The decision types: what people can do with a question, each with its effect and its words.
+"""Decision types, each with its effect and its texts.
 
-A type is one row of ``DECISION_TYPES``. The model's choices, the API's, the admin's buttons and all
-messages about a decision are made from it; which questions take a type is for their dialect to say
-(``dialects``).
+Each type is one row of ``DECISION_TYPES``. The choices of the model and the API, the admin's
+buttons and all messages about decisions are derived from it. The dialect of an interrupt determines
+the types that it allows (``dialects``).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from django.utils.translation import gettext_lazy as _
 
 APPROVE, EDIT, REJECT, RESPOND = "approve", "edit", "reject", "respond"
 
-#: The type of a decision that nobody made: of the answer that was given for a question's expiry.
+#: The type of a decision without a person: the response of an interrupt's expiry options.
 EXPIRE = "expire"
 EXPIRE_LABEL = _("expired")
 
 
 @final
 class Value:
-    """Stands, in the resume value of a decision, for what the person gave."""
+    """Placeholder for the person's value in the resume value of a decision."""
 
     def __repr__(self) -> str:
         return "VALUE"
@@ -33,23 +33,23 @@ VALUE: Final = Value()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionEffects:
-    """Sentences on what the run does after a decision, shown before it is taken."""
+    """Sentences about what the run does after a decision, shown before the decision."""
 
-    #: Of a question without a schema, or with one that is yes or no.
+    #: For an interrupt without a schema, or with a boolean schema.
     plain: Any
-    #: Of a question with a form that holds the answer; the same as ``plain`` where there is none.
+    #: For an interrupt with a form for the response; by default the same as ``plain``.
     with_form: Any = ""
-    #: Of a question for an action, before it is carried out.
+    #: For an interrupt that asks for permission to run an action.
     action: Any
-    #: Of a question that several people have to agree on.
+    #: For an interrupt that needs several approvals.
     joint: Any
-    #: The same where somebody has proposed another version; as ``joint`` where there is none.
+    #: For an interrupt with a proposed version; by default the same as ``joint``.
     joint_proposed: Any = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllActionsButton:
-    """The button that decides all actions of a question alike."""
+    """The button that decides all actions of an interrupt in the same way."""
 
     label: Any
     css_class: str
@@ -58,10 +58,10 @@ class AllActionsButton:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkTexts:
-    """What the pages say on which many questions are decided at once."""
+    """Texts of the pages that decide several interrupts at once."""
 
     title: Any
-    #: The button for several questions of one run.
+    #: The button for several interrupts of one run.
     together: Any
     done: Any
     needs_reason: bool = False
@@ -69,29 +69,29 @@ class BulkTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionType:
-    """One type: what a decision of it does, and the words for it.
+    """A decision type with its effect and its texts.
 
-    Texts may have placeholders: ``%(who)s`` for a name; ``{title}`` for the question's, besides
-    ``{approvals}`` and ``{quorum}``.
+    Texts may have placeholders: ``%(who)s`` for a name, and ``{title}``, ``{approvals}`` and
+    ``{quorum}`` for the interrupt.
     """
 
     name: str
     label: Any
 
-    #: Whether it waits for the others of a quorum, and isn't open to who started the run. A type
-    #: that doesn't closes the question at once.
+    #: Whether it counts towards the approvals needed. The user who started the run may be excluded
+    #: from it. A type that doesn't count closes the interrupt at once.
     needs_agreement: bool = True
-    #: Whether it may change what was asked.
+    #: Whether it may change the payload.
     may_edit: bool = False
-    #: How it counts for the rate of approvals; None is not at all.
+    #: How it counts for the approval rate; None if it doesn't count.
     is_approval: bool | None = None
-    #: Whether the resume value that a policy sets for it has a place for the person's value.
+    #: Whether the resume value that a policy defines for it contains the person's value.
     value_in_answer: Literal["required", "optional", "forbidden"] = "optional"
 
     button: Any
     css_class: str = "default"
     consequences: DecisionEffects
-    #: As one of the choices for an action, and what became of the action after.
+    #: Label of the choice for an action, and the participle for the result.
     action_choice: Any
     participle: Any
     all_actions: AllActionsButton | None = None
@@ -101,11 +101,11 @@ class DecisionType:
     done_by_other: Any
     thanks: Any
     recorded: Any
-    #: As ``recorded``, while others still have to agree.
+    #: The same as ``recorded``, while other approvals are missing.
     recorded_as_vote: Any = ""
 
 
-#: By name, in the order to offer them.
+#: By name, in the order of display.
 DECISION_TYPES: Mapping[str, DecisionType] = {
     row.name: row
     for row in (
@@ -225,6 +225,6 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
 
 
 def needs_agreement(name: str) -> bool:
-    """Return whether a decision waits for the others of a quorum; so does one of no known type."""
+    """Return whether a decision type counts towards the approvals needed, or is unknown."""
     found = DECISION_TYPES.get(name)
     return found is None or found.needs_agreement

@@ -1,9 +1,9 @@
-"""The keys of ENCRYPTION_KEYS, and texts that are encrypted with them.
+"""Encryption of text columns with the keys in ENCRYPTION_KEYS.
 
-A column of text holds an encrypted one as an *envelope*: ``@hitl:e:`` and, in base64, what a key
-ring makes of it. It is decrypted in the column alone that it was encrypted for. A text that is
-stored as it is and happens to begin like an envelope has ``@hitl:p:`` before it, so that nobody can
-write one that is taken for encrypted; JSON never begins so.
+An encrypted text is stored as an *envelope*: ``@hitl:e:`` followed by the encrypted bytes in
+base64. It can be decrypted only for the column that it was encrypted for. A plain text that begins
+like an envelope is stored after ``@hitl:p:``, so that users can't forge envelopes. JSON never
+begins with ``@``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from hitl_django.engine.serde import KeyRing
 
 _MARK = "@hitl:"
 _ENCRYPTED, _PLAIN = f"{_MARK}e:", f"{_MARK}p:"
-#: Characters of an envelope from which its key is known.
+#: Number of characters of an envelope that identify its key.
 ENVELOPE_HEAD = len(_ENCRYPTED) + 8
 
 
 def find_key_ring() -> KeyRing | None:
-    """Return what is encrypted with now; None where nothing is."""
+    """Return the key ring; None without keys."""
     keys = hitl.ENCRYPTION_KEYS
     return _make_key_ring(tuple(keys)) if keys else None
 
@@ -33,7 +33,11 @@ def _make_key_ring(keys: tuple[str, ...]) -> KeyRing:
 
 
 def get_key_ring() -> KeyRing:
-    """Return what decrypts; CorruptPayloadError where there is no key."""
+    """Return the key ring.
+
+    Raises:
+        CorruptPayloadError: without keys.
+    """
     ring = find_key_ring()
     if ring is None:
         raise CorruptPayloadError(
@@ -43,7 +47,7 @@ def get_key_ring() -> KeyRing:
 
 
 def encrypt_text(text: str, column: str) -> str:
-    """Return a text as it is stored in a column, which is named by its table and itself."""
+    """Return a text as it is stored in the column, which is named ``table.column``."""
     ring = find_key_ring()
     if ring is not None:
         encrypted = ring.encrypt_bytes(text.encode(), column.encode())
@@ -52,9 +56,10 @@ def encrypt_text(text: str, column: str) -> str:
 
 
 def decrypt_text(stored: str, column: str) -> str:
-    """Return the text that encrypt_text was given, or one stored before there was a key.
+    """Return the original text, which may have been stored before there was a key.
 
-    CorruptPayloadError where it is damaged.
+    Raises:
+        CorruptPayloadError: if the stored text is damaged or its key is missing.
     """
     if not stored.startswith(_MARK):
         return stored
@@ -71,7 +76,7 @@ def is_envelope(stored: str) -> bool:
 
 
 def is_envelope_current(stored: str, ring: KeyRing) -> bool:
-    """Return whether an envelope, or its head, is of the key that encrypts now."""
+    """Return whether an envelope, or its head, uses the first key."""
     return ring.is_first_key(_open_envelope(stored[:ENVELOPE_HEAD]))
 
 

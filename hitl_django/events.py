@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EventName(models.TextChoices):
-    """The events of runs and interrupts."""
+    """Names of the events of runs and interrupts."""
 
     INTERRUPT_CREATED = "interrupt.created", _("request created")
     INTERRUPT_DECIDED = "interrupt.decided", _("request decided")
@@ -44,7 +44,7 @@ def publish(
     decision: Any = None,
     **data: Any,
 ) -> None:
-    """Call each subscriber with an event; what they write is written with the batch.
+    """Call each subscriber with an event; their rows are written with the batch.
 
     ``group`` is the name of the interrupt's group, and ``is_assigned`` whether the interrupt has a
     group or an assignee. ``decision`` is the row that is stored or undone. ``data`` are ids,
@@ -64,7 +64,7 @@ def publish_about(batch: WriteBatch, name: str, interrupt: Interrupt, **data: An
 
 
 def list_labels() -> dict[str, Any]:
-    """Return the events by name, each with its label: those of this app and of all extensions."""
+    """Return the labels of the events of this app and of all extensions, by name."""
     labels: dict[str, Any] = dict(EventName.choices)
     for extension in list_extensions():
         labels = {**extension.events, **labels}

@@ -1,8 +1,8 @@
-"""Middleware that shows a page for a form beyond Django's upload limits, on our admin pages.
+"""Middleware that shows an error page for admin forms beyond Django's upload limits.
 
-Django measures a form when its first field is read, which ``CsrfViewMiddleware`` does. What it
-raises there reaches no view, and a bare "Bad Request" is all that somebody sees who has just
-written a long answer.
+Django checks the limits when the first field is read, in ``CsrfViewMiddleware``. The error reaches
+no view, so without this middleware a user who has submitted a long response sees a bare "Bad
+Request".
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ from hitl_django.forms import submission
 
 
 class FormLimits(MiddlewareMixin):
-    """Answers a form of this app's admin that is too large; goes before ``CsrfViewMiddleware``."""
+    """Show an error page if a form of this app's admin is too large.
+
+    It must precede ``CsrfViewMiddleware``.
+    """
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponseBase | None:
-        """Read the form before anybody else does; nothing is done with what is in it."""
+        """Read the form before other code does, and discard the result."""
         pages = getattr(view, "model_admin", None)
         if request.method != "POST" or not isinstance(pages, ReadOnlyAdmin):
             return None
         try:
             submission.read_form(request)
         except submission.TOO_LARGE as error:
-            # A stranger's is as good as empty from now on, and what is left of it isn't read.
+            # For other users, the form is treated as empty, and the rest isn't read.
             if _is_staff(request, pages):
                 submission.discard_body(request)
                 return pages.too_large(request, too_many=isinstance(error, TooManyFieldsSent))
@@ -44,4 +47,4 @@ def _is_staff(request: HttpRequest, pages: ReadOnlyAdmin) -> bool:
     try:
         return pages.admin_site.has_permission(request)
     except outages.ERRORS:
-        return False  # the page meets the same, and has words for it
+        return False  # the view fails in the same way and shows an error

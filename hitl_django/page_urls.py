@@ -1,7 +1,7 @@
-"""URLs of this app's pages and the API, wherever the project has included them.
+"""URLs of this app's pages and API in the current URL configuration.
 
-The admin pages of a model may be on several sites, or on none; without ``include`` in the URL conf
-there is no page at all.
+Admin pages of a model may be on several sites or on none. Without ``include`` in the URL
+configuration there are no pages.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def find_path(view: str, *args: Any) -> str | None:
-    """Return the path of a view; None where there is no such page."""
-    if not getattr(settings, "ROOT_URLCONF", None):  # a worker may have settings of its own
+    """Return the path of a view; None if it isn't in the URL configuration."""
+    if not getattr(settings, "ROOT_URLCONF", None):  # a worker may have other settings
         return None
     try:
         return reverse(view, args=args)
@@ -31,20 +31,20 @@ def find_path(view: str, *args: Any) -> str | None:
 
 
 def find_url(view: str, *args: Any) -> str | None:
-    """Return the address of a view for what is sent out; None where there is no such page."""
+    """Return the absolute URL of a view for messages; None if it doesn't exist."""
     path = find_path(view, *args)
     return None if path is None else build_url(path)
 
 
 def build_url(path: str) -> str:
-    """Return a path as an address that begins with SITE_URL."""
+    """Return the absolute URL of a path, based on SITE_URL."""
     return str(hitl.SITE_URL).rstrip("/") + path
 
 
 def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[AdminSite]:
-    """Yield the sites that a model is registered on, the one that a request is on first.
+    """Yield the admin sites with a model, the site of the request first.
 
-    Other sites than that one are left out where they don't let the user in.
+    Other sites are left out if the user has no access to them.
     """
     if not apps.is_installed("django.contrib.admin"):
         return
@@ -60,16 +60,16 @@ def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[Admin
 
 
 def find_admin_page(model: Any, page: str, *args: Any, request: HttpRequest | None = None) -> str:
-    """Return the address of a model's page in the admin; "" where no site has that page."""
+    """Return the path of a model's admin page; an empty string if no site has it."""
     for site in find_sites(model, request):
         name = f"{site.name}:{model._meta.app_label}_{model._meta.model_name}_{page}"
-        if (path := find_path(name, *args)) is not None:  # the site is in the URL conf
+        if (path := find_path(name, *args)) is not None:  # the site is in the URL configuration
             return path
     return ""
 
 
 def _site_name(request: HttpRequest | None) -> str:
-    """Return the name of the site that a request is on, as Django's own ``{% url %}`` finds it."""
+    """Return the name of the request's site, found like Django's ``{% url %}`` does."""
     if name := getattr(request, "current_app", None):
         return str(name)
     match = getattr(request, "resolver_match", None)

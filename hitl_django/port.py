@@ -1,7 +1,8 @@
-"""Moves a LangGraph program: ``python -m hitl_django.port PATH`` shows the imports that change.
+"""Show or write the import changes that move a LangGraph program to hitl_django.
 
-With ``--write`` it changes them. What has no counterpart, and what behaves otherwise here, is
-listed with file and line; such an import stays as it is.
+``python -m hitl_django.port PATH`` prints the changed imports, and ``--write`` writes them. Names
+without a counterpart, and different behavior, are listed with file and line. Such imports are not
+changed.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from pathlib import Path
 
 _FOREIGN = "langgraph"
 _OURS = f"hitl_django.{_FOREIGN}"
-#: Folders that hold other people's code.
+#: Directories with third-party code.
 _SKIPPED = {"node_modules", "site-packages", "__pycache__"}
 
-#: Modules that are left out for a reason, by the beginnings of their names.
+#: Modules without a counterpart, by the beginning of their names, with the reason.
 _ORM = "runs are stored with the ORM: use hitl_django.checkpoints.DjangoSaver"
 _STORE = "items are stored by the ORM: hitl_django.contrib.store.DjangoStore"
 _REASONS = {
@@ -36,7 +37,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class PortFinding:
-    """Something to look at: where, and what it is."""
+    """A line to check manually, with a message."""
 
     line: int
     text: str
@@ -50,9 +51,10 @@ class _Edit:
 
 
 def port_source(source: str) -> tuple[str, list[PortFinding]]:
-    """Return a module's source with its imports changed, and what else is to be looked at.
+    """Return a module's source with changed imports, and the lines to check.
 
-    Raises SyntaxError for what is no Python.
+    Raises:
+        SyntaxError: if the source is not valid Python.
     """
     tree = ast.parse(source)
     lines = _split(source)
@@ -79,7 +81,7 @@ def port_source(source: str) -> tuple[str, list[PortFinding]]:
 
 
 def _split(source: str) -> list[str]:
-    """Return lines as Python counts them, which knows fewer ends of lines than str does."""
+    """Split at the line ends that Python recognizes, which are fewer than those of str."""
     return list(io.StringIO(source, newline=""))
 
 
@@ -88,10 +90,10 @@ def _is_foreign(module: str) -> bool:
 
 
 def _locate(lines: Sequence[str], line: int, column: int) -> _Edit:
-    """Return where the package's name stands, in bytes as the syntax tree counts them."""
+    """Return the position of the package's name, in bytes like the syntax tree."""
     text = lines[line - 1].encode()
     found = re.compile(rb"\blanggraph\b").search(text, column)
-    if found is None:  # it was written over several lines with a backslash
+    if found is None:  # the import continues after a backslash
         return _locate(lines, line + 1, 0)
     return _Edit(line - 1, found.start(), len(_FOREIGN))
 
@@ -130,7 +132,7 @@ def _describe_missing(module: str) -> str:
 
 
 def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
-    """Yield handlers around ``interrupt()`` that expect to catch its pause."""
+    """Yield handlers around ``interrupt()`` that catch its pause in LangGraph."""
     asks = any(
         isinstance(inner, ast.Call) and getattr(inner.func, "id", None) == "interrupt"
         for statement in node.body
@@ -147,7 +149,7 @@ def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
 
 
 def list_files(path: Path) -> Iterator[Path]:
-    """Yield the Python files below a folder, or the one file, but for other people's code."""
+    """Yield the Python files in a directory, except third-party code, or the single file."""
     if path.is_file():
         yield path
         return
@@ -158,7 +160,7 @@ def list_files(path: Path) -> Iterator[Path]:
 
 
 def _port_file(path: Path) -> tuple[str, str, list[PortFinding]]:
-    """Return a file's source, the same with its imports changed, and what to look at."""
+    """Return a file's source, the source with changed imports, and the lines to check."""
     source = ""
     try:
         source = path.read_bytes().decode("utf-8-sig")
@@ -170,7 +172,7 @@ def _port_file(path: Path) -> tuple[str, str, list[PortFinding]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code: 1 where something is left to look at."""
+    """Run the command; return 1 if there are lines to check."""
     parser = argparse.ArgumentParser(prog="python -m hitl_django.port", description=__doc__)
     parser.add_argument("path", type=Path, help="file or directory")
     parser.add_argument("--write", action="store_true", help="write the changes")

@@ -1,4 +1,4 @@
-"""``review()``, and the terms in which it asks people; the engine only passes them on."""
+"""``review()`` and its options, which the engine passes through unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRIORITIES = range(-32_768, 32_768)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewOptions:
-    """Who is asked, why, and what they may do; None is what the graph's policy says."""
+    """Options of an interrupt; None is the default of the graph's review policy."""
 
     title: str | None = None
     why: str = ""
@@ -105,24 +105,36 @@ def review(
     dialect: str | None = None,
     key: str | None = None,
 ) -> Any:
-    """Stop the node to ask people, as ``interrupt()`` does, and says how they are to be asked.
+    """Pause the node for a review, like ``interrupt()``, with options for the review queue.
 
-    ``payload`` is what they see, ``response_schema`` what the answer must look like, ``key`` the
-    name to ask under. What else is given travels beside the question: it changes neither what is
-    asked nor what is answered, so it may differ when the node runs again.
+    The options are not part of the payload or the response. They may differ when the node runs
+    again.
 
-    ``title`` and ``why`` are the words that head it. ``decisions`` are those of "approve", "edit",
-    "reject" and "respond" that are offered, of those that the question can be given; ``editable``
-    names the members (or JSON pointers into what is edited) that an edit may change. ``group`` and
-    ``assignee`` are the names of a group and a user; a question for one that doesn't exist is
-    anybody's. It is ``due`` after a time or at a moment, and ``expires`` like that of
-    ``interrupt()`` (a bare time parks the run). The higher its ``priority``, the sooner it comes
-    up. ``quorum`` is how many people have to approve the same version; with ``no_self_approval``
-    whoever started the run is none of them; with ``claim_required`` only who has claimed it may
-    decide it. ``dialect`` says in which shape it is asked and answered where that isn't to be told
-    from the payload.
+    Args:
+        payload: the content shown to the reviewer, a JSON value.
+        title: the heading. By default, it is derived from the payload.
+        why: the reason for the review.
+        response_schema: a JSON Schema, or a type, for the response.
+        decisions: the decision types to offer, out of "approve", "edit", "reject" and "respond".
+        editable: the members that an edit may change, as names or JSON pointers.
+        group: the name of the group that the interrupt is assigned to. If it doesn't exist, the
+            interrupt is unassigned.
+        assignee: the name of the user that the interrupt is assigned to, handled like ``group``.
+        due: the time after which it is overdue, as a duration or a datetime.
+        expires: the time limit, as for ``interrupt()``. With a timedelta, the run is parked on
+            expiry.
+        priority: interrupts with a higher priority come first.
+        quorum: the number of approvals needed for the same version.
+        no_self_approval: whether the user who started the run may not approve.
+        claim_required: whether only a user with a claim may decide.
+        dialect: the payload format. By default, it is recognized from the payload.
+        key: identifies the interrupt when the node runs again.
 
-    Raises what ``interrupt()`` raises, and ValueError or TypeError for terms that mean nothing.
+    Raises:
+        ValueError: if an option has an invalid value.
+        TypeError: if an option has an invalid type.
+
+    It also raises the errors of ``interrupt()``.
     """
     terms = ReviewOptions(
         title=title, why=why, decisions=decisions, editable=editable, group=group,
@@ -135,7 +147,7 @@ def review(
 
 
 def check_decisions(names: Sequence[str] | None) -> None:
-    """Raise ValueError unless these are decisions, of which there is one at least."""
+    """Raise ValueError unless these are decision types, at least one."""
     if names is None:
         return
     if not names or any(name not in DECISION_TYPES for name in names):
@@ -144,7 +156,7 @@ def check_decisions(names: Sequence[str] | None) -> None:
 
 
 def check_quorum(quorum: Any) -> None:
-    """Raise ValueError unless it is a number of people."""
+    """Raise ValueError unless this is a valid number of approvals."""
     if quorum is None:
         return
     if type(quorum) is not int or not 1 <= quorum <= HIGHEST_QUORUM:
@@ -152,6 +164,6 @@ def check_quorum(quorum: Any) -> None:
 
 
 def check_dialect(dialect: str | None) -> None:
-    """Raise ValueError unless it names a dialect."""
+    """Raise ValueError unless this is the name of a dialect."""
     if dialect is not None and dialect not in DIALECTS:
         raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, not {dialect!r}.")

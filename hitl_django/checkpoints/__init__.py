@@ -1,10 +1,9 @@
-"""DjangoSaver: the engine's saver over the ORM.
+"""DjangoSaver: the engine's saver, based on the ORM.
 
-One transaction for each super-step, and mostly one row: a checkpoint with its ids and versions,
-the small values of its channels and what the tasks wrote that led to it. Larger values stand in
-rows of their own, one for each version of each channel, so that a step stores only what it
-changed. Every payload is encoded by the state codec and carries a digest that is checked when it
-is read.
+Each super-step is one transaction and usually one row: a checkpoint with its ids and versions, the
+small values of its channels, and the writes of the tasks that led to it. Larger values have
+separate rows, one for each version of a channel, so a step stores only its changes. Each payload is
+encoded by the state codec and has a digest, which is checked when the payload is read.
 """
 
 from __future__ import annotations

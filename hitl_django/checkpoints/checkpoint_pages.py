@@ -1,4 +1,4 @@
-"""Pages of checkpoint rows for ``list``."""
+"""Pages of checkpoint rows for ``DjangoSaver.list``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def read_page(
     size: int,
     last: CheckpointRow | None,
 ) -> list[CheckpointRow]:
-    """Read the newest checkpoints that are addressed, or those that follow the last one read.
+    """Read a page of the addressed checkpoints, newest first; ``last`` is the last row read before.
 
-    The first page of one namespace, which most callers read, is a prepared query.
+    The first page of a single namespace, which is the most frequent case, is a prepared query.
     """
     given = (config or {}).get("configurable") or {}
     thread_id, ns = given.get("thread_id"), given.get("checkpoint_ns")
@@ -56,9 +56,9 @@ def _filter(
 def _after(
     rows: QuerySet[models.Checkpoint, Any], last: CheckpointRow
 ) -> QuerySet[models.Checkpoint, Any]:
-    """Return the rows that follow one; copies of a thread have the same checkpoint ids."""
-    # The first condition is the one that an index is good for; of what it leaves, only rows of the
-    # same id have been read.
+    """Return the rows after a row. Copies of a thread have the same checkpoint ids."""
+    # The first condition can use the index. Among its rows, the second one excludes rows with the
+    # same id that have been read.
     return rows.filter(checkpoint_id__lte=last.checkpoint_id).filter(
         Q(checkpoint_id__lt=last.checkpoint_id)
         | Q(thread__gt=last.thread)

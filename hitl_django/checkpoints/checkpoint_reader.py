@@ -1,4 +1,4 @@
-"""Decodes checkpoint rows to the engine's CheckpointTuples, with their values and writes."""
+"""Decoding of checkpoint rows to CheckpointTuples, with their values and writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .write_cache import CachedNamespace
 def decode_checkpoint(
     rows: Sequence[CheckpointRow], using: str, cached: CachedNamespace, *, has_newest: bool
 ) -> CheckpointTuple | None:
-    """Decode a checkpoint that was read with the writes on top of it, if there is one."""
+    """Decode a checkpoint that was read with the writes on top of it; None if there is none."""
     one = [row for row in rows if row.task_id is None]
     written = [
         WriteRow(
@@ -43,11 +43,11 @@ def decode_checkpoints(
     has_newest: bool = False,
     written: Sequence[WriteRow] | None = None,
 ) -> Iterator[CheckpointTuple]:
-    """Decode the rows whose metadata has what is wanted, with few queries to a namespace.
+    """Decode the rows whose metadata contains ``wanted``, with few queries per namespace.
 
-    ``cached`` takes what was found and may be built upon. ``has_newest`` says that the newest
-    checkpoint of each namespace is among the rows: nothing has led on from there. ``written`` are
-    the writes on top of them, where they have been read.
+    ``cached`` receives the values that later commits can continue. ``has_newest`` is whether the
+    newest checkpoint of each namespace is among the rows. ``written`` are the writes on top of the
+    rows, if they have been read.
     """
     opened = [_Decoded(row) for row in rows]
     groups = _group_by_namespace(opened)
@@ -67,9 +67,9 @@ def decode_checkpoints(
 
 
 def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple]:
-    """Read the newest checkpoints of threads, with few queries for all of them, by thread id.
+    """Read the newest checkpoint of each thread with few queries; return them by thread id.
 
-    Those that are damaged are left out.
+    Damaged checkpoints are left out.
     """
     heads, rows, written = queries.read_newest(using, threads)
     opened: dict[int, _Decoded] = {}
@@ -94,7 +94,7 @@ def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple
 def _keep_sound(
     opened: Mapping[int, _Decoded], step: Callable[[_Decoded], None]
 ) -> dict[int, _Decoded]:
-    """Take a step with each checkpoint; returns those that it found undamaged."""
+    """Call ``step`` for each checkpoint; return the checkpoints that are not damaged."""
     sound = {}
     for thread, one in opened.items():
         with suppress(PayloadError):
@@ -117,22 +117,24 @@ def _restore_versions(one: _Decoded, rows: value_deltas.Rows) -> None:
 
 
 def _add_stored(one: _Decoded, rows: value_deltas.Rows) -> None:
-    one.add_values({key: _restore(*key, rows, None) for key in one.list_apart() if key in rows})
+    one.add_values(
+        {key: _restore_value(*key, rows, None) for key in one.list_apart() if key in rows}
+    )
 
 
 def _read_of_threads(
     using: str, wanted: Mapping[int, Sequence[version_deltas.RowKey]]
 ) -> dict[int, value_deltas.Rows]:
-    """Read channels at versions of the root graphs of threads, by thread."""
+    """Read channels at versions of the threads' root graphs, by thread."""
     found: dict[int, dict[version_deltas.RowKey, value_deltas.Stored]] = {}
     for thread, row in queries.read_blobs_of_threads(using, wanted):
-        with suppress(PayloadError):  # it will be missed
+        with suppress(PayloadError):  # its absence is detected later
             found.setdefault(thread, {})[row.channel, row.version] = _decrypt_blob(row)
     return {**found}
 
 
 def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
-    """Add the parts of grown values."""
+    """Add the parts of values that are stored as deltas."""
     grown = {}
     for thread, rows in stored.items():
         deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
@@ -153,7 +155,7 @@ def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
 
 
 class _Decoded:
-    """A checkpoint's row, whose metadata is decoded, while the rest of it is gathered."""
+    """A checkpoint with decoded metadata, while its other data is collected."""
 
     __slots__ = (
         "apart", "checkpoint_id", "ended", "head", "is_whole", "led_here", "metadata", "ns",
@@ -171,14 +173,14 @@ class _Decoded:
         self.head: version_deltas.Head = {}
         self.values: dict[str, Any] = {}
         self.is_whole = False
-        #: How many values have rows of their own.
+        #: The number of values with rows of their own.
         self.apart = 0
-        #: What led here from the parent, and what led on from here, as bytes.
+        #: The writes that led from the parent to this checkpoint, and from this one to its child.
         self.ended = b""
         self.writes: list[PendingWrite] = []
 
     def decode(self) -> None:
-        """Decode what nobody looks at who only asks whether it is wanted."""
+        """Decode the data that isn't needed to match the metadata."""
         self.record = codec.decode(self.payloads.data)
         self.values, self.is_whole = inline_values.unpack(self.payloads.scalars)
 
@@ -190,7 +192,7 @@ class _Decoded:
         return [pair for pair in versions if pair[0] not in self.values]
 
     def add_values(self, restored: Mapping[version_deltas.RowKey, bytes]) -> None:
-        """Add those of the restored values that the checkpoint has."""
+        """Add the restored values that belong to this checkpoint."""
         found = [pair for pair in self.list_apart() if pair in restored]
         if len(found) != self.apart:
             raise CorruptPayloadError(
@@ -198,7 +200,7 @@ class _Decoded:
                 f"of their own {len(found)} are there."
             )
         for pair in found:
-            # Decoded anew for each checkpoint: two must not share a list.
+            # Decoded separately for each checkpoint, since two must not share a list.
             self.values[pair[0]] = codec.decode(restored[pair])
 
     def tuple(self) -> CheckpointTuple:
@@ -213,7 +215,7 @@ class _Decoded:
 
 
 def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Restore the versions of checkpoints of one thread and namespace from their bases."""
+    """Restore the versions of checkpoints in one namespace from their bases."""
     named = {key for one in group if (key := version_deltas.base_key(one.record)) is not None}
     bases = read_bases(using, group[0].thread, group[0].ns, named)
     for one in group:
@@ -227,29 +229,29 @@ def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespac
 def read_bases(
     using: str, thread: int, ns: str, named: set[version_deltas.RowKey]
 ) -> dict[version_deltas.RowKey, version_deltas.VersionBase]:
-    """Read the bases of these names; no query if there are none."""
+    """Read the bases with these keys, without a query if there are none."""
     rows = _read_named(using, thread, ns, named) if named else {}
     return {key: version_deltas.decode_base(key, *row) for key, row in rows.items()}
 
 
 def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Read the channel values of checkpoints of one thread and namespace."""
+    """Read the channel values of checkpoints in one namespace."""
     wanted = {pair for one in group for pair in one.list_apart()}
     if not wanted:
         return
     rows = _read_values(group[0], using, wanted)
-    restored = {key: _restore(*key, rows, cached) for key in wanted if key in rows}
+    restored = {key: _restore_value(*key, rows, cached) for key in wanted if key in rows}
     for one in group:
         one.add_values(restored)
 
 
 def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> value_deltas.Rows:
-    """Read channels at versions, with what the grown ones among them are made of."""
+    """Read channels at versions, with the parts of values that are stored as deltas."""
     rows = _read_named(using, one.thread, one.ns, wanted)
     deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
     parts = {key: part for key, part in deltas.items() if part is not None}
     if parts:
-        # From the newest seal on, or where that is another's, from the seal before.
+        # From the newest seal on. If that one belongs to another value, from the seal before.
         rows |= _key_by_version(
             queries.PARTS.run(
                 using,
@@ -290,10 +292,10 @@ def _decrypt_blob(row: queries.BlobRow) -> value_deltas.Stored:
     return decrypt_row(data, row.digest, value_deltas.head_size(data), f"channel {row.channel!r}")
 
 
-def _restore(
+def _restore_value(
     channel: str, version: int, rows: value_deltas.Rows, cached: CachedNamespace | None
 ) -> bytes:
-    """Return a value's bytes, whether its row holds them or a part of them."""
+    """Return the bytes of a value from its row, or from its deltas."""
     data, stored = rows[channel, version]
     if (data and value_deltas.is_delta(data)) or (
         cached is not None and value_deltas.may_grow(data)
@@ -322,7 +324,7 @@ def _fill_writes(group: Sequence[_Decoded], rows: Iterable[WriteRow]) -> None:
     for row in rows:
         key = inline_writes.WriteKey(row.checkpoint_id, row.task_path, row.task_id, row.slot)
         found[key] = unpack(row.data, row.digest, f"writes of task {row.task_id}")
-    # Sorted here and not by the database, whose collation may order paths as it likes.
+    # Sorted here, since the order of paths in the database depends on its collation.
     for key in sorted(found, key=attrgetter("task_path", "task_id", "slot")):
         writes = [(key.task_id, channel, value) for channel, value in found[key]]
         by_id[key.checkpoint_id].writes += writes

@@ -1,4 +1,4 @@
-"""Encodes values for columns and back: the state codec's bytes beside their digest."""
+"""Encoding of values to bytes with a digest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pack(value: Any) -> tuple[bytes, str]:
 
 
 def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -> bytes:
-    """Return a value's bytes; a refusal names the channel as the first step of its path."""
+    """Return a value's bytes; errors name the channel as the first step of the path."""
     try:
         return codec.encode(value) if shared is None else shared.encode(value)
     except PayloadError:
@@ -31,7 +31,7 @@ def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -
 
 
 def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None = None) -> bytes:
-    """Return the bytes of (channel, value) pairs; a refusal names the channel."""
+    """Return the bytes of (channel, value) pairs; errors name the channel."""
     pairs = [[channel, value] for channel, value in writes]
     try:
         return codec.encode(pairs) if shared is None else b"".join(shared.encode_writes(pairs))
@@ -42,7 +42,11 @@ def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None =
 
 
 def verify(data: Any, stored: str, what: str) -> bytes:
-    """Return the bytes of a row, decrypted; CorruptPayloadError if the digest isn't theirs."""
+    """Return the decrypted bytes of a row.
+
+    Raises:
+        CorruptPayloadError: if the digest doesn't match.
+    """
     found, stored = decrypt_row(bytes(data), stored, 0, what)
     if digest(found) != stored:
         raise CorruptPayloadError(f"Stored {what} is corrupt: digest mismatch.")
@@ -50,19 +54,24 @@ def verify(data: Any, stored: str, what: str) -> bytes:
 
 
 def unpack(data: Any, stored: str, what: str) -> Any:
-    """Return the value that was packed, or raise CorruptPayloadError."""
+    """Return the value that was packed.
+
+    Raises:
+        CorruptPayloadError: if the digest doesn't match.
+    """
     return codec.decode(verify(data, stored, what))
 
 
 def pack_text(value: Any) -> str:
-    """Return a value's bytes as text, for a column of text; raises where it can't be stored."""
+    """Return a value's bytes as text for a text column."""
     return base64.b64encode(codec.encode(value)).decode()
 
 
 def unpack_text(text: str, stored: str, what: str) -> Any:
-    """Return the value that pack_text was given; ``stored`` is its digest.
+    """Return the value that was packed as text; ``stored`` is its digest.
 
-    CorruptPayloadError where that isn't the text's.
+    Raises:
+        CorruptPayloadError: if the text is damaged.
     """
     try:
         data = base64.b64decode(text, validate=True)
@@ -72,5 +81,5 @@ def unpack_text(text: str, stored: str, what: str) -> Any:
 
 
 def digest_value(value: Any) -> str:
-    """Name a value by the digest of its bytes; raises where it can't be stored."""
+    """Return the digest of a value's bytes."""
     return pack(value)[1]

@@ -1,4 +1,4 @@
-"""The rows of one commit, built before its transaction begins: four statements at most."""
+"""Rows of a commit, built before its transaction begins."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from .write_cache import CachedNamespace
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
 CHANGES = CONTROL_SLOTS[CHANGED]
 
-Row = tuple[Any, ...]  # a row's values in its statement's order, less the thread
+Row = tuple[Any, ...]  # the values of a statement's row, without the thread
 
 
 class CommitRows:
-    """The rows of one commit on top of one checkpoint.
+    """The rows of one commit on top of a checkpoint, at most four statements.
 
-    Everything is encoded as it is added, so that what can't be stored is refused, and what takes
-    long is done, before a transaction holds the thread.
+    Values are encoded when they are added. Values that can't be stored are refused, and slow
+    encoding is done, before a transaction locks the thread.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class CommitRows:
     ) -> None:
         self.ref, self.epoch, self._shared = ref, epoch, shared
         self._key_ring = find_key_ring()
-        #: What may be built upon, and what of this commit may be later.
+        #: Values that this commit can continue, and values of this commit that later ones can
+        #: continue.
         self.cached = cached
         self.grown: dict[str, value_deltas.ValueTip] = {}
         self.base: version_deltas.VersionBase | None = None
@@ -61,18 +62,18 @@ class CommitRows:
         self._ended: list[inline_writes.EndedTask] = []
         #: The checkpoint of this commit, if all of its values have rows of their own.
         self.without_inline: str | None = None
-        #: Ids of questions that were answered and that their task has since asked otherwise.
+        #: Ids of interrupts that changed after their decision.
         self.changed: list[str] = []
 
     def add_writes(
         self, task: TaskWrites, *, answers_stand: bool = False, ends_step: bool = False
     ) -> None:
-        """Add what a task wrote.
+        """Add the writes of a task.
 
-        With ``answers_stand`` its answers don't replace those stored: a worker repeats the answers
-        that its task started with, and a reviewer may have added one meanwhile, unless the run
-        alone answers it. With ``ends_step``
-        it is stored with the checkpoint that follows, in its row.
+        With ``answers_stand``, its resume values don't replace stored ones. A worker repeats the
+        resume values with which its task started, while a reviewer may have added another one.
+        Resume values that only the run sets are replaced. With ``ends_step``, the writes are stored
+        in the row of the next checkpoint.
         """
         for slot, writes in _group_by_slot(task.writes).items():
             unit = slot == inline_writes.UNIT and task.task_id != NULL_TASK_ID
@@ -104,28 +105,28 @@ class CommitRows:
         *,
         is_last: bool = False,
     ) -> None:
-        """Add a checkpoint as the child of that one, and the channel values that are new.
+        """Add a checkpoint as the child of this one, with new channel values.
 
-        ``added`` says of lists and dicts that they have only grown; None where this is no step of a
-        run, ``is_last`` where it is the last.
+        ``added`` contains the added entries of lists and dicts that have only grown; None outside
+        of a run. ``is_last`` is whether this is the last commit of the run.
         """
         self._is_last = is_last
         head: dict[str, Any] = dict(checkpoint)
         values = head.pop("channel_values")
         few = inline_values.select_scalars(values)
         for channel, version in new_versions.items():
-            # A channel that was emptied has a version and no value.
+            # An emptied channel has a version and no value.
             if channel in values and (few is None or channel not in few):
-                self._blobs.append(self._blob(channel, version, values[channel], added))
+                self._blobs.append(self._build_blob(channel, version, values[channel], added))
         if few is None:
             self._set_apart(head, values, new_versions)
         if (apart := len(values) - len(few or ())) > 0:
             head[inline_values.APART] = apart
         payloads = queries.Payloads(
-            self._head(head),
+            self._encode_head(head),
             codec.encode(dict(metadata)),
             b"" if few is None else inline_values.pack(few, is_whole=len(few) == len(values)),
-            self._led_here(),
+            self._pack_ended_tasks(),
         )
         if self._key_ring is not None:
             payloads = payloads._replace(
@@ -148,8 +149,8 @@ class CommitRows:
             )
         )
 
-    def _led_here(self) -> bytes:
-        """Pack what ended with the checkpoint, or leave it rows of its own if it is much."""
+    def _pack_ended_tasks(self) -> bytes:
+        """Pack the writes that led to the checkpoint, or add separate rows if they are large."""
         if sum(len(task.data) for task in self._ended) > inline_writes.MAX_BYTES:
             self._kept += [self._write(inline_writes.UNIT, *ended) for ended in self._ended]
             return b""
@@ -158,7 +159,7 @@ class CommitRows:
     def _set_apart(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
-        """Give the scalars rows of their own that the parent may have held in its row."""
+        """Add separate rows for the scalars that the parent may contain in its own row."""
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id
         if self.cached is not None and parent is not None and self.cached.without_inline == parent:
@@ -166,9 +167,9 @@ class CommitRows:
         stored = head["channel_versions"]
         for channel in values.keys() - new_versions.keys():
             if channel in stored and inline_values.is_short(channel, values[channel]):
-                self._blobs.append(self._blob(channel, stored[channel], values[channel]))
+                self._blobs.append(self._build_blob(channel, stored[channel], values[channel]))
 
-    def _head(self, head: version_deltas.Head) -> bytes:
+    def _encode_head(self, head: version_deltas.Head) -> bytes:
         if self.cached is None or not version_deltas.is_wide(head):
             return codec.encode_record(head)
         record, self.base, row = version_deltas.encode_head(head, self.cached.base)
@@ -177,15 +178,15 @@ class CommitRows:
         return codec.encode_record(record)
 
     def add_grown(self, channel: str, grown: AppendedValue) -> None:
-        """Add what a run has left of a value, unless that is what its steps have stored."""
+        """Add the final value of a channel, unless it equals the value that its deltas produce."""
         tip = None if self.cached is None else self.cached.tips.get(channel)
-        if tip is None or tip.version != grown.version or not _is_still(grown.value, tip):
+        if tip is None or tip.version != grown.version or not _equals_stored(grown.value, tip):
             data = pack_channel(channel, grown.value)
             (data, its_digest), tip = value_deltas.encode_version(None, grown.version, data)
             self._corrected.append(self._row(channel, grown.version, data, its_digest))
         self.grown[channel] = tip.close()
 
-    def _blob(
+    def _build_blob(
         self,
         channel: str,
         version: Version,
@@ -194,7 +195,11 @@ class CommitRows:
     ) -> Row:
         tip = None if self.cached is None else self.cached.tips.get(channel)
         more = added and added.get(channel)
-        if tip is not None and more and (row := self._added(channel, version, tip, more, value)):
+        if (
+            tip is not None
+            and more
+            and (row := self._build_delta_row(channel, version, tip, more, value))
+        ):
             return row
         data = pack_channel(channel, value, self._shared)
         if self.cached is None or not value_deltas.may_grow(data):
@@ -204,7 +209,7 @@ class CommitRows:
         self.grown[channel] = tip
         return self._row(channel, version, data, its_digest)
 
-    def _added(
+    def _build_delta_row(
         self,
         channel: str,
         version: Version,
@@ -212,9 +217,9 @@ class CommitRows:
         added: AddedEntries,
         value: Any,
     ) -> Row | None:
-        """Return the row of what was added; None where the whole value is to be looked at.
+        """Return the row with the added entries; None if the whole value must be compared.
 
-        At the last commit of a run that is compared with the whole.
+        At the last commit of a run, the result is compared with the whole value.
         """
         if tip.open is None or tip.version != added.version or self._shared is None:
             return None
@@ -223,7 +228,7 @@ class CommitRows:
             return None
         (data, its_digest), grown = value_deltas.encode_added(tip, version, *encoded)
         if self._is_last:
-            if not _is_still(value, grown):
+            if not _equals_stored(value, grown):
                 return None
             grown = grown.close()
         self.grown[channel] = grown
@@ -236,7 +241,7 @@ class CommitRows:
         return self.ref.ns, channel, version, data, its_digest
 
     def write(self, thread: int, batch: WriteBatch) -> None:
-        """Add the rows to what is written."""
+        """Add the rows to the batch."""
         for statement, rows in (
             (queries.KEEP_WRITES, self._kept),
             (queries.REPLACE_WRITES, self._replaced),
@@ -247,8 +252,8 @@ class CommitRows:
             batch.insert(statement, [(thread, *row) for row in rows])
 
 
-def _is_still(value: Any, tip: value_deltas.ValueTip) -> bool:
-    """Return whether a value that was stored by parts is what they make."""
+def _equals_stored(value: Any, tip: value_deltas.ValueTip) -> bool:
+    """Return whether a value equals the value that its deltas produce."""
     try:
         return tip.matches(codec.encode_entries(value, tip.size))
     except PayloadError:
@@ -256,7 +261,7 @@ def _is_still(value: Any, tip: value_deltas.ValueTip) -> bool:
 
 
 def _group_by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
-    """Sort a task's writes: channel writes as one unit, each control write in its own slot."""
+    """Group a task's writes: channel writes as one unit, each control write in its own slot."""
     slots: dict[int, list[tuple[str, Any]]] = {}
     for write in writes:
         slot = CONTROL_SLOTS.get(write[0], inline_writes.UNIT)

@@ -1,4 +1,4 @@
-"""The ways in which a saver writes the rows of commits: fenced, batched, or direct."""
+"""Writers for the rows of commits: fenced, batched or direct."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ from hitl_django.models import Thread
 from .commit_rows import CommitRows
 
 AppendEvents = Callable[[WriteBatch, Sequence[Chunk]], None]
-#: Writes rows that are encoded already, so that it may be called on another thread.
+#: Writes encoded rows, also from another OS thread.
 Write = Callable[[], object]
 
-MAX_THREADS = 1000  # threads whose row a saver remembers
+MAX_THREADS = 1000  # maximum number of cached thread keys
 
 
 class Fence(Protocol):
-    """Binds the commits of a worker to its lease, and gives the last of them the run's outcome."""
+    """Binds a worker's commits to its lease, and adds the outcome to the last commit."""
 
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Require that the lease isn't lost; with an outcome it is released as well."""
+        """Require that the lease isn't lost; with an outcome, release it."""
 
     def flag_changed(self, batch: WriteBatch, interrupts: Sequence[str]) -> None:
-        """Mark interrupts that were answered and have since been raised with other words."""
+        """Mark interrupts that changed after their decision."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-        """Add the run's outcome and its interrupts; ``step`` is that of the new checkpoint."""
+        """Add the run's outcome and interrupts; ``step`` is the step of the new checkpoint."""
 
 
 class CommitWriter(ABC):
-    """A way to write the rows of commits to one thread; ``lease`` is that of a commit."""
+    """Writes the rows of commits to a thread."""
 
-    #: Whether stored answers stay as they are, and whether nothing of the thread is stored yet.
+    #: Whether stored resume values are kept, and whether nothing of the thread is stored yet.
     keeps_answers = is_new_thread = False
 
     def __init__(self, using: str) -> None:
         self._using = using
 
     def may_defer(self, lease: LocalThreadLease | None) -> bool:
-        """Return whether a commit may be written by another connection, beside the run."""
+        """Return whether a commit may be written over another connection during the run."""
         return False
 
     def may_continue(self) -> bool:
-        """Return whether a later commit may build upon rows that are read or written now."""
+        """Return whether later commits may continue values that are read or written now."""
         return not connections[self._using].in_atomic_block
 
     @abstractmethod
     def get_epoch(self, lease: LocalThreadLease | None) -> int:
-        """Return the epoch of the rows."""
+        """Return the epoch for the rows."""
 
     @abstractmethod
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
-        """Return the function that writes the rows of commits in one transaction."""
+        """Return a function that writes the rows of the commits in one transaction."""
 
 
 class _BoundWriter(CommitWriter):
@@ -82,7 +82,7 @@ class _BoundWriter(CommitWriter):
 
 
 class FencedWriter(_BoundWriter):
-    """Writes the commits of a worker's run in transactions of their own, behind its fence."""
+    """Writes the commits of a worker's run in separate transactions with its fence."""
 
     keeps_answers = True
 
@@ -91,7 +91,7 @@ class FencedWriter(_BoundWriter):
     ) -> None:
         super().__init__(using, thread, append_events)
         self._fence = fence
-        #: OS threads within DjangoSaver.together, of whose transaction a commit is a part.
+        #: OS threads within DjangoSaver.together, whose commits are part of that transaction.
         self.together: set[int] = set()
 
     def may_defer(self, lease: LocalThreadLease | None) -> bool:
@@ -99,8 +99,8 @@ class FencedWriter(_BoundWriter):
 
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
         batch, outcome = WriteBatch(self._using), _find_outcome(rows, commits)
-        # The fence comes first: it locks the thread's row, and a worker that no longer has the
-        # thread learns so before having written anything.
+        # The fence is first: it locks the thread's row, so a worker that has lost the lease fails
+        # before writing.
         self._fence.guard(batch, outcome)
         self._append_chunks(commits, batch)
         if outcome is not None:
@@ -112,9 +112,9 @@ class FencedWriter(_BoundWriter):
 
 
 class BatchedWriter(_BoundWriter):
-    """Writes commits as a part of a service's transaction.
+    """Writes commits as part of a service's transaction.
 
-    With a ``batch``, which is of a thread that has nothing stored yet, they are written by that.
+    With ``batch``, the thread has no stored data yet, and the rows are added to the batch.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class BatchedWriter(_BoundWriter):
         self._batch, self.is_new_thread = batch, batch is not None
 
     def may_continue(self) -> bool:
-        return True  # the saver is made for the one transaction, and undone with it
+        return True  # the saver is used for a single transaction only
 
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
         batch = WriteBatch(self._using) if self._batch is None else self._batch
@@ -136,16 +136,16 @@ class BatchedWriter(_BoundWriter):
         _add_rows(rows, self._thread.pk, batch)
         if batch is self._batch:
             return _do_nothing
-        # The transaction stands or falls as one: a savepoint would only cost two round trips.
+        # No savepoint, since the transaction commits or rolls back as a whole.
         return partial(batch.commit, savepoint=False)
 
 
 class DirectWriter(CommitWriter):
-    """Writes commits to any thread, makes its row, and binds them to the lease of a direct call."""
+    """Writes commits to any thread, creates its row, and checks the lease of a direct call."""
 
     def __init__(self, using: str) -> None:
         super().__init__(using)
-        self._keys: dict[str, int] = {}  # thread ids that were committed to, and their rows
+        self._keys: dict[str, int] = {}  # keys of threads, by thread id
 
     def get_epoch(self, lease: LocalThreadLease | None) -> int:
         return lease.epoch if isinstance(lease, DirectCallLease) else 0
@@ -154,7 +154,7 @@ class DirectWriter(CommitWriter):
         return isinstance(lease, DirectCallLease) and lease.in_force
 
     def forget_thread(self, thread_id: str) -> None:
-        """Forget the row of a thread."""
+        """Remove a thread from the cache."""
         self._keys.pop(thread_id, None)
 
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
@@ -164,8 +164,8 @@ class DirectWriter(CommitWriter):
         return partial(self._write, add_rows, rows[0].ref.thread_id)
 
     def _write(self, add_rows: Callable[[int, WriteBatch], None], thread_id: str) -> None:
-        # What a caller's transaction sees may be undone with it, and the row's key may then go to
-        # another thread; so only what a transaction of this saver's own has committed is kept.
+        # Rows in a caller's transaction may be rolled back and their keys reused, so only keys
+        # committed by this saver are cached.
         own = self.may_continue()
         pk = self._keys.get(thread_id) if own else None
         if pk is None:
@@ -194,7 +194,7 @@ def _find_outcome(rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Outc
 
 
 def _find_step(commits: Sequence[Commit]) -> int | None:
-    """Return the step of the checkpoint that is stored, where one is."""
+    """Return the step of the stored checkpoint, or None."""
     for commit in commits:
         if commit.checkpoint is not None and commit.metadata is not None:
             return commit.metadata.get("step")
@@ -202,4 +202,4 @@ def _find_step(commits: Sequence[Commit]) -> int | None:
 
 
 def _do_nothing() -> None:
-    """Write nothing: whoever has the batch does."""
+    """Do nothing, since another caller writes the batch."""

@@ -9,7 +9,7 @@ from hitl_django.engine.types import RunnableConfig
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRef:
-    """A checkpoint as a config addresses it; without an id it is the newest of the namespace."""
+    """A checkpoint as addressed by a config; without an id, the newest of the namespace."""
 
     thread_id: str
     ns: str = ""
@@ -17,7 +17,11 @@ class CheckpointRef:
 
     @classmethod
     def from_config(cls, config: RunnableConfig) -> CheckpointRef:
-        """Read a config; ValueError if it names no thread."""
+        """Return the checkpoint that a config addresses.
+
+        Raises:
+            ValueError: if the config has no thread id.
+        """
         given = config.get("configurable") or {}
         if "thread_id" not in given:
             raise ValueError("The config has no 'configurable.thread_id'.")

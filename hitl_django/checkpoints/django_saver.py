@@ -1,4 +1,4 @@
-"""The saver itself: what the engine calls, in transactions."""
+"""The saver that the engine calls."""
 
 from __future__ import annotations
 
@@ -58,14 +58,15 @@ PAGE_SIZE = 100  # checkpoints that ``list`` reads at a time
 class DjangoSaver(BaseCheckpointSaver):
     """Stores threads in Django's database.
 
-    On its own (``graph.compile(checkpointer=DjangoSaver())``) it takes any string as a thread id
-    and makes the thread's row; a run has its thread to itself by a lease, as a worker's has.
+    Without arguments (``graph.compile(checkpointer=DjangoSaver())``) it accepts any string as a
+    thread id and creates the thread's row. Each run takes a lease on its thread.
 
-    Bound to a thread it knows the row; with a ``fence`` every commit to that thread is a worker's,
-    and needs its lease; with a ``batch`` it is left to be written with what else that writes, of a
-    thread that has nothing stored yet. ``append_events`` adds the stream chunks of a commit to the
-    run's events. ``newest`` are the rows of the thread's newest checkpoint as they were when the
-    thread was claimed; they stand for the first look at it.
+    Args:
+        thread: the thread that the saver is bound to, whose row exists.
+        fence: binds commits to the lease of a worker.
+        batch: receives the rows of commits, for a thread without stored data.
+        append_events: adds the stream chunks of a commit to the run's events.
+        newest: the rows of the thread's newest checkpoint, used for the first read.
     """
 
     def __init__(
@@ -91,21 +92,21 @@ class DjangoSaver(BaseCheckpointSaver):
     leave_thread = staticmethod(close_connections)
 
     def is_storage_error(self, error: BaseException) -> bool:
-        """Return whether the error is that the runs' database was lost."""
+        """Return whether the error is a lost connection to the runs' database."""
         return is_database_lost(error, self.using)
 
     def serves_threads(self) -> bool:
-        """Return whether no transaction is open, of which other connections see nothing."""
+        """Return whether no transaction is open that hides changes from other connections."""
         return not connections[self.using].in_atomic_block
 
     @retry_on_conflict
     def together(
         self, act: Callable[[], Any], commit_of: Callable[[Any], Commit]
     ) -> tuple[Any, BaseException | None]:
-        """Call ``act`` and commits what comes of its result, in one transaction.
+        """Call ``act`` and commit its result in one transaction.
 
-        Returns the result, or what ``act`` has raised: then nothing of it is written. It is called
-        again where the database undid the transaction for the sake of another.
+        Returns the result and None, or None and the error that ``act`` raised, with nothing
+        written. After a database conflict, ``act`` is called again.
         """
         thread = get_ident()
         together: set[int] = set() if self._fenced is None else self._fenced.together
@@ -121,20 +122,20 @@ class DjangoSaver(BaseCheckpointSaver):
             return None, stopped.error
         return result, None
 
-    # Storing.
+    # Writing.
 
     def lease_thread(self, thread_id: str, stream: Stream) -> DirectCallLease | None:
-        """Take a thread for a run; None where a worker or a service has it for the run."""
+        """Take the lease for a run; return None if a worker or service has it for the run."""
         if self.thread is not None and self.thread.thread_id == thread_id:
             return None
         return take_thread(self.using, thread_id, stream)
 
     def commit(self, commit: Commit) -> None:
-        """Store all of what a super-step produced in one transaction, or nothing of it."""
+        """Store the result of a super-step in one transaction."""
         self.commit_all((commit,))
 
     def commit_all(self, commits: Sequence[Commit]) -> None:
-        """Store several commits to one thread in one transaction, or nothing of them."""
+        """Store several commits to one thread in one transaction."""
         commit = commits[0]
         ref = CheckpointRef.from_config(commit.config)
         writer = self._find_writer(ref)
@@ -144,18 +145,17 @@ class DjangoSaver(BaseCheckpointSaver):
         except IntegrityError:
             if writer is not self._direct or commit.lease is not None:
                 raise
-            # The thread's row was deleted since it was found, as delete_thread does, or made by
-            # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
+            # The thread's row was deleted or created by another process since it was looked up.
             self._forget_thread(ref.thread_id)
             rows = self._build_rows(commits, writer)
             writer.plan(rows, commits)()
         self._cache_rows(rows)
 
     def begin_commit(self, commit: Commit) -> Future[None] | None:
-        """Begin to store a commit by another connection, on a thread that has one.
+        """Start to store a commit over another connection, on an OS thread.
 
-        None on SQLite, which has one writer and no way to it that would be worth another thread;
-        and where another connection doesn't see what this thread has written.
+        Returns None on SQLite, which has only one writer, and if this OS thread has uncommitted
+        changes that other connections don't see.
         """
         if connections[self.using].vendor == "sqlite" or not self.serves_threads():
             return None
@@ -210,7 +210,7 @@ class DjangoSaver(BaseCheckpointSaver):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        """Store a checkpoint as the child of the one ``config`` addresses."""
+        """Store a checkpoint as the child of the addressed one."""
         self.commit(
             Commit(config, checkpoint=checkpoint, metadata=metadata, new_versions=new_versions)
         )
@@ -223,7 +223,7 @@ class DjangoSaver(BaseCheckpointSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store what a task wrote on top of the addressed checkpoint."""
+        """Store the writes of a task on top of the addressed checkpoint."""
         self.commit(Commit(config, writes=[TaskWrites(task_id, task_path, writes)]))
 
     def put_answer(
@@ -233,11 +233,12 @@ class DjangoSaver(BaseCheckpointSaver):
         batch: WriteBatch,
         so_far: AnswersRow | None = None,
     ) -> None:
-        """Add an answer to those that the question's task will find when it runs again.
+        """Add a resume value for the interrupt's task, which receives it when it runs again.
 
-        It is one of the things that the caller writes, who holds the thread's lock, so that two
-        answers to one task don't overwrite each other; or who has read with the question what there
-        was ``so_far`` (``queries.answer_columns``), and writes only if nothing was added since.
+        The rows are added to the caller's ``batch``. To keep concurrent resume values of one task,
+        the caller has locked the thread. Alternatively, it has read the existing values with the
+        interrupt (``so_far``, from ``queries.answer_columns``), and writes only if nothing has
+        changed since.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -245,39 +246,39 @@ class DjangoSaver(BaseCheckpointSaver):
         if interrupt.kind == models.Interrupt.Kind.BREAKPOINT:
             task = TaskWrites(NULL_TASK_ID, "", [(RESUME, value)])
         elif interrupt.key is not None:
-            keyed = self._answers(ref, interrupt, so_far) or {}
+            keyed = self._read_resume_values(ref, interrupt, so_far) or {}
             task.writes = [(KEYED, {**keyed, interrupt.key: value})]
         else:
-            answers = self._answers(ref, interrupt, so_far) or []
+            answers = self._read_resume_values(ref, interrupt, so_far) or []
             task.writes = [(RESUME, record_answer(answers, interrupt.index, value))]
-        self._replace(ref, task, batch)
+        self._write_controls(ref, task, batch)
 
     def drop_answer(self, interrupt: models.Interrupt) -> Any:
-        """Take back an answer that its task can't use, with those to what it led to.
+        """Remove a resume value that its task has rejected, with those that follow it.
 
-        Returns the answer; None where there is none. Part of the caller's transaction, who holds
-        the thread's lock.
+        Returns the removed value, or None. This is part of the caller's transaction, which has
+        locked the thread.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
         if interrupt.key is not None:
-            keyed = self._answers(ref, interrupt) or {}
+            keyed = self._read_resume_values(ref, interrupt) or {}
             rest = {key: given for key, given in keyed.items() if key != interrupt.key}
             dropped = keyed.get(interrupt.key)
             left: tuple[str, Any] = (KEYED, rest)
         else:
-            answers = self._answers(ref, interrupt) or []
+            answers = self._read_resume_values(ref, interrupt) or []
             dropped = next(iter(answers[interrupt.index :]), None)
             left = (RESUME, answers[: interrupt.index])
         batch = WriteBatch(self.using)
-        self._replace(ref, TaskWrites(interrupt.task_id, interrupt.task_path, [left]), batch)
+        self._write_controls(ref, TaskWrites(interrupt.task_id, interrupt.task_path, [left]), batch)
         batch.run()
         return dropped
 
     def withdraw_answer(self, interrupt: models.Interrupt) -> None:
-        """Take back an answer that its task has not seen yet; those to other questions stay.
+        """Remove a resume value that its task has not received yet, and keep all others.
 
-        Part of the caller's transaction, who holds the thread's lock.
+        This is part of the caller's transaction, which has locked the thread.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -287,23 +288,22 @@ class DjangoSaver(BaseCheckpointSaver):
             task_id = NULL_TASK_ID
         elif interrupt.key is not None:
             slot = KEYED_ANSWERS
-            keyed = self._answers(ref, interrupt) or {}
+            keyed = self._read_resume_values(ref, interrupt) or {}
             rest = {key: given for key, given in keyed.items() if key != interrupt.key}
             left = (KEYED, rest) if rest else None
         else:
-            answers = remove_answer(self._answers(ref, interrupt) or [], interrupt.index)
+            answers = remove_answer(self._read_resume_values(ref, interrupt) or [], interrupt.index)
             left = (RESUME, answers) if answers else None
         if left is not None:
             batch = WriteBatch(self.using)
-            self._replace(ref, TaskWrites(task_id, interrupt.task_path, [left]), batch)
+            self._write_controls(ref, TaskWrites(task_id, interrupt.task_path, [left]), batch)
             batch.run()
             return
         rows = models.PendingWrite.objects.using(self.using).filter(thread=self.thread.pk)
         at = {"ns": ref.ns, "checkpoint_id": ref.checkpoint_id}
         rows.filter(**at, task_id=task_id, slot=slot).delete()
 
-    def _replace(self, ref: CheckpointRef, task: TaskWrites, batch: WriteBatch) -> None:
-        """Add control writes of a task."""
+    def _write_controls(self, ref: CheckpointRef, task: TaskWrites, batch: WriteBatch) -> None:
         assert self.thread is not None
         rows = CommitRows(ref, self.thread.epoch)
         rows.add_writes(task)
@@ -311,7 +311,7 @@ class DjangoSaver(BaseCheckpointSaver):
 
     @retry_on_conflict
     def delete_thread(self, thread_id: str) -> None:
-        """Remove a thread's history; its row stays while it has runs, the record of people."""
+        """Delete a thread's history. Its row is kept if it has runs, for the audit log."""
         with transaction.atomic(using=self.using):
             for model in (models.PendingWrite, models.ChannelBlob, models.Checkpoint):
                 rows = model._default_manager.using(self.using)
@@ -325,13 +325,13 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache.forget_thread(thread_id)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Give another thread the whole history of one, in one transaction."""
+        """Copy the whole history of a thread to another thread, in one transaction."""
         maintenance.copy_history(self.using, str(source_thread_id), str(target_thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the checkpoints of these runs, a thread at a time.
+        """Delete the checkpoints of these runs, thread by thread.
 
-        Those that the values of LangGraph's DeltaChannels in others are made of are kept.
+        Checkpoints that contain parts of LangGraph's DeltaChannels of other checkpoints are kept.
 
         Raises:
             RunStateError: if one of the runs is active.
@@ -340,10 +340,13 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache.clear()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
-        """Remove history; to ``delete`` that of a thread with a live run is a RunStateError.
+        """Delete history of threads: all but the latest checkpoints, or everything with "delete".
 
-        Each thread is pruned in one transaction, which has its lock. Checkpoints that the values
-        of LangGraph's DeltaChannels are made of are kept with the newest.
+        Each thread is pruned in one transaction that locks it. Checkpoints that contain parts of
+        LangGraph's DeltaChannels of the newest checkpoint are kept.
+
+        Raises:
+            RunStateError: with "delete", if a thread has an active run.
         """
         wanted = check_prune(thread_ids, strategy)
         if strategy == KEEP_LATEST:
@@ -358,7 +361,7 @@ class DjangoSaver(BaseCheckpointSaver):
     @retry_on_conflict
     def _delete_at_rest(self, thread_id: str) -> None:
         with transaction.atomic(using=self.using):
-            maintenance.refuse_live_thread(self.using, thread_id)  # one may have been started since
+            maintenance.refuse_live_thread(self.using, thread_id)  # a run may have started since
             self.delete_thread(thread_id)
 
     # Reading.
@@ -366,8 +369,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Read the addressed checkpoint, or the newest of the namespace.
 
-        One query of a small state; one more for larger values and of a wide state each, two
-        where a list has grown long; and one for the writes that led on from an older checkpoint.
+        This takes one query for a small state. Larger values and many channels take one more query
+        each, and long lists two. An older checkpoint takes one more for its writes.
         """
         ref = CheckpointRef.from_config(config)
         writer = self._find_writer(ref)
@@ -375,12 +378,12 @@ class DjangoSaver(BaseCheckpointSaver):
             return None
         cached = CachedNamespace()
         is_newest = ref.checkpoint_id is None
-        found = decode_checkpoint(self._rows(ref), self.using, cached, has_newest=is_newest)
+        found = decode_checkpoint(self._read_rows(ref), self.using, cached, has_newest=is_newest)
         if writer.may_continue():
             self._cache.replace(ref.thread_id, ref.ns, cached)
         return found
 
-    def _rows(self, ref: CheckpointRef) -> Sequence[CheckpointRow]:
+    def _read_rows(self, ref: CheckpointRef) -> Sequence[CheckpointRow]:
         """Read the addressed checkpoint and the writes on top of it."""
         newest, self._newest = self._newest, None
         where = {"thread_id": ref.thread_id, "ns": ref.ns}
@@ -401,7 +404,7 @@ class DjangoSaver(BaseCheckpointSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Read checkpoints, newest first; the number of queries grows with the pages only."""
+        """Yield checkpoints, newest first, with one query for each page."""
         left, last = limit, None
         while left is None or left > 0:
             size = PAGE_SIZE if filter or left is None else min(PAGE_SIZE, left)
@@ -417,20 +420,22 @@ class DjangoSaver(BaseCheckpointSaver):
                 return
             last = page[-1]
 
-    def _answers(
+    def _read_resume_values(
         self,
         ref: CheckpointRef,
         interrupt: models.Interrupt,
         so_far: AnswersRow | None = None,
     ) -> Any:
-        """Return the answers that a question's task has been given; None where it has none."""
-        stored = self._read_answers(ref, interrupt) if so_far is None else so_far
+        """Return the resume values of the interrupt's task; None if there are none."""
+        stored = self._read_answers_row(ref, interrupt) if so_far is None else so_far
         if stored is None or stored.data is None:
             return None
         [[_, value]] = unpack(stored.data, stored.digest, f"writes of task {interrupt.task_id}")
         return value
 
-    def _read_answers(self, ref: CheckpointRef, interrupt: models.Interrupt) -> AnswersRow | None:
+    def _read_answers_row(
+        self, ref: CheckpointRef, interrupt: models.Interrupt
+    ) -> AnswersRow | None:
         assert self.thread is not None
         rows = queries.CONTROL.run(
             self.using,
@@ -445,28 +450,25 @@ class DjangoSaver(BaseCheckpointSaver):
     def _is_bound_to(self, ref: CheckpointRef) -> bool:
         return self.thread is not None and self.thread.thread_id == ref.thread_id
 
-    # Django's connections belong to threads, so the async forms run on the one thread that
-    # asgiref keeps for them: transactions stay whole, and tests see their own data.
+    # Django's connections belong to OS threads. The async methods use the single thread that
+    # asgiref provides for this, so transactions stay intact, and tests see their own data.
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Like get_tuple."""
         return await sync_to_async(self.get_tuple, thread_sensitive=True)(config)
 
     async def acommit(self, commit: Commit) -> None:
-        """Like commit."""
         await sync_to_async(self.commit, thread_sensitive=True)(commit)
 
     async def acommit_all(self, commits: Sequence[Commit]) -> None:
-        """Like commit_all."""
         await sync_to_async(self.commit_all, thread_sensitive=True)(commits)
 
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call of this saver's on the thread that the async forms run on."""
+        """Call a function on the OS thread that the async methods use."""
         return await sync_to_async(function, thread_sensitive=True)(*args)
 
 
 class _ActError(BaseException):
-    """Carries what a node's own code has raised past what the saver may raise."""
+    """Wraps an error of a node's own code, to distinguish it from errors of the saver."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

@@ -1,10 +1,10 @@
-"""Rows whose bytes are encrypted: values and writes, where ENCRYPTION_KEYS has a key.
+"""Encrypted values and writes, if ENCRYPTION_KEYS has a key.
 
-What is encrypted are the values of channels and what tasks wrote. What finds rows and tells what
-they continue stays readable: ids, names of channels and nodes, versions, metadata, and the head of
-a list's delta. An encrypted row begins (behind such a head) with 0xC1, which no msgpack begins
-with, and "E". Its digest is that of the encrypted bytes; that of the value, which would let anybody
-try what the value may be, is encrypted with it.
+The values of channels and the writes of tasks are encrypted. Data for finding and linking rows is
+not: ids, names of channels and nodes, versions, metadata, and the head of a list's delta. An
+encrypted row begins with 0xC1 and "E", after such a head. No msgpack begins with 0xC1. The stored
+digest is that of the encrypted bytes. The digest of the value is encrypted with it, since it would
+allow guessing the value.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ _DIGEST_SIZE = 16
 
 
 def is_encrypted(data: bytes) -> bool:
-    """Return whether bytes are encrypted ones."""
+    """Return whether the bytes are encrypted."""
     return data[:2] == _MARK
 
 
 def is_under_first_key(data: bytes, ring: KeyRing) -> bool:
-    """Return whether encrypted bytes, or the first few, are of the key that encrypts now."""
+    """Return whether encrypted bytes, or the first few of them, use the first key."""
     return ring.is_first_key(data[len(_MARK) :])
 
 
 def encrypt_column(data: bytes, ring: KeyRing) -> bytes:
-    """Return a column's bytes as they are stored; none stay none."""
+    """Return the stored form of a column's bytes; empty bytes are not encrypted."""
     return _MARK + ring.encrypt_bytes(data) if data else data
 
 
 def decrypt_column(data: bytes) -> bytes:
-    """Return the bytes of a column, decrypted where they have to be."""
+    """Return the decrypted bytes of a column."""
     return _decrypt(data, b"") if is_encrypted(data) else data
 
 
 def encrypt_row(data: bytes, its_digest: str, head: int, ring: KeyRing) -> tuple[bytes, str]:
-    """Return bytes and their digest as they are stored; the first ``head`` bytes are readable."""
+    """Return the stored form of bytes and digest; ``head`` bytes are not encrypted."""
     clear = data[:head]
     encrypted = clear + _MARK + ring.encrypt_bytes(bytes.fromhex(its_digest) + data[head:], clear)
     return encrypted, digest(encrypted)
 
 
 def decrypt_row(data: bytes, stored: str, head: int, what: str) -> tuple[bytes, str]:
-    """Return the bytes that encrypt_row was given, and their digest; those of a plain row as is.
+    """Return the original bytes of a row and their digest; plain rows are returned unchanged.
 
-    CorruptPayloadError where the stored digest isn't theirs.
+    Raises:
+        CorruptPayloadError: if the stored digest doesn't match.
     """
     if data[head : head + 2] != _MARK:
         return data, stored

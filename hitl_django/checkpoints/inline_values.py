@@ -1,11 +1,11 @@
-"""Channel values so small that every checkpoint holds them in its own row.
+"""Channel values that are small enough to be stored in every checkpoint's row.
 
-A counter, a flag, a name, the trace of an edge: a row of its own, with its place in an index, would
-be many times what such a value takes. So as long as a state has ``FEW`` of them at the most, each
-checkpoint repeats all; what a super-step stores stays bounded. With more, they have rows by version
-like any other value, and only what changes is stored.
+For a counter, a flag, a name or an edge's marker, a separate row with its index entries would be
+many times larger than the value. If a state has at most ``MAX_SCALARS`` of them, each checkpoint
+contains all of them, so a super-step stores a limited amount. If there are more, they have rows by
+version like other values, and only changes are stored.
 
-A short input stands there as well. Nothing is repeated of it: the first step takes it away.
+A short input is also stored this way. It isn't repeated, since the first step consumes it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .codec import codec
 MAX_SCALARS = 16
 MAX_TEXT = 40  # characters of a text
 MAX_INPUT = 4  # scalars in an input
-#: Where a checkpoint says how many of its values have rows of their own, if any do. A channel that
-#: was emptied has a version like any other, so nothing else tells it from one whose row is gone.
+#: Key for the number of values with rows of their own, if there are any. An emptied channel also
+#: has a version, so the number reveals missing rows.
 APART = "apart"
 
 _NUMBERS = frozenset({type(None), bool, float})
@@ -36,24 +36,24 @@ def is_scalar(value: Any) -> bool:
 
 
 def is_short(channel: str, value: Any) -> bool:
-    """Return whether a channel's value may stand in a checkpoint's own row."""
+    """Return whether a channel's value may be stored in a checkpoint's row."""
     if channel == START and type(value) is dict:
         return len(value) <= MAX_INPUT and all(map(is_scalar, (*value, *value.values())))
     return is_scalar(value)
 
 
 def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the short values of a state; None where there are too many to repeat."""
+    """Return the short values of a state; None if there are too many."""
     if len(values) > 4 * MAX_SCALARS:
-        return None  # not worth a look
+        return None  # too many to check
     found = {channel: value for channel, value in values.items() if is_short(channel, value)}
     return found if len(found) <= MAX_SCALARS else None
 
 
 def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
-    """Return a checkpoint's scalars as its column; ``is_whole`` if the state has nothing else.
+    """Return a checkpoint's scalars as a column; ``is_whole`` if the state has no other values.
 
-    Then nobody has to look for more: a channel without a value has a version like any other.
+    In this case no other rows are read, although a channel without a value also has a version.
     """
     if is_whole:
         return codec.encode([few])
@@ -61,7 +61,7 @@ def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
 
 
 def unpack(held: bytes) -> tuple[dict[str, Any], bool]:
-    """Return a checkpoint's scalars, and whether they are known to be all of its values."""
+    """Return a checkpoint's scalars, and whether the state has no other values."""
     found = codec.decode(held) if held else {}
     is_whole = type(found) is list and len(found) == 1
     values = found[0] if is_whole else found

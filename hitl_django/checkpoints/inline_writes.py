@@ -1,9 +1,8 @@
-"""Pending writes of tasks that ended with a super-step: what led from a checkpoint to the next.
+"""Writes of tasks that ended with a super-step, stored with the next checkpoint.
 
-Unless they are many bytes, which would be read with it each time, they are stored in the row of
-the checkpoint that came of them. They are read as what was written on top of its parent. A
-checkpoint's child is nearly always the one that was stored next; where a thread was forked it may
-be any that was stored later.
+Unless they are large, they are stored in the row of the checkpoint that they led to. They are read
+as writes on top of its parent. A checkpoint's child is nearly always the next one stored. In a
+thread with forks, it may be any later one.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from .codec import codec, verify
 from .encrypted_rows import decrypt_column, is_encrypted
 
 UNIT = 0  # the slot of a task's channel writes
-MAX_BYTES = 4096  # bytes of what tasks wrote that a checkpoint's row takes
+MAX_BYTES = 4096  # bytes of writes in a checkpoint's row
 
 
 class EndedTask(NamedTuple):
-    """A task that ended with a super-step, and what it wrote."""
+    """A task that ended with a super-step, and its writes."""
 
     task_id: str
     path: str
@@ -31,7 +30,7 @@ class EndedTask(NamedTuple):
 
 
 class WriteKey(NamedTuple):
-    """What tells one write of a namespace's tasks from another."""
+    """The key of a write within a namespace."""
 
     checkpoint_id: str
     task_path: str
@@ -40,7 +39,7 @@ class WriteKey(NamedTuple):
 
 
 class CheckpointStep(Protocol):
-    """A checkpoint: ``led_here`` are the writes in its own row, ``ended`` those on top of it."""
+    """A checkpoint with the writes in its own row (``led_here``) and on top of it (``ended``)."""
 
     thread: int
     ns: str
@@ -51,14 +50,15 @@ class CheckpointStep(Protocol):
 
 
 def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
-    """Return what tasks wrote as a checkpoint's column."""
+    """Return the writes of tasks as a checkpoint's column."""
     return codec.encode_record([[*task] for task in ended])
 
 
 def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
-    """Return the columns of bytes of a checkpoint's row, decrypted; it has all PAYLOAD_COLUMNS.
+    """Return the decrypted binary columns of a row with all PAYLOAD_COLUMNS.
 
-    CorruptPayloadError if the digest isn't theirs.
+    Raises:
+        CorruptPayloadError: if the digest doesn't match.
     """
     found = queries.Payloads(
         bytes(row.data), bytes(row.metadata), bytes(row.scalars), bytes(row.writes)
@@ -71,10 +71,10 @@ def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
 
 
 def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool) -> None:
-    """Find what led on from checkpoints of one thread and namespace, which stand newest first.
+    """Set ``ended`` of checkpoints in one namespace, sorted newest first.
 
-    No query where each is the parent of the one before it and nothing is newer; one where the first
-    has a child; one more where the thread was forked.
+    No query is needed if each checkpoint is the parent of the one before, and the first is the
+    newest. Otherwise one query finds the child of the first, and another one those of forks.
     """
     unmatched: list[CheckpointStep] = []
     for newer, one in pairwise(group):
@@ -94,7 +94,7 @@ def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool)
         return
     by_id = {one.checkpoint_id: one for one in unmatched}
     for row in queries.CHILDREN.run(using, **where, parents=[*by_id]):
-        # What a task wrote stands as first written.
+        # The first write of a task is kept.
         by_id[row.parent_id].ended = by_id[row.parent_id].ended or _writes_after(row)
 
 
@@ -103,7 +103,7 @@ def _writes_after(row: queries.ChildRow) -> bytes:
 
 
 def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
-    """Return the tasks that led to a checkpoint, by its column."""
+    """Return the tasks in a checkpoint's column."""
     if not led_here:
         return ()
     try:
@@ -113,7 +113,7 @@ def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
 
 
 def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:
-    """Return the writes under the keys that rows of tasks still under way have."""
+    """Return the writes under the same keys as rows of unfinished tasks."""
     return {
         WriteKey(checkpoint_id, task.path, task.task_id, UNIT): codec.decode(task.data)
         for task in unpack_tasks(ended)

@@ -1,7 +1,7 @@
-"""Maintenance of stored history: copying a thread, pruning it, deleting what runs stored.
+"""Copying, pruning and deleting of stored history.
 
-Each works on a thread in one transaction, under the lock of the thread's row, which every commit to
-the thread takes or waits for. So a process that is killed leaves nothing half deleted.
+Each operation processes a thread in one transaction that locks the thread's row. Every commit to
+the thread also needs this lock, so no partial deletion is possible.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
 
 @retry_on_conflict
 def copy_history(using: str, source: str, target: str) -> None:
-    """Copy the rows of one thread to another that has none, on the server."""
+    """Copy the rows of a thread to another thread without history, inside the database."""
     with transaction.atomic(using=using):
         if not Checkpoint.objects.using(using).filter(thread__thread_id=source).exists():
             raise ThreadNotFound(f"Thread {source!r} has no history to copy.")
@@ -51,7 +51,7 @@ def copy_history(using: str, source: str, target: str) -> None:
 
 
 def prune_to_latest(using: str, thread_ids: Sequence[str]) -> None:
-    """Prune threads to what the newest checkpoints need, one after the other."""
+    """Prune threads one after the other to the data that their newest checkpoints need."""
     for thread_id in thread_ids:
         _delete_superseded(using, thread_id)
 
@@ -66,7 +66,7 @@ def _delete_superseded(using: str, thread_id: str) -> None:
 
 
 def delete_runs(using: str, run_ids: Sequence[str]) -> None:
-    """Delete what the runs stored, in whatever thread."""
+    """Delete the checkpoints of runs in all threads."""
     wanted = list(dict.fromkeys(map(str, run_ids)))
     runs = [run for run in wanted if _is_uuid(run)]
     refuse_live(using, pk__in=runs)
@@ -89,13 +89,13 @@ def _delete_checkpoints(
 
 
 def refuse_live_thread(using: str, thread_id: str) -> None:
-    """Raise RunStateError if a run of a thread is under way; none begins before the lock ends."""
+    """Raise RunStateError if a run of a thread is active; the lock prevents new ones."""
     _lock(using, thread_id__in=[thread_id])
     refuse_live(using, thread__thread_id=thread_id)
 
 
 def refuse_live(using: str, **which: Any) -> None:
-    """Raise RunStateError if one of these runs is still under way: it needs its history."""
+    """Raise RunStateError if one of these runs is active, since it needs its history."""
     live = Run.objects.using(using).filter(state__in=Run.NOT_ENDED, **which)
     found = live.values_list("pk", "state", named=True).first()
     if found is not None:
@@ -107,7 +107,7 @@ def refuse_live(using: str, **which: Any) -> None:
 
 
 class _History:
-    """The keys of all that is stored of a locked thread."""
+    """The keys of all stored data of a locked thread."""
 
     def __init__(self, using: str, thread: int) -> None:
         self.using, self.thread = using, thread
@@ -117,7 +117,7 @@ class _History:
         }
 
     def to_keep(self) -> set[CheckpointKey]:
-        """Return the checkpoints that the thread needs: the newest, and any a question is at."""
+        """Return the checkpoints to keep: the newest, and those with pending interrupts."""
         heads = find_latest(self.checkpoints)
         metadata = {
             row.ns: (row.checkpoint_id, codec.decode(bytes(row.metadata)))
@@ -131,7 +131,7 @@ class _History:
         return keep_latest(metadata, roots) | (set(open_at) & self.checkpoints.keys())
 
     def keep_only(self, kept: set[CheckpointKey]) -> None:
-        """Delete all but these checkpoints, those that their values are made of, and their rows."""
+        """Delete all data except these checkpoints, their values and those they need."""
         kept = self._add_ancestors(kept)
         checkpoints = [pk for key, pk in self.checkpoints.items() if key not in kept]
         named, orphans = set(), []
@@ -153,7 +153,7 @@ class _History:
                 self._rows(model).filter(pk__in=part).delete()
 
     def _add_ancestors(self, kept: set[CheckpointKey]) -> set[CheckpointKey]:
-        """Return checkpoints to keep, with those that values of DeltaChannels are made of."""
+        """Return the checkpoints with those that contain parts of their DeltaChannels."""
         columns = ("ns", "checkpoint_id", "parent_id", "metadata")
         parents: dict[CheckpointKey, str | None] = {}
         missing: dict[CheckpointKey, set[str]] = {}
@@ -171,7 +171,7 @@ class _History:
         return add_ancestors(kept, parents, missing)
 
     def _chains(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
-        """Yield the checkpoints' rows, each with the names of those that it is read from."""
+        """Yield the checkpoints' rows, each with the keys of its values."""
         columns = ("pk", "ns", "checkpoint_id", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []
@@ -191,7 +191,7 @@ class _History:
                 yield row, names if base is None else names | {base}
 
     def _unnamed(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
-        """Return the values that neither a checkpoint names nor a list that is one continues."""
+        """Return the values that no checkpoint refers to, directly or through a delta."""
         head = Substr("data", 1, value_deltas.HEAD.size, output_field=models.BinaryField())
         rows = self._rows(ChannelBlob).annotate(head=head)
         rows = rows.values_list("pk", "ns", "channel", "version", "head", named=True)
@@ -216,7 +216,7 @@ class _History:
 
 
 class _Position(models.Func):
-    """Says where in a column of bytes these bytes begin; 0 if nowhere."""
+    """The position of bytes in a binary column, from 1; 0 if they are not found."""
 
     function, arity = "INSTR", 2
     output_field = models.IntegerField()
@@ -232,9 +232,9 @@ class _Position(models.Func):
 def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, CheckpointKey]]:
     """Yield thread and key of the runs' checkpoints.
 
-    A run that services started names its thread. To any other no index leads, or every super-step
-    would have to write one: the database looks for the id in the bytes, and what it finds is
-    decoded to be sure.
+    A run that was started by services refers to its thread. For others there is no index, because
+    each super-step would have to write it. The database searches the binary column for the id, and
+    matches are decoded to be sure.
     """
     known = Run.objects.using(using).filter(pk__in=[run for run in run_ids if _is_uuid(run)])
     threads: dict[str, Any] = {
@@ -253,13 +253,13 @@ def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int,
 
 
 def _lock(using: str, **which: Any) -> dict[str, int]:
-    # In the order of their keys, so that two of these can't wait for each other.
+    # In the order of their keys, to avoid deadlocks.
     rows = Thread.objects.using(using).filter(**which).order_by("pk")
     return dict(rows.select_for_update(of=("self",)).values_list("thread_id", "pk"))
 
 
 def _copy_rows(using: str, model: type[models.Model], source: int, target: int) -> None:
-    """Insert the rows of one thread for another: the ORM has no INSERT of a SELECT."""
+    """Insert the rows of one thread for another, since the ORM has no INSERT … SELECT."""
     connection = connections[using]
     quote = connection.ops.quote_name
     left_out = ("id", "thread", "created_at")

@@ -1,4 +1,4 @@
-"""A saver that has read the newest checkpoints of several threads at once, to show their states."""
+"""Saver that reads the newest checkpoints of several threads at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .django_saver import DjangoSaver
 
 
 class NewestStatesSaver(DjangoSaver):
-    """Has the newest checkpoints of some threads' root graphs, and reads all others."""
+    """Contains the newest checkpoints of some threads' root graphs, and reads all others."""
 
     def __init__(self, threads: Sequence[int]) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""Prepared SQL of the saver: few statements, compiled once from the models.
+"""Prepared SQL of the saver, compiled once from the models.
 
-Building and compiling a query anew costs the ORM several times what the databases take to run
-it, and these run in every super-step. SQLite and PostgreSQL take the same text. All of it goes
-through Django's connection, so it is part of the caller's transaction and seen by whoever watches
-(``raw_cursor``); every value is a parameter.
+Building and compiling a query with the ORM takes several times longer than running it, and these
+run in every super-step. SQLite and PostgreSQL use the same statements. They use Django's
+connection, so they are part of the caller's transaction and visible to instrumentation
+(``raw_cursor``). Every value is a parameter.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _WRITE = [
     "thread", "ns", "checkpoint_id", "task_id", "task_path", "slot", "data", "digest", "epoch",
 ]  # fmt: skip
 
-# What a task wrote stands as first written. The node may run twice, after a crash or under two
-# workers of which one has lost its lease; what its siblings and successors saw must not change.
+# The first write of a task is kept. A node may run twice after a crash, or in two workers if one
+# has lost its lease; other tasks must not see a change.
 KEEP_WRITES = BulkInsert(PendingWrite, _WRITE)
 
-# A control write (an answer, an error, what runs next) says how things are now: the last counts.
+# Control writes (resume values, errors, next tasks) describe the current status, so the last one is
+# kept.
 REPLACE_WRITES = BulkInsert(
     PendingWrite,
     _WRITE,
@@ -39,10 +40,10 @@ REPLACE_WRITES = BulkInsert(
 
 _BLOB = ["thread", "ns", "channel", "version", "data", "digest"]
 
-# A version names one value for ever, so a row that is there holds that value already.
+# A version always has the same value, so an existing row needs no update.
 KEEP_BLOBS = BulkInsert(ChannelBlob, _BLOB)
 
-# But for one that nodes have changed in place while it was stored by what they added to it.
+# Except for a value that nodes have changed in place, while it was stored as a delta.
 REPLACE_BLOBS = BulkInsert(
     ChannelBlob,
     _BLOB,
@@ -50,7 +51,7 @@ REPLACE_BLOBS = BulkInsert(
     replaced=["data", "digest"],
 )
 
-# The same checkpoint stored again, by a caller of ``put``, replaces what it was.
+# A checkpoint that is stored again by ``put`` is replaced.
 REPLACE_CHECKPOINTS = BulkInsert(
     Checkpoint,
     [
@@ -69,7 +70,7 @@ _THREAD, _NS = Parameter("thread", _BIG), Parameter("ns", _TEXT)
 
 
 class Payloads(NamedTuple):
-    """A checkpoint's columns of bytes, which its digest is of in this order."""
+    """The binary columns of a checkpoint; the digest covers them in this order."""
 
     data: bytes
     metadata: bytes
@@ -77,14 +78,14 @@ class Payloads(NamedTuple):
     writes: bytes
 
 
-#: A checkpoint's columns of bytes, and their digest.
+#: The binary columns of a checkpoint, and their digest.
 PAYLOAD_COLUMNS = (*Payloads._fields, "digest")
 
 
 class CheckpointRow(NamedTuple):
-    """A row of ``checkpoints``; one of ``newest_rows`` is a task's write where it has a task.
+    """A row of ``checkpoints``, or of ``newest_rows``, where rows with a task are writes.
 
-    Of a write ``parent_id`` is the path of its task.
+    For a write, ``parent_id`` is the path of its task.
     """
 
     thread: int
@@ -102,7 +103,7 @@ class CheckpointRow(NamedTuple):
 
 
 class ChildRow(NamedTuple):
-    """A row of a checkpoint that is read for what led to it."""
+    """A checkpoint that is read for the writes that led to it."""
 
     parent_id: str
     data: bytes
@@ -113,7 +114,7 @@ class ChildRow(NamedTuple):
 
 
 class BlobRow(NamedTuple):
-    """A row of a channel's value."""
+    """The value of a channel."""
 
     channel: str
     version: int
@@ -122,7 +123,7 @@ class BlobRow(NamedTuple):
 
 
 class WriteRow(NamedTuple):
-    """A row of what a task wrote."""
+    """The writes of a task."""
 
     checkpoint_id: str
     task_path: str
@@ -133,24 +134,24 @@ class WriteRow(NamedTuple):
 
 
 class AnswersRow(NamedTuple):
-    """What a task has been answered so far; ``answer_columns`` are empty where it hasn't been."""
+    """The resume values of a task; ``answer_columns`` are empty if there are none."""
 
     data: bytes | None
     digest: str
 
 
 def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
-    """Return all checkpoints as rows, newest first, with the thread's name."""
+    """Return all checkpoints as rows, newest first, with their thread ids."""
     return Checkpoint.objects.order_by("-checkpoint_id").values_list(
         "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", *PAYLOAD_COLUMNS
     )
 
 
 def thread_key(thread_id: Any) -> models.Subquery:
-    """Return a thread's key by its name.
+    """Return a thread's key by its thread id.
 
-    As a value and not as a join: PostgreSQL can't know that a join leads to one thread only, and
-    would sort all of its checkpoints to find the newest.
+    As a subquery instead of a join: PostgreSQL doesn't know that a join would find a single thread,
+    and would sort all of its checkpoints to find the newest.
     """
     return models.Subquery(Thread.objects.filter(thread_id=thread_id).values("pk")[:1])
 
@@ -158,11 +159,11 @@ def thread_key(thread_id: Any) -> models.Subquery:
 def _with_writes(
     thread: Any, checkpoint_id: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return one checkpoint of a namespace, and a row for each write on top of it.
+    """Return a checkpoint of a namespace, and a row for each write on top of it.
 
-    A write's row says its path, data and digest where a checkpoint's says its parent, data and
-    digest; the two columns behind those name its task and its slot, and are empty of a checkpoint.
-    ``others`` are rows of the same columns.
+    The row of a write has its path, data and digest in the columns for parent, data and digest. Two
+    additional columns contain the task and slot, empty for a checkpoint. ``others`` are rows with
+    the same columns.
     """
     here = {"thread": thread, "ns": _NS, "checkpoint_id": checkpoint_id}
     one = checkpoints().order_by().filter(**here).annotate(task=_NO_TEXT, at=_NO_SLOT)
@@ -187,20 +188,20 @@ def newest_rows(
 
 
 def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return rows of a model that has a thread as rows that say the thread and nothing else."""
+    """Return rows with only a thread, in the columns of ``newest_rows``."""
     return rows.values_list(
         "thread", _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT,
         _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_TEXT, _NO_TEXT, _NO_SLOT,
     )  # fmt: skip
 
 
-#: Reads the newest checkpoint of a namespace and the writes on top of it, of a thread by its name.
+#: Reads the newest checkpoint of a namespace and the writes on top of it, by thread id.
 NEWEST = PreparedSelect(lambda: newest_rows(thread_key(_THREAD_ID)), CheckpointRow)
 
-#: The same, of a thread by its key.
+#: The same, by the key of the thread.
 NEWEST_BY_KEY = PreparedSelect(lambda: newest_rows(_THREAD), CheckpointRow)
 
-#: Reads one checkpoint and the writes on top of it.
+#: Reads a checkpoint and the writes on top of it.
 CHECKPOINT = PreparedSelect(
     lambda: _with_writes(thread_key(_THREAD_ID), _CHECKPOINT_ID), CheckpointRow
 )
@@ -211,12 +212,12 @@ def _rows_with_parent() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
     return rows.values_list(*ChildRow._fields)
 
 
-#: Reads the checkpoint that was stored next in a namespace, and its parent.
+#: Reads the next checkpoint that was stored in a namespace, with its parent.
 FOLLOWING = PreparedSelect(
     lambda: _rows_with_parent().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1], ChildRow
 )
 
-#: Reads the children of checkpoints of one namespace, the earliest first. No index leads there.
+#: Reads the children of checkpoints in one namespace, earliest first, without an index.
 CHILDREN = PreparedSelect(
     lambda: _rows_with_parent().filter(parent_id__in=[Parameter("parents", _TEXT, many=True)]),
     ChildRow,
@@ -225,7 +226,7 @@ CHILDREN = PreparedSelect(
 
 @cache
 def page_query(size: int, bounded: bool) -> PreparedSelect:
-    """Return what reads the newest checkpoints of a namespace, or the newest before one."""
+    """Return a query for the newest checkpoints of a namespace, or the newest before an id."""
 
     def rows() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
         found = checkpoints().filter(thread=thread_key(_THREAD_ID), ns=_NS)
@@ -235,8 +236,8 @@ def page_query(size: int, bounded: bool) -> PreparedSelect:
 
 
 def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
-    # The versions alone lead through the index to few rows; the keys then leave out those of
-    # channels that have changed since, before their data is read.
+    # The versions use the index and match few rows. The keys exclude rows of other channels before
+    # their data is read.
     colon = models.Value(":", output_field=_TEXT)
     key = Concat(Cast("version", _TEXT), colon, "channel")
     return (
@@ -251,10 +252,10 @@ def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
     )
 
 
-#: Reads the values that checkpoints of one namespace name by channel and version.
+#: Reads values of checkpoints in one namespace by channel and version.
 BLOBS = PreparedSelect(_blobs, BlobRow)
 
-#: Reads the versions of channels in which lists have grown from the first to the last.
+#: Reads the versions of channels between the first and the last.
 PARTS = PreparedSelect(
     lambda: ChannelBlob.objects.filter(
         thread=_THREAD,
@@ -266,7 +267,7 @@ PARTS = PreparedSelect(
     BlobRow,
 )
 
-#: Reads what was written on top of checkpoints of one namespace.
+#: Reads the writes on top of checkpoints in one namespace.
 WRITES = PreparedSelect(
     lambda: PendingWrite.objects.filter(
         thread=_THREAD,
@@ -290,10 +291,7 @@ CONTROL = PreparedSelect(
 
 
 def answer_columns() -> tuple[models.Subquery, models.Subquery]:
-    """Return data and digest of what a question's task has been answered so far.
-
-    They are columns of a query for questions.
-    """
+    """Return data and digest of the task's resume values, as columns of a query for interrupts."""
     slot = models.Case(
         models.When(IsNull(models.OuterRef("key"), True), then=CONTROL_SLOTS[RESUME]),
         default=CONTROL_SLOTS[KEYED],
@@ -312,9 +310,9 @@ def answer_columns() -> tuple[models.Subquery, models.Subquery]:
 def read_newest(
     using: str, threads: Sequence[int]
 ) -> tuple[dict[int, str], list[CheckpointRow], list[tuple[int, WriteRow]]]:
-    """Read the newest checkpoints of threads' root graphs, and what was written on top of them.
+    """Read the newest checkpoints of the threads' root graphs, and the writes on top of them.
 
-    Returns their ids by thread, their rows, and writes that may be of copies as well.
+    Returns the checkpoint ids by thread, the rows, and writes, which may include writes of copies.
     """
     newest = Checkpoint.objects.filter(thread=models.OuterRef("pk"), ns="")
     newest_id = models.Subquery(newest.order_by("-checkpoint_id").values("checkpoint_id")[:1])
@@ -331,7 +329,7 @@ def read_newest(
 def read_blobs_of_threads(
     using: str, wanted: Mapping[int, Sequence[tuple[str, int]]]
 ) -> Iterator[tuple[int, BlobRow]]:
-    """Read values of threads' root graphs, by channel and version."""
+    """Read values of the threads' root graphs by channel and version."""
     keys = {f"{pk}:{version}:{channel}" for pk in wanted for channel, version in wanted[pk]}
     if not keys:
         return
@@ -354,7 +352,7 @@ def read_blobs_of_threads(
 def read_parts_of_threads(
     using: str, grown: Mapping[int, tuple[Sequence[str], int, int]]
 ) -> Iterator[tuple[int, BlobRow]]:
-    """Read the versions of threads' channels from the first to the last."""
+    """Read the versions of the threads' channels between the first and the last."""
     chosen = models.Q()
     for thread, (channels, first, last) in grown.items():
         chosen |= models.Q(

@@ -1,7 +1,6 @@
-"""The position of a thread: its newest checkpoint, and which nodes have run or failed there.
+"""Position of a thread: its newest checkpoint, and the nodes that have run or failed.
 
-Few queries, whatever the thread holds, and none of them reads a value of the state: for pages that
-are looked at often.
+This takes few queries for threads of any size, and reads no values of the state.
 """
 
 from __future__ import annotations
@@ -20,22 +19,27 @@ from .encrypted_rows import decrypt_column
 from .inline_writes import UNIT, unpack_tasks, verify_payloads
 from .queries import PAYLOAD_COLUMNS
 
-#: Super-steps that are looked back on.
+#: Maximum number of super-steps to read.
 MAX_STEPS = 1000
-#: Nodes of subgraphs that are returned.
+#: Maximum number of nodes in subgraphs.
 MAX_SUBGRAPH_NODES = 500
-#: How the path of a task begins that is no Send; its node's name follows.
+#: Beginning of the path of a task that is not a Send; the node's name follows.
 PULL_PREFIX = f"~{PULL}, "
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadHead:
-    """The newest checkpoint of a root graph, and those it came from as far back as is looked.
+    """The newest checkpoint of a root graph, with its ancestors up to a limit.
 
-    ``line`` has them all, ``ran_on`` those whose tasks led on: after an update of an earlier
-    checkpoint, what had been run on that belongs to another line. ``seen`` has the versions that
-    each node has read: of nodes that ran long ago it has none, but for those that Sends have run.
-    ``scalars`` are the channels whose values its own row holds.
+    Attributes:
+        line: the ids of the checkpoint and its ancestors.
+        ran_on: the ids of those whose tasks led to the next one. After an update of an earlier
+            checkpoint, the tasks that had run on it belong to another branch.
+        oldest: the id of the oldest checkpoint that was read.
+        versions: the versions of the channels.
+        seen: the versions that each node has read, without nodes that ran long ago. Nodes that ran
+            for a Send are always included.
+        scalars: the channels whose values are in the checkpoint's row.
     """
 
     checkpoint_id: str
@@ -49,18 +53,18 @@ class ThreadHead:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The checkpoints that a thread's newest one came from, as far back as is looked."""
+    """The ancestors of a thread's newest checkpoint, up to a limit."""
 
     checkpoints: frozenset[str]
     oldest: str
 
     def contains(self, checkpoint_id: str) -> bool:
-        """Return whether a checkpoint is one of them; of those further back nothing is known."""
+        """Return whether a checkpoint is an ancestor or older than all that were read."""
         return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
 
 
 def read_line(using: str, thread: int) -> Line:
-    """Read the line of checkpoints that a thread has come along."""
+    """Read the ancestors of a thread's newest checkpoint."""
     parents = _read_parents(using, thread)
     if not parents:
         return Line(frozenset(), "")
@@ -68,14 +72,14 @@ def read_line(using: str, thread: int) -> Line:
 
 
 def _read_parents(using: str, thread: int) -> dict[str, Any]:
-    """Read what each of the newest checkpoints follows, and what made it."""
+    """Read parent and source of the newest checkpoints, by id."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
     found = rows.values_list("checkpoint_id", "parent_id", "source", named=True)[:MAX_STEPS]
     return {row.checkpoint_id: row for row in found}
 
 
 def read_head(using: str, thread: int) -> ThreadHead | None:
-    """Read where a thread's root graph is: two queries, one more of a wide state."""
+    """Read the newest checkpoint of a thread's root graph, in two or three queries."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
     row: Any = rows.values_list("checkpoint_id", *PAYLOAD_COLUMNS, named=True).first()
     if row is None:
@@ -100,7 +104,7 @@ def read_head(using: str, thread: int) -> ThreadHead | None:
 
 
 def _trace_line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
-    """Return a checkpoint and those it came from; other branches are left out."""
+    """Return a checkpoint's id and those of its ancestors."""
     line = [newest]
     while (above := parents[line[-1]].parent_id) in parents:
         line.append(above)
@@ -108,7 +112,7 @@ def _trace_line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Return the root graph's nodes that have run on the way to a checkpoint."""
+    """Return the nodes of the root graph that have run before a checkpoint."""
     rows = _writes_of_nodes(using, thread).filter(ns="", checkpoint_id__in=head.ran_on)
     found = set(rows.values_list("task_path", flat=True).distinct())
     steps = _rows_with_writes(using, thread).filter(ns="", checkpoint_id__in=head.line)
@@ -118,7 +122,7 @@ def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
 
 
 def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set[tuple[str, str]]:
-    """Return the nodes that have run in called graphs: each as its namespace and name."""
+    """Return the nodes that have run in subgraphs, as namespace and name."""
     rows = _writes_of_nodes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
     found = set(rows.values_list("ns", "task_path").distinct()[:MAX_SUBGRAPH_NODES])
     steps = _rows_with_writes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
@@ -142,7 +146,7 @@ def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
 def read_stored_channels(
     using: str, thread: int, head: ThreadHead, names: Iterable[str]
 ) -> set[str]:
-    """Return which of these channels hold a value at a checkpoint; it reads none of the values."""
+    """Return the channels that have a value at a checkpoint, without reading the values."""
     names = set(names)
     held = names & head.scalars
     wanted = {(name, head.versions[name]) for name in names - held if name in head.versions}

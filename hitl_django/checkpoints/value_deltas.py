@@ -1,22 +1,20 @@
-"""Deltas of lists and dicts that grow: stored by what was added, and restored as one value.
+"""Deltas of growing lists and dicts.
 
-A thread's messages grow by a few in each super-step. Stored whole each time, a thread of n steps
-holds n² / 2 of them. So from ``MIN_BYTES`` on a version whose bytes begin with those of the one
-before is stored as a delta: what was added, and which version it continues. Every
-``SEAL_INTERVAL`` th part is a seal, which holds all that was added since the seal before it and
-names every earlier one. Each entry is stored twice, however long the value, and one of n parts is
-read from the ``SEAL_INTERVAL + n / SEAL_INTERVAL`` rows at most that lead to its first, whole
-version.
+A thread's messages grow with each super-step. If the list were stored completely each time, n steps
+would store n² / 2 messages. Above ``MIN_BYTES``, a version whose bytes begin with those of the
+version before is stored as a delta: the added entries, and the version that it continues. Every
+``SEAL_INTERVAL`` th part is a seal. It contains all entries added since the previous seal, and
+lists all earlier seals. Each entry is therefore stored twice at most, and a value with n parts is
+read from at most ``SEAL_INTERVAL + n / SEAL_INTERVAL`` rows.
 
-Whether a value has grown is seen from its encoded bytes, unless the run that goes on has said so
-itself. The digest of a part is that of the whole value, which is put together again byte for byte,
-or refused.
+Growth is detected by comparing encoded bytes, unless the run has recorded the added entries. The
+digest of a part covers the whole value, which is restored byte for byte or refused.
 
-A part is 0xC1, which no msgpack begins with; its kind: 1, or 2 for a seal, of a list, and 3 or 4 of
-a dict; the versions of the newest seal and of the row it continues (of a seal, both are the seal
-before it); how many entries the value has; how many seals it names; their versions; and the bytes
-of the entries. Numbers are big-endian. Its digest is that of all entries of the value and of what
-stands before its own.
+A part consists of 0xC1, which no msgpack begins with; its kind (1 for a list and 2 for a list's
+seal, 3 and 4 for a dict); the versions of the newest seal and of the row that it continues (for a
+seal, both are the previous seal); the number of entries of the value; the number of listed seals
+and their versions; and the bytes of the entries. Numbers are big-endian. The digest covers all
+entries of the value, and the part's bytes before its entries.
 """
 
 from __future__ import annotations
@@ -40,12 +38,12 @@ from hitl_django.engine.serde import (
 
 from .encrypted_rows import is_encrypted
 
-MIN_BYTES = 2048  # bytes of a value that is stored whole in any case
+MIN_BYTES = 2048  # smaller values are always stored whole
 SEAL_INTERVAL = 64  # parts from one seal to the next
 
 HEAD = struct.Struct(">BBqqII")
 _MARK, _DELTA, _SEAL = 0xC1, 1, 2
-_DICTS = 2  # a dict's kinds are those of a list and this
+_DICTS = 2  # difference between the kinds of a dict and of a list
 _MARKED = bytes([_MARK])
 
 Stored = tuple[bytes, str]  # a row's data and its digest
@@ -53,7 +51,7 @@ Rows = Mapping[tuple[str, int], Stored]  # by channel and version
 
 
 class OpenValue(NamedTuple):
-    """What is kept of a value while a run adds to it, so that nothing else of it needs a look."""
+    """The status of a value to which a run is adding entries."""
 
     extent: Extent
     hash: Any  # xxh3_128 of all entries
@@ -61,28 +59,28 @@ class OpenValue(NamedTuple):
 
 
 class ValueTip(NamedTuple):
-    """What the next version of a value may continue: a stored version, known by its entries."""
+    """A stored version of a value that the next version may continue."""
 
     version: int
     is_dict: bool
     size: int  # of all entries, in bytes
     digest: bytes
-    seals: tuple[int, ...]  # the first, whole version among them
+    seals: tuple[int, ...]  # including the first version, which is whole
     sealed: int  # bytes of the entries up to the newest seal
-    parts: int  # since then
-    open: OpenValue | None = None  # while a run goes on
+    parts: int  # number of parts since then
+    open: OpenValue | None = None  # only during a run
 
     def matches(self, entries: Iterable[memoryview]) -> bool:
         """Return whether these are the bytes of all of its entries."""
         return digest_parts(entries) == self.digest
 
     def close(self) -> ValueTip:
-        """Return what is kept of it when the run has ended."""
+        """Return the data to keep after the run."""
         return self._replace(open=None)
 
 
 class ValueDelta(NamedTuple):
-    """A delta's head."""
+    """The head of a delta."""
 
     kind: int
     seal: int
@@ -92,7 +90,7 @@ class ValueDelta(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes before the entries."""
+        """The number of bytes before the entries."""
         return HEAD.size + 8 * self.named
 
     @property
@@ -107,9 +105,9 @@ class ValueDelta(NamedTuple):
 def encode_version(
     tip: ValueTip | None, version: int, data: bytes, *, keep_open: bool = False
 ) -> tuple[Stored, ValueTip]:
-    """Return the row of a value that is encoded as ``data``: a delta, or all of it.
+    """Return the row for a value encoded as ``data``: a delta or the whole value.
 
-    With ``keep_open`` the run goes on, and may add to the value.
+    ``keep_open`` is whether the run continues and may add to the value.
     """
     extent = find_extent(data)
     entries = memoryview(data)[head_length(data) :]
@@ -132,7 +130,7 @@ def encode_version(
 def encode_added(
     tip: ValueTip, version: int, entries: bytes, extent: Extent
 ) -> tuple[Stored, ValueTip]:
-    """Return the row of an open value that ``entries`` were added to."""
+    """Return the row for a value of a run after ``entries`` were added."""
     assert tip.open is not None
     entries_hash = tip.open.hash.copy()
     entries_hash.update(entries)
@@ -157,7 +155,7 @@ def _add(tip: ValueTip, version: int, entries: bytes, kept: OpenValue) -> tuple[
 
 
 def read_delta(data: bytes) -> ValueDelta | None:
-    """Return the head of a delta; None where the row holds a whole value."""
+    """Return the head of a delta; None for a whole value."""
     if data[:1] != _MARKED or is_encrypted(data):
         return None
     if len(data) < HEAD.size or not _DELTA <= data[1] <= _SEAL + _DICTS:
@@ -166,13 +164,13 @@ def read_delta(data: bytes) -> ValueDelta | None:
 
 
 def head_size(data: bytes) -> int:
-    """Return how many bytes of a row stand before a delta's entries; 0 of a whole value."""
+    """Return the number of bytes before a delta's entries; 0 for a whole value."""
     part = read_delta(data)
     return 0 if part is None else part.size
 
 
 def find_seals(rows: Rows) -> set[tuple[str, int]]:
-    """Return channel and version of the seals that those among the rows name."""
+    """Return channel and version of the seals that seals in these rows list."""
     named = set()
     for (channel, _), (data, _) in rows.items():
         part = read_delta(data)
@@ -182,7 +180,11 @@ def find_seals(rows: Rows) -> set[tuple[str, int]]:
 
 
 def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueTip]:
-    """Restore the bytes of a value from its deltas, or raise CorruptPayloadError."""
+    """Restore the bytes of a value from its deltas.
+
+    Raises:
+        CorruptPayloadError: if a row is missing or damaged.
+    """
     *path, (first, _, base) = _trace(channel, version, rows)
     added = [data[part.size :] for _, part, data in reversed(path)]
     entries = b"".join([base[head_length(base) :], *added])
@@ -204,14 +206,14 @@ def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueT
 
 
 def _matches_seals(part: ValueDelta, data: bytes, seals: tuple[int, ...]) -> bool:
-    """Return whether the way back led over the seals that a sound delta names."""
+    """Return whether the restored parts include exactly the seals that the delta lists."""
     if part.is_seal:
         return _read_seals(part, data) == seals[:-1]
     return part.seal == seals[-1]
 
 
 def _trace(channel: str, version: int, rows: Rows) -> list[tuple[int, Any, bytes]]:
-    """Return version, head and data of what a value is made of, the whole one last."""
+    """Return version, head and data of the parts of a value; the last one is whole."""
     path: list[tuple[int, Any, bytes]] = []
     while (row := rows.get((channel, version))) is not None:
         part = read_delta(row[0])
@@ -231,12 +233,12 @@ def _read_seals(part: ValueDelta, data: bytes) -> tuple[int, ...]:
 
 
 def is_delta(data: bytes) -> bool:
-    """Return whether a row holds a delta."""
+    """Return whether a row contains a delta."""
     return data[:1] == _MARKED
 
 
 def may_grow(data: bytes) -> bool:
-    """Return whether a value's bytes are those of a list or dict that a delta may continue."""
+    """Return whether the bytes are those of a list or dict that a delta may continue."""
     return len(data) >= MIN_BYTES and has_entries(data)
 
 

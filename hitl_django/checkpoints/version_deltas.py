@@ -1,16 +1,17 @@
-"""Deltas of channel versions of wide states, against a base that many checkpoints share.
+"""Deltas of channel versions in wide states, against a base that many checkpoints share.
 
-A checkpoint names the version of every channel, and of every node those it has seen. With
-hundreds of channels that is many times what a super-step changes. So from ``LEAST`` entries on a
-checkpoint's row holds those that differ from a base, and the base's name. The base is a row
-beside the channels' values, under a name made of its digest: it never changes, and any checkpoint
-of the namespace may refer to it. Reading takes one more query, for the bases of a whole page.
+A checkpoint contains the version of every channel, and for every node the versions that it has
+seen. With hundreds of channels, this is many times the size of a super-step's changes. Above
+``MIN_ENTRIES`` entries, a checkpoint's row contains the differences from a base, and the base's
+key. The base is stored in a row like a channel's value, under a name derived from its digest. It
+never changes, and any checkpoint of the namespace may refer to it. Reading the bases of a whole
+page takes one more query.
 
-A difference grows with the channels that have changed since. When those stored since the base
-come to more than the base itself, which for n entries is at about the square root of 2 n, the
-next checkpoint makes a new one.
+A difference grows with the number of changed channels. If the differences stored since the base
+exceed the size of the base, which happens at about the square root of 2 n for n entries, the next
+checkpoint creates a new base.
 
-The order of the entries is not part of what is stored.
+The order of the entries is not stored.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from hitl_django.engine.serde import digest
 
 from .codec import codec, verify
 
-MIN_ENTRIES = 64  # entries of a checkpoint that is stored whole in any case
+MIN_ENTRIES = 64  # checkpoints with fewer entries are always stored whole
 PREFIX = "__versions__:"  # of the channel whose row is a base
-_PARTS = 5  # of the record of a checkpoint that refers to a base
+_PARTS = 5  # number of elements in the record of a checkpoint with a base
 _NONE = object()
 
 Versions = dict[str, Any]
-Head = dict[str, Any]  # a checkpoint less its channel values
+Head = dict[str, Any]  # a checkpoint without its channel values
 RowKey = tuple[str, int]  # channel and version of a row
 
 
 class VersionBase(NamedTuple):
-    """A stored base: its row's name, and what it holds."""
+    """A stored base: the key of its row, and its versions."""
 
     key: RowKey
     versions: Versions
@@ -42,22 +43,22 @@ class VersionBase(NamedTuple):
 
 
 def is_wide(head: Head) -> bool:
-    """Return whether a checkpoint has so many entries that a base may pay."""
+    """Return whether a checkpoint has enough entries for a base."""
     return len(head["channel_versions"]) + len(head["versions_seen"]) >= MIN_ENTRIES
 
 
 def encode_head(
     head: Head, base: VersionBase | None
 ) -> tuple[list[Any], VersionBase, bytes | None]:
-    """Encode a checkpoint against a base; returns that, the base, and its row if it is new."""
+    """Encode a checkpoint against a base; return the record, the base, and its row if it is new."""
     versions, seen = head["channel_versions"], head["versions_seen"]
     row = None
     changes = None if base is None else _changes(versions, seen, base)
     if base is None or changes is None:
         row = codec.encode_record([versions, seen])
-        # The newest version leads through the index to the base and what was stored with it.
+        # The newest version finds the base and the data stored with it in the index.
         newest = max(versions.values(), default=0)
-        # Copied: what the caller gave is the caller's to change.
+        # Copied, since the caller may change its dicts.
         base = VersionBase(
             (PREFIX + digest(row), newest),
             versions.copy(),
@@ -69,7 +70,7 @@ def encode_head(
 
 
 def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any] | None:
-    """Return what was set and what went, of both maps; None where a new base costs less."""
+    """Return set and removed entries of both maps; None if a new base is smaller."""
     found: list[Any] = []
     for now, then in ((versions, base.versions), (seen, base.seen)):
         found.append({name: one for name, one in now.items() if then.get(name, _NONE) != one})
@@ -79,7 +80,7 @@ def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any]
 
 
 def base_key(record: Any) -> RowKey | None:
-    """Return the key of the base that a stored checkpoint refers to, if it does."""
+    """Return the key of the base that a stored checkpoint refers to; None without a base."""
     if type(record) is dict:
         return None
     if type(record) is not list or len(record) != _PARTS:
@@ -88,7 +89,11 @@ def base_key(record: Any) -> RowKey | None:
 
 
 def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
-    """Return a base from its row, or raise CorruptPayloadError."""
+    """Return a base from its row.
+
+    Raises:
+        CorruptPayloadError: if the row is damaged.
+    """
     found = verify(data, stored, f"base {key[0]!r}")
     if key[0] != PREFIX + stored:
         raise CorruptPayloadError(f"Stored base {key[0]!r} belongs to another checkpoint.")
@@ -99,7 +104,11 @@ def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
 
 
 def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
-    """Return a checkpoint from what is stored of it, or raise CorruptPayloadError."""
+    """Return a checkpoint from its record.
+
+    Raises:
+        CorruptPayloadError: if the record is damaged or its base is missing.
+    """
     key = base_key(record)
     if key is None:
         head: Head = record

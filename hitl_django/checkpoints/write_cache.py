@@ -1,4 +1,4 @@
-"""Cache of what a saver has stored, so that its next commit writes only what differs from it."""
+"""Cache of stored values, so that the next commit writes only differences."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from .value_deltas import ValueTip
 from .version_deltas import VersionBase
 
-MAX_BASES = 100  # threads of wide states that are remembered
+MAX_BASES = 100  # threads with wide states in the cache
 
 
 @dataclass(slots=True)
 class CachedNamespace:
-    """What is stored for good in one namespace: values that may grow, and the base of its versions.
+    """Committed data of one namespace: values that may grow, and the base of its versions.
 
-    ``without_inline`` is the checkpoint, if one is known, whose row holds no value.
+    ``without_inline`` is the id of a checkpoint without values in its own row, or None.
     """
 
     tips: dict[str, ValueTip] = field(default_factory=dict)
@@ -27,15 +27,15 @@ UNKNOWN = CachedNamespace()
 
 
 class WriteCache:
-    """What is known by namespace: of as many as ``most``, and of fewer where they are wide."""
+    """Cached data of at most ``most`` namespaces, and at most ``wide`` with a base."""
 
     def __init__(self, most: int, wide: int = MAX_BASES) -> None:
         self.most, self.wide = most, wide
         self._namespaces: dict[tuple[str, str], CachedNamespace] = {}
-        self._bases = 0  # at most that many namespaces have one
+        self._bases = 0  # number of namespaces with a base
 
     def get(self, thread_id: str, ns: str) -> CachedNamespace:
-        """Return what is known of a namespace."""
+        """Return the cached data of a namespace."""
         return self._namespaces.get((thread_id, ns), UNKNOWN)
 
     def add(
@@ -46,7 +46,7 @@ class WriteCache:
         base: VersionBase | None,
         without_inline: str | None = None,
     ) -> None:
-        """Add what was committed."""
+        """Add committed data."""
         if not tips and base is None and without_inline is None:
             return
         known = self.get(thread_id, ns)
@@ -63,17 +63,17 @@ class WriteCache:
         known.without_inline = known.without_inline if without_inline is None else without_inline
 
     def replace(self, thread_id: str, ns: str, found: CachedNamespace) -> None:
-        """Set what was read, in place of whatever was known."""
+        """Replace the cached data of a namespace by data that was read."""
         self._drop((thread_id, ns))
         self.add(thread_id, ns, found.tips, found.base, found.without_inline)
 
     def forget_thread(self, thread_id: str) -> None:
-        """Forget a thread whose rows may be gone."""
+        """Remove a thread whose rows may be deleted."""
         for key in [key for key in self._namespaces if key[0] == thread_id]:
             self._drop(key)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all data."""
         self._namespaces.clear()
         self._bases = 0
 

@@ -1,8 +1,8 @@
-"""The lease on a thread: taken, fenced, renewed and released, by a worker or by a direct call.
+"""Leases on threads: taken, fenced, renewed and released by workers and direct calls.
 
-Taking a lease raises the thread's epoch, and every later write is bound to that epoch, in the same
-transaction. The lease only limits when another may take the thread: the epoch provides safety, the
-lease liveness. Leases are on the database's clock, which all processes share.
+Taking a lease increments the thread's epoch, and every later write checks that epoch in its own
+transaction. The epoch provides safety. The lease only limits when another process may take the
+thread. Leases use the database's clock, which all processes share.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The lease that a direct call of a graph takes on its thread, as a worker does for its run.
+"""The lease of a direct graph call on its thread.
 
-The lease is taken with the first commit of the run, or before its first tasks; every later commit
-is bound to the epoch that it began, as a worker's is.
+The lease is taken with the first commit of the run, or before its first tasks. Each later commit
+checks the epoch, as for a worker.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .thread_lease import ThreadLease, lease_duration, name_owner
 
 logger = logging.getLogger("hitl_django")
 
-#: Adds rows of a run to a batch, for the thread of that key.
+#: Adds rows of a run to a batch, for the thread with this key.
 AddRows = Callable[[int, WriteBatch], None]
 
 
 class DirectCallLease(LocalThreadLease):
-    """A run's lease on its thread, in this process and in the database ``using``.
+    """A lease on a thread in this process and in the database ``using``.
 
-    ``epoch`` is the one that the lease begins, or has begun; ``in_force`` says whether it has.
+    ``epoch`` is the epoch of the lease, and ``in_force`` is whether the lease has been taken.
     """
 
     __slots__ = ("_left", "_owner", "_renewal", "_seen", "_thread", "_using", "epoch", "in_force")
@@ -47,13 +47,13 @@ class DirectCallLease(LocalThreadLease):
         self.epoch, self.in_force = 1, False
 
     def take_over(self, left: DirectCallLease) -> None:
-        """Take the thread, and its lease, from a run that was left half-way."""
+        """Take over the lease of a run that ended without a last commit."""
         super().take_over(left)
         left.stop_renewal()
         self._left = left._owner
 
     def check(self) -> None:
-        """Find the thread's row; raise LeaseHeldError where somebody else has the lease."""
+        """Find the thread's row; raise LeaseHeldError if another process has the lease."""
         row = thread_rows.find_thread(self._using, self.thread_id)
         if row is None:
             return
@@ -63,15 +63,15 @@ class DirectCallLease(LocalThreadLease):
         self._bind(row.pk)
 
     def enforce(self) -> None:
-        """Take the lease; raise LeaseHeldError where somebody else has been faster."""
+        """Take the lease; raise LeaseHeldError if another process was faster."""
         self.write(_add_nothing, ends=False)
 
     def write(self, add_rows: AddRows, *, ends: bool) -> None:
-        """Write rows of the run; with the last of them the run ``ends`` and its lease is released.
+        """Write rows of the run; the last rows end the run and release the lease.
 
         Raises:
-            LeaseHeldError: another run was faster to take the thread.
-            LeaseLostError: another run has taken the thread over.
+            LeaseHeldError: if another run has taken the lease first.
+            LeaseLostError: if another run has taken over the lease.
         """
         if self._thread is None:
             self._begin_thread(add_rows, ends=ends)
@@ -84,7 +84,8 @@ class DirectCallLease(LocalThreadLease):
             except LeaseLostError:
                 if thread_rows.find_thread(self._using, self.thread_id) is not None:
                     raise
-                # The thread was deleted since, as delete_thread does: it begins anew.
+                # The thread was deleted since, for example with delete_thread, so it is created
+                # again.
                 self.in_force = False
                 self.stop_renewal()
                 self._begin_thread(add_rows, ends=ends)
@@ -120,26 +121,27 @@ class DirectCallLease(LocalThreadLease):
             self.stop_renewal()
         elif not self.in_force:
             self.in_force = True
-            # Within a caller's transaction nobody else sees the lease: they wait for the row.
+            # Inside a caller's transaction, other processes wait for the row instead of seeing the
+            # lease.
             if self._thread is not None and not connections[self._using].in_atomic_block:
                 self._renewal = LeaseRenewal(self._thread)
                 renewals.add(self._renewal)
 
     def release(self) -> None:
-        """Give the thread back, and the lease where no commit has done so."""
+        """Release the thread, and the lease if no commit has released it."""
         if self.in_force and self._thread is not None and not self.is_lost:
             self.in_force = False
             self.stop_renewal()
             try:
                 self._thread.release()
             except DatabaseError:
-                # In a transaction that is undone the lease is undone, too; else it runs out.
+                # If the transaction is rolled back, the lease is, too; otherwise it expires.
                 fields = {"thread_id": self.thread_id}
                 logger.info("thread %r: could not release the lease", self.thread_id, extra=fields)
         super().release()
 
     def stop_renewal(self) -> None:
-        """Renew the lease no more."""
+        """Stop renewing the lease."""
         if self._renewal is not None:
             renewals.remove(self._renewal)
             self._renewal = None
@@ -157,7 +159,7 @@ _LEASES: dict[str, LocalThreadLeases[DirectCallLease]] = {}
 
 
 def take_thread(using: str, thread_id: str, stream: Stream) -> DirectCallLease:
-    """Take a thread for a run in this process; LeaseHeldError where another run here has it."""
+    """Take a thread for a run in this process; raise LeaseHeldError if another run here has it."""
     leases = _LEASES.get(using)
     if leases is None:
         leases = _LEASES.setdefault(using, LocalThreadLeases(partial(DirectCallLease, using)))
@@ -165,4 +167,4 @@ def take_thread(using: str, thread_id: str, stream: Stream) -> DirectCallLease:
 
 
 def _add_nothing(pk: int, batch: WriteBatch) -> None:
-    """Add no rows beside the thread's."""
+    """Add no rows to the batch."""

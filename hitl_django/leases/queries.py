@@ -1,6 +1,6 @@
-"""Prepared SQL of the lease on a thread, of workers and of direct calls.
+"""Prepared SQL for leases on threads, of workers and direct calls.
 
-The caller explains the meaning of zero rows.
+The caller documents the meaning of zero rows.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from hitl_django.models.functions import Now
 
 _BIG, _TEXT = models.BigIntegerField(), models.TextField()
 _THREAD, _OWNER = Parameter("thread", _BIG), Parameter("owner", _TEXT)
-#: NULL where the duration is None.
+#: NULL if the duration is None.
 _UNTIL = Now() + Parameter("duration", models.DurationField())
 
-#: Threads that can be taken: without a lease, or with one that has run out as the database sees it.
+#: Threads without a lease, or with a lease that has expired on the database's clock.
 AVAILABLE = Q(lease_until__isnull=True) | Q(lease_until__lt=Now())
-#: The thread in an epoch, and the thread while that epoch's lease isn't released.
+#: The thread in an epoch, and the same while the lease isn't released.
 IN_EPOCH = Q(pk=_THREAD, epoch=Parameter("epoch", _BIG))
 _LEASED = IN_EPOCH & Q(lease_until__isnull=False)
 
-#: Columns of a thread that is taken, and of one that is released.
+#: Columns for taking and for releasing a lease.
 TAKEN: dict[str, Any] = {"epoch": F("epoch") + 1, "lease_owner": _OWNER, "lease_until": _UNTIL}
 RELEASED: dict[str, Any] = {"lease_until": None, "lease_owner": ""}
 
-#: Takes a thread for a direct call, if nobody had it since it was read: the owner of a lease that
-#: had run out is the one ``seen``, unless its run has ended since. ``left`` is the owner whose
-#: lease may be taken over.
+#: Takes the lease for a direct call, unless another process has had it since the thread was read.
+#: ``seen`` is the owner of an expired lease. ``left`` is the owner whose lease may be taken over.
 TAKE = PreparedUpdate(
     Thread,
     IN_EPOCH
@@ -41,32 +40,32 @@ TAKE = PreparedUpdate(
     lambda: TAKEN,
 )
 
-#: Opens a commit where there are no attempts to reset: the lease has not run out, so that nobody
-#: who read the thread before can take it. Its row is locked and not written, because a thread of
-#: the process extends the lease every few seconds.
+#: First statement of a commit without attempts to reset: the lease has not expired, so no process
+#: that has read the thread can take it. The row is locked without an update, because an OS thread
+#: renews the lease every few seconds.
 FENCE = PreparedSelect(
     lambda: Thread.objects.order_by().filter(_LEASED, lease_until__gt=Now()).values_list("pk"),
     lock=True,
 )
 
-#: Extends a lease. One that was released stays so: a node's leftover, or a renewal just after the
-#: last commit, would lease the thread to nobody, and whatever comes next would wait for that.
+#: Extends a lease, unless it was released. Otherwise a late write or renewal after the last commit
+#: would lease the thread to nobody.
 RENEW = PreparedUpdate(Thread, _LEASED, lambda: {"lease_until": _UNTIL})
 
-#: As RENEW, after progress. The count of attempts is one and not zero, because this claim goes on
-#: to try the next step: a step that kills its worker is tried as often as the limit says, wherever
-#: it is in the graph.
+#: Like RENEW, after progress. The count of attempts is set to one instead of zero, since this claim
+#: will try the next step. A step that kills its worker is thus tried equally often anywhere in the
+#: graph.
 RENEW_AFTER_PROGRESS = PreparedUpdate(
     Thread, _LEASED, lambda: {"lease_until": _UNTIL, "attempts": 1}
 )
 
-#: Releases a thread that is left as it is; the count of attempts stays.
+#: Releases a lease without progress; the count of attempts is kept.
 RELEASE = PreparedUpdate(Thread, IN_EPOCH, lambda: RELEASED)
 
-#: Opens the last commit: releases a thread after progress.
+#: First statement of the last commit: releases a lease after progress.
 RELEASE_AFTER_PROGRESS = PreparedUpdate(Thread, IN_EPOCH, lambda: {**RELEASED, "attempts": 0})
 
-#: A locked thread, with the database's ``now``.
+#: A locked thread with the database's ``now``.
 THREAD = RowMapper(Thread, now=models.DateTimeField())
 
 
@@ -85,9 +84,9 @@ def _thread_of_interrupt() -> models.QuerySet[Interrupt, Any]:
     return Interrupt.objects.order_by().filter(pk=key).values("thread")
 
 
-#: Locks the thread that a question belongs to.
+#: Locks the thread of an interrupt.
 LOCK_OF = PreparedSelect(
-    # Sliced, because Django 6.1 takes no other queryset for one value.
+    # Sliced, since Django 6.1 requires it for a single value.
     lambda: (
         _threads()
         .filter(pk=Subquery(_thread_of_interrupt()[:1]))

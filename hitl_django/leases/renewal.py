@@ -1,7 +1,7 @@
-"""Renewal of the leases of this process while their runs are under way.
+"""Renewal of this process's leases during their runs.
 
-One thread looks after all of them: it starts with the first and ends when there has been none for a
-while, so that a run costs no thread of its own. A forked process begins without one.
+A single OS thread renews all leases. It starts with the first lease and ends after some time
+without leases, so a run doesn't need a thread of its own. A forked process starts without it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger("hitl_django")
 
 
 class LeaseRenewal:
-    """The renewal of a lease every HEARTBEAT_SECONDS, from when it is added to ``renewals``."""
+    """The renewal of a lease every HEARTBEAT_SECONDS after it is added to ``renewals``."""
 
     def __init__(self, lease: ThreadLease, log_fields: Mapping[str, str] = {}) -> None:
         self.lease, self.log_fields = lease, log_fields
@@ -31,11 +31,11 @@ class LeaseRenewal:
         self.busy = threading.Lock()
 
     def next_due(self) -> float:
-        """Return the time of the next call of ``renew_if_due``, by the monotonic clock."""
+        """Return the time of the next call of ``renew_if_due``, on the monotonic clock."""
         return self.beat
 
     def renew_if_due(self) -> None:
-        """Renew the lease if that is due, by the connection of the renewing OS thread."""
+        """Renew the lease if it is due, over the connection of the renewing OS thread."""
         if monotonic() < self.beat:
             return
         self.beat = monotonic() + hitl.HEARTBEAT_SECONDS
@@ -43,44 +43,43 @@ class LeaseRenewal:
             if not self.lease.renew():
                 self.note_lost()
         except Exception:
-            # A heartbeat that fails proves nothing. The next one may come through before the
-            # lease has run out; if none does, another may take the thread, as it should, and the
-            # run's next commit is refused.
+            # A failed renewal isn't final: the next one may succeed before the lease expires. If
+            # none does, another process may take the thread, and the run's next commit is refused.
             thread = self.lease.thread_id
             fields = {**self.log_fields, "thread_id": thread}
             logger.exception("thread %s: could not renew lease", thread, extra=fields)
 
     def note_lost(self) -> None:
-        """Take note that the lease is released or lost; the run's next commit will be refused."""
+        """Handle a released or lost lease. The run's next commit will be refused."""
 
 
 class LeaseRenewer:
-    """The thread that renews, and the leases that it renews."""
+    """The renewing OS thread and its leases."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all leases and the OS thread: a forked process has neither."""
+        """Remove all leases and the OS thread, since a forked process has neither."""
         self._changed = threading.Condition(threading.Lock())
         self._leases: set[LeaseRenewal] = set()
         self._thread: threading.Thread | None = None
         self._wakes = 0.0
 
     def add(self, lease: LeaseRenewal) -> None:
-        """Begin to renew a lease."""
+        """Start renewing a lease."""
         with self._changed:
             self._leases.add(lease)
             if self._thread is None:
                 thread = threading.Thread(target=self._renew_all, name="hitl-leases", daemon=True)
-                # Where no thread can be started now, the next lease tries again.
+                # If the OS thread can't be started now, the next lease tries again.
                 thread.start()
                 self._thread = thread
             elif lease.next_due() < self._wakes:
                 self._changed.notify()
 
     def remove(self, lease: LeaseRenewal) -> None:
-        """Stop renewing a lease; after the return it is not renewed again."""
+        """Stop renewing a lease. It isn't renewed after this method returns."""
         with self._changed:
             self._leases.discard(lease)
         with lease.busy:
@@ -93,13 +92,13 @@ class LeaseRenewer:
                     if not lease.ended:
                         lease.renew_if_due()
             try:
-                connections.close_all()  # this thread's own
+                connections.close_all()  # connections of this OS thread
             except Exception:
-                # Who renews all the leases of this process must not end over a connection.
+                # A connection error must not end the renewal of all leases.
                 logger.exception("leases: could not close a connection")
 
     def _await_due(self) -> list[LeaseRenewal] | None:
-        """Wait for leases that are due; return None after a time without leases."""
+        """Wait for due leases; return None after some time without leases."""
         with self._changed:
             while True:
                 now = monotonic()

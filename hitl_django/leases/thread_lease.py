@@ -1,4 +1,4 @@
-"""A lease on a thread's row, whoever has taken it."""
+"""The lease on a thread's row, of a worker or a direct call."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from . import queries
 
 
 def lease_duration() -> timedelta:
-    """Return the time for which a thread is leased when its lease is taken or renewed."""
+    """Return the time for which a lease is taken or renewed."""
     return timedelta(seconds=hitl.LEASE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadKey:
-    """The thread that a saver is bound to: its row, its name, and the epoch to write under."""
+    """The thread that a saver writes to: key of its row, thread id, and epoch."""
 
     pk: int
     thread_id: str
@@ -34,10 +34,10 @@ class ThreadKey:
 
 @dataclass(frozen=True, slots=True)
 class ThreadLease(ThreadKey):
-    """The right to run a thread for a time, in the epoch that began when the lease was taken.
+    """The exclusive right to run a thread for some time, in the epoch of this lease.
 
-    A worker has one for its run, a direct call for its own. Every statement names the epoch: a
-    process that was frozen, cut off or slow changes nothing once another has taken the thread.
+    Workers and direct calls have one. Every statement checks the epoch, so a process that was
+    suspended or disconnected can't change anything after another process has taken the thread.
     """
 
     _: KW_ONLY
@@ -47,8 +47,8 @@ class ThreadLease(ThreadKey):
     def fence(self, batch: WriteBatch) -> None:
         """Require in ``batch`` that the lease is not lost.
 
-        The thread's row is locked and not written. Where the lease has run out it is extended
-        instead, so that a direct call that read the thread meanwhile can't take it.
+        The thread's row is locked without an update. An expired lease is extended, so that a direct
+        call that has read the thread can't take it.
         """
         batch.lock(queries.FENCE, self.values(), LeaseLostError, otherwise=queries.RENEW)
 
@@ -62,18 +62,18 @@ class ThreadLease(ThreadKey):
         batch.guard(statement, self.values(), LeaseLostError, receive)
 
     def renew(self) -> bool:
-        """Extend the lease; return False where it was released or another has the thread."""
+        """Extend the lease; return False if it was released or lost."""
         return bool(queries.RENEW.run(self.using, **self.values()))
 
     def release(self) -> bool:
-        """Release the thread as it is; return False where another has it."""
+        """Release the lease without progress; return False if it was lost."""
         return bool(queries.RELEASE.run(self.using, **self.values()))
 
     def values(self) -> dict[str, Any]:
-        """Return the values of a statement that finds the thread only in the lease's epoch."""
+        """Return the parameters of a statement that finds the thread only in this lease's epoch."""
         return {"thread": self.pk, "epoch": self.epoch, "duration": self.duration}
 
 
 def name_owner() -> str:
-    """Return a name for the owner of a new lease: host, process and a unique part."""
+    """Return a name for the owner of a new lease: host, process id and a random part."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex}"[-255:]

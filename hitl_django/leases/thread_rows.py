@@ -1,4 +1,4 @@
-"""Rows of threads: found by their thread ids, created, or locked."""
+"""Rows of threads: lookup by thread id, creation and locking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from . import queries
 
 
 class ThreadRow(NamedTuple):
-    """What there is to know of a thread before a run of it."""
+    """The columns of a thread that are read before a direct call."""
 
     pk: int
     epoch: int
@@ -43,20 +43,19 @@ _FIND = PreparedSelect(
     ThreadRow,
 )
 
-#: Begins a thread.
+#: Inserts a thread.
 _NEW = BulkInsert(Thread, insertable_columns(Thread), fresh=True)
 
 
 def find_thread(using: str, thread_id: str) -> ThreadRow | None:
-    """Return what a thread's row says, if there is one."""
     rows = _FIND.run(using, thread_id=thread_id)
     return rows[0] if rows else None
 
 
 def add_thread(thread: Thread, batch: WriteBatch) -> None:
-    """Add the row of a thread as it is when the batch is written, before rows that belong to it.
+    """Add a thread's row to the batch, before rows that refer to it.
 
-    IntegrityError, when that is, where somebody else has made it.
+    Writing the batch raises IntegrityError if another process has created the thread.
     """
     batch.insert_first(_NEW, thread)
 
@@ -67,9 +66,10 @@ def begin_thread(
     add_rows: Callable[[int, WriteBatch], None],
     leased_for: timedelta | None = None,
 ) -> int:
-    """Write a thread's row, and the first of its rows that ``add_rows`` adds; return its key.
+    """Write a thread's row with the rows that ``add_rows`` adds; return its key.
 
-    IntegrityError where somebody else has made it.
+    Raises:
+        IntegrityError: if another process has created the thread.
     """
     batch = WriteBatch(using)
     if leased_for is not None:
@@ -81,14 +81,14 @@ def begin_thread(
 
 
 def lock_thread(*, pk: int | None = None, interrupt: UUID | None = None) -> Thread:
-    """Return the thread's row, locked until the transaction ends, with the database's ``now``.
+    """Return the thread, locked until the transaction ends, with the database's ``now``.
 
-    It is found by its key, or by one of its interrupts. Every transaction that touches more than
-    one table of a thread takes this lock first, so that no two of them can wait for each other. On
-    SQLite the lock is the transaction itself.
+    The thread is found by its key, or by one of its interrupts. Every transaction that changes
+    several tables of a thread takes this lock first, to avoid deadlocks. On SQLite, the transaction
+    itself is the lock.
 
     Raises:
-        NoSuchThread: there is none.
+        NoSuchThread: if it doesn't exist.
     """
     using = write_alias()
     if pk is not None:

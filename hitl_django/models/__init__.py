@@ -1,4 +1,4 @@
-"""What the database keeps: runs, the engine's history, the review queue, what threads share."""
+"""Models for runs, the engine's history and the review queue."""
 
 from __future__ import annotations
 

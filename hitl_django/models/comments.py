@@ -1,4 +1,4 @@
-"""What reviewers say to each other about a question."""
+"""Model for comments of reviewers on interrupts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .review import Interrupt
 
 
 class Comment(models.Model):
-    """A remark on a question: append-only, and no part of what the graph gets."""
+    """A comment on an interrupt. Comments can't be edited, and the graph doesn't receive them."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     interrupt = models.ForeignKey(
@@ -38,7 +38,7 @@ class Comment(models.Model):
     by_label = models.CharField(_("by"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
     text = EncryptedTextField(_("comment"))
-    #: The names of those whom it mentions: they may see the question, and are told.
+    #: Usernames mentioned in the text. These users may see the interrupt and are notified.
     mentions = JSONTextField(null=True, blank=True, db_default=None, editable=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 

@@ -1,4 +1,4 @@
-"""Events of runs, and the choice of a graph or of a start which events are recorded."""
+"""Model for the events of runs, and the kinds of events that a run stores."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from .fields import EncryptedJSONField
 from .functions import Now
 from .threads import Run
 
-#: That a run was queued, asks, or came to an end: each is an event of its own kind, its state.
+#: Queueing, interruption and end of a run. Each event has the run's state as its kind.
 STATES = "states"
-#: The stream modes whose chunks can be stored.
+#: Stream modes whose chunks can be stored.
 MODES = ("values", "updates", "messages", "custom", "tasks", "checkpoints")
-#: That the chunks of subgraphs are stored, too; what their nodes write is stored in any case.
+#: Chunks of subgraphs. Writes of their nodes are stored in any case.
 SUBGRAPHS = "subgraphs"
 KINDS = (STATES, *MODES, SUBGRAPHS)
 
 
 def encode_kinds(names: Iterable[str]) -> str:
-    """Return a choice of kinds of events as it is stored; ValueError where there is no such kind.
+    """Return kinds of events as they are stored in ``Run.events``.
 
-    Who chooses any kind gets the states as well. An empty choice records no events.
+    "states" is added to any other kind. No kinds means that no events are stored.
+
+    Raises:
+        ValueError: if a kind is unknown.
     """
     if isinstance(names, str):
         names = (names,)
@@ -41,26 +44,26 @@ def encode_kinds(names: Iterable[str]) -> str:
 
 @cache
 def decode_modes(choice: str) -> frozenset[str]:
-    """Return the stream modes in a stored choice."""
+    """Return the stream modes in the stored kinds."""
     return frozenset(choice.split(",")).intersection(MODES)
 
 
 def includes_subgraphs(choice: str) -> bool:
-    """Return whether a stored choice includes the chunks of subgraphs."""
+    """Return whether the stored kinds include the chunks of subgraphs."""
     return choice.endswith(SUBGRAPHS)
 
 
 class RunEvent(models.Model):
-    """One thing that became of a run, numbered from 1 and without gaps.
+    """An event of a run, numbered from 1 without gaps.
 
-    It is written in the transaction of the change that it describes, so it is there exactly if that
-    was stored; but for what models say, which is written while they say it. ``kind`` is a state of
-    the run or a stream mode of the engine, and ``ns`` the namespace of the graph that it is about,
-    empty for the run's own; ``data`` is made for people, and ``truncated`` where it was cut off.
+    It is stored in the transaction of the change that it describes, except for the output of
+    models, which is stored while it is generated. ``kind`` is a state of the run or a stream mode.
+    ``ns`` is the namespace of the graph, empty for the run's own graph. ``data`` is shortened for
+    people, and ``truncated`` is set if it was cut.
     """
 
-    # The unique constraint below begins with the run: another index would be one more page to
-    # write in every super-step that is recorded.
+    # The unique constraint below begins with the run. Another index would cost a page write in
+    # every super-step whose events are stored.
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="+", db_index=False, verbose_name=_("run")
     )

@@ -1,4 +1,4 @@
-"""Columns that keep a value exactly as it was given, what they are written as, and its digest."""
+"""Model fields for JSON, encrypted values and namespaces, and digests of JSON values."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _encode_sorted = json.JSONEncoder(**_FORMAT, sort_keys=True).encode
 
 
 class JSONTextField(models.TextField):
-    """JSON kept as text.
+    """JSON stored as text.
 
-    A database's own JSON type reorders keys and rewrites numbers; what a person was shown has
-    to come back as it was.
+    JSON types of databases change the order of keys and the format of numbers. Values that people
+    have seen must be returned unchanged.
     """
 
     if TYPE_CHECKING:
@@ -43,22 +43,22 @@ class JSONTextField(models.TextField):
 
     def encode(self, value: Any) -> str | None:
         """Return a value as JSON."""
-        # None is JSON's null, an answer like any other; only a nullable column has a NULL to
-        # say "nothing was given".
+        # None is JSON's null, which is a valid response. Only a nullable column has NULL for a
+        # missing value.
         if value is None and self.null:
             return None
         return _encode(value)
 
     def value_to_string(self, obj: models.Model) -> Any:
-        # Serializers write it as the JSON it is, which ``to_python`` takes as it comes.
+        # Serializers write it as JSON, which ``to_python`` accepts unchanged.
         return self.value_from_object(obj)
 
 
 class EncryptedField(models.TextField):
-    """A column that is encrypted in the database where ENCRYPTION_KEYS has a key.
+    """A column that is encrypted in the database if ENCRYPTION_KEYS has a key.
 
-    A query that looks into it is refused then: it would find nothing, and not say so. Only whether
-    it is empty can be asked. To migrations it is the field that it is to the database.
+    With a key, a query for its contents is refused, since it would never match. Only tests for
+    empty values and NULL are allowed. In migrations, it is the underlying field.
     """
 
     if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class EncryptedField(models.TextField):
         return super().get_lookup(lookup_name)
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        if prepared and value:  # so of a lookup, for which it was prepared before
+        if prepared and value:  # values of lookups have been prepared before
             self._refuse_if_encrypted()
         return super().get_db_prep_value(value, connection, prepared)
 
@@ -81,7 +81,7 @@ class EncryptedField(models.TextField):
 
 
 class EncryptedTextField(EncryptedField):
-    """A text that is encrypted; an empty one stays as it is."""
+    """An encrypted text; an empty text is stored as it is."""
 
     def get_prep_value(self, value: Any) -> Any:
         value = super().get_prep_value(value)
@@ -96,7 +96,7 @@ class EncryptedTextField(EncryptedField):
 
 
 class EncryptedJSONField(EncryptedField, JSONTextField):
-    """JSON that is encrypted."""
+    """Encrypted JSON."""
 
     def get_prep_value(self, value: Any) -> str | None:
         text = self.encode(value)
@@ -111,25 +111,26 @@ class EncryptedJSONField(EncryptedField, JSONTextField):
 
 
 def name_column(field: models.Field[Any, Any]) -> str:
-    """Return the name under which a column's texts are encrypted."""
+    """Return the name that binds encrypted texts to a column."""
     return f"{field.model._meta.db_table}.{field.column}"
 
 
 def canonical_json(value: Any) -> bytes:
-    """Write JSON so that equal values are equal bytes, whatever the order of their keys."""
+    """Return JSON in which equal values have equal bytes, independent of the order of keys."""
     return _encode_sorted(value).encode()
 
 
 def digest_json(value: Any) -> str:
-    """Name a JSON value by 128 bits of SHA-256: nobody makes two values of one name."""
+    """Return the first 128 bits of the SHA-256 of a JSON value, in hexadecimal."""
     return hashlib.sha256(canonical_json(value)).hexdigest()[:32]
 
 
 class NamespaceField(models.BinaryField):
-    """The labels of a namespace, a tuple of texts.
+    """The labels of a namespace, a tuple of strings.
 
-    A NUL ends each label, and bytes are compared as they are on every database: so the namespaces
-    below another are a range of the index (``namespace_bounds``), in the order of their labels.
+    Each label ends with a NUL, and all databases compare bytes directly. The namespaces below
+    another one are therefore a range of the index (``namespace_bounds``), in the order of their
+    labels.
     """
 
     if TYPE_CHECKING:
@@ -151,16 +152,15 @@ class NamespaceField(models.BinaryField):
 
 
 def encode_namespace(labels: Sequence[str]) -> bytes:
-    """Write the labels of a namespace, none of which has a NUL."""
+    """Return the stored form of labels, which must not contain NUL."""
     return b"".join(label.encode() + b"\0" for label in labels)
 
 
 def decode_namespace(data: bytes) -> tuple[str, ...]:
-    """Read the labels of a namespace."""
     return tuple(label.decode() for label in data.split(b"\0")[:-1])
 
 
 def namespace_bounds(labels: Sequence[str]) -> tuple[bytes, bytes]:
-    """Return where a namespace and those below it begin, and what comes behind them."""
+    """Return the bounds of a namespace with all namespaces below it: first, and first after it."""
     first = encode_namespace(labels)
     return first, first[:-1] + b"\1"

@@ -8,7 +8,7 @@ from django.db.models import functions
 from django.utils.deconstruct import deconstructible
 
 _MOMENT = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW')"
-#: Django's own function stops at seconds.
+#: Django's own function has a resolution of seconds.
 _LOCAL_MOMENT = (
     f"(django_datetime_trunc('second', {_MOMENT}, '%(zone)s', 'UTC')"
     " || SUBSTR(STRFTIME('%%%%f', 'NOW'), 3))"
@@ -17,10 +17,10 @@ _LOCAL_MOMENT = (
 
 @deconstructible(path="django.db.models.functions.datetime.Now")
 class Now(functions.Now):
-    """The database's current time, on the clock of the values that Django stores.
+    """The database's current time, comparable with the values that Django stores.
 
-    SQLite has no time zones. Django's function is in UTC there, but Django stores values in the
-    time zone of the connection: TIME_ZONE with USE_TZ off, and TIME_ZONE of DATABASES otherwise.
+    SQLite has no time zones, and Django's own function returns UTC. Django stores values in the
+    time zone of the connection: TIME_ZONE if USE_TZ is off, else TIME_ZONE in DATABASES.
     """
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra_context: Any) -> Any:

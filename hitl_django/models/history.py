@@ -1,7 +1,7 @@
-"""The engine's record: checkpoints, channel values by version, and pending writes.
+"""Models for the engine's history: checkpoints, channel values by version, and pending writes.
 
-Their foreign keys have no index of their own: each table's unique constraint begins with the
-thread, and another index would be one more page to write in every super-step.
+Their foreign keys have no separate index. Each unique constraint begins with the thread, and
+another index would cost a page write in every super-step.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .threads import Thread
 
 
 class Checkpoint(models.Model):
-    """The state of a graph between two super-steps, less the larger channel values.
+    """The state of a graph between two super-steps, without larger channel values.
 
-    ``data`` holds the ids and versions, ``ChannelBlob`` the values that the versions name; but
-    numbers and short texts are ``scalars`` of every checkpoint, as long as there are few of them.
-    ``writes`` are those of the tasks that ended with it, which began from its parent.
+    ``data`` contains ids and versions. ``ChannelBlob`` stores the values of these versions. If
+    there are only a few numbers and short texts, each checkpoint contains them in ``scalars``.
+    ``writes`` are the writes of the tasks that led from the parent to this checkpoint.
     """
 
     thread = models.ForeignKey(
@@ -56,7 +56,7 @@ class Checkpoint(models.Model):
 
 
 class ChannelBlob(models.Model):
-    """A channel's value as of one version; stored once, whatever the number of checkpoints."""
+    """The value of a channel in one version, which many checkpoints can share."""
 
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="blobs", db_index=False
@@ -71,8 +71,8 @@ class ChannelBlob(models.Model):
         verbose_name = _("channel value")
         verbose_name_plural = _("channel values")
         constraints: ClassVar = [
-            # The version stands before the channel: a checkpoint is loaded by its versions, and
-            # the index then leads straight to them however long the thread's history is.
+            # The version precedes the channel, because a checkpoint is loaded by its versions. The
+            # length of a thread's history then doesn't matter.
             models.UniqueConstraint(
                 fields=["thread", "ns", "version", "channel"], name="hitl_channel_version"
             ),
@@ -83,7 +83,7 @@ class ChannelBlob(models.Model):
 
 
 class GraphShape(models.Model):
-    """The shape that a graph had in one version of the code, as engine.fingerprint describes it."""
+    """The structure of a graph in one version of the code, as described by engine.fingerprint."""
 
     fingerprint = models.CharField(primary_key=True, max_length=32)
     graph = models.CharField(_("graph"), max_length=200)
@@ -100,11 +100,11 @@ class GraphShape(models.Model):
 
 
 class PendingWrite(models.Model):
-    """What one task wrote on top of a checkpoint, where no checkpoint that followed holds it.
+    """Writes of a task on top of a checkpoint, if no later checkpoint contains them.
 
-    The task ended before its siblings, asked, failed or waits, or wrote much. Slot 0 holds all its
-    channel writes as one unit and is kept as first written; a control write has a slot of its own
-    (constants.CONTROL_SLOTS) and replaces the earlier one.
+    The task ended before its siblings, was interrupted, failed or is waiting, or wrote many bytes.
+    Slot 0 contains all channel writes as one unit and is never replaced. Each control write has its
+    own slot (constants.CONTROL_SLOTS) and replaces the earlier one.
     """
 
     thread = models.ForeignKey(

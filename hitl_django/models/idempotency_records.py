@@ -1,4 +1,4 @@
-"""Requests that were carried out under an idempotency key."""
+"""Model for idempotency records."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from .functions import Now
 
 
 class IdempotencyRecord(models.Model):
-    """What somebody asked for under a key, and the id of what came of it; no word of either.
+    """The digest of a request with an idempotency key, and the id of its result.
 
-    There exactly if it was carried out, since its row is of the same transaction.
+    It is stored in the transaction of the request, so it exists if and only if the request
+    succeeded.
     """
 
     user = models.ForeignKey(
@@ -25,7 +26,7 @@ class IdempotencyRecord(models.Model):
         db_index=False,
     )
     key = models.CharField(_("idempotency key"), max_length=255)
-    #: Digest of the request: a repeat has the same.
+    #: Digest of the request, the same for a repeated request.
     digest = models.CharField(max_length=32)
     outcome = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False, db_index=True)

@@ -1,4 +1,4 @@
-"""A relation to objects of the host's, wherever the host keeps them."""
+"""Generic relation to objects of the project in any database."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from django.db import models
 class RoutedForeignKey(GenericForeignKey):
     """A generic relation to rows of any database.
 
-    Django's own looks for the object in the database that the relation was read from, and for
-    the type of an object in the database of that. This one asks the routers for both.
+    Django's own field uses the database of the related instance for the object and its content
+    type. This field asks the database routers.
     """
 
     def __get__(self, instance: models.Model | None, owner: Any = None) -> Any:

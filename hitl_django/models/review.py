@@ -1,6 +1,6 @@
-"""Questions, decisions, and the record of who did what.
+"""Models for interrupts, decisions and the audit log.
 
-A foreign key with which a unique constraint begins has no index of its own.
+A foreign key at the beginning of a unique constraint has no separate index.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from .threads import Run, Thread
 
 
 def queue_order() -> tuple[Any, ...]:
-    """Return the order of the queue: overdue, priority, due, age.
+    """Return the order of the review queue: overdue, priority, due time, age.
 
-    Every term is a column of one index, so a page of a long queue costs what one of a short queue
-    does. ``overdue`` is a column, since no index knows what time it is. That what has no due time
-    comes last is a term of its own, since databases differ in where they put NULL.
+    All terms are in one index, so a page costs the same for queues of any length. ``overdue`` is a
+    column, since an index can't contain the current time. Databases differ in the position of NULL,
+    so a separate term sorts interrupts without a due time last.
     """
     undated: Any = IsNull(F("due_at"), True)
     return (F("overdue").desc(), F("priority").desc(), undated, F("due_at"), F("created_at"), "id")
 
 
 def get_cleared_claim() -> dict[str, Any]:
-    """Return what is set where a claim ends: by its holder, or because the question is closed."""
+    """Return the columns to update if a claim ends."""
     return {"claimed_by": None, "claimed_by_label": "", "claimed_until": None}
 
 
 def get_closed_columns() -> dict[str, Any]:
-    """Return what is set besides its status where a question is closed, in whichever way."""
+    """Return the columns to update, in addition to the status, if an interrupt is closed."""
     return {
         "closed_at": Now(),
         "version": F("version") + 1,
@@ -52,15 +52,16 @@ def get_closed_columns() -> dict[str, Any]:
 
 
 class Interrupt(models.Model):
-    """A question that a run asked; the review queue is the PENDING rows.
+    """An interrupt of a run. The review queue consists of the PENDING rows.
 
-    Written in the transaction that pauses the run. ``interrupt_id`` is the engine's id;
-    ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` or ``key`` say exactly where the
-    answer goes. ``payload_digest`` and ``version`` are what a reviewer's answer has to name again.
+    It is stored in the transaction that pauses the run. ``interrupt_id`` is the engine's id.
+    ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` or ``key`` identify the call
+    that receives the resume value. A decision can name ``payload_digest`` and ``version`` to make
+    sure that the interrupt hasn't changed.
     """
 
     class Status(models.TextChoices):
-        """What became of a question."""
+        """The status of an interrupt."""
 
         PENDING = "pending", _("pending")
         DECIDED = "decided", _("decided")
@@ -69,7 +70,7 @@ class Interrupt(models.Model):
         CANCELLED = "cancelled", _("cancelled")
 
     class Kind(models.TextChoices):
-        """What asks: a node, or a static breakpoint."""
+        """The origin of an interrupt: a node, or a breakpoint."""
 
         INTERRUPT = "interrupt", _("request")
         BREAKPOINT = "breakpoint", _("breakpoint")
@@ -90,27 +91,28 @@ class Interrupt(models.Model):
     task_id = models.CharField(max_length=36)
     task_path = models.TextField(blank=True)
     index = models.PositiveIntegerField(default=0)
-    #: The name the node asked under; without one the answer goes by ``index``.
+    #: The key that the node passed. Without a key, ``index`` identifies the interrupt.
     key = models.TextField(null=True, blank=True)
 
     title = models.CharField(_("request"), max_length=300)
     why = EncryptedTextField(_("reason"), blank=True)
     payload = EncryptedJSONField(_("payload"))
     payload_digest = models.CharField(max_length=32)
-    #: By what it is found (models.search), and the same for PostgreSQL's index as long as it waits.
+    #: Text for searching (models.search), and its grams for PostgreSQL's index while it is pending.
     search_text = models.TextField(null=True, blank=True, editable=False)
     search_grams = models.TextField(null=True, blank=True, editable=False)
     response_schema = EncryptedJSONField(_("response schema"), null=True, blank=True)
-    #: The shape in which it is asked and answered (dialects).
+    #: The payload format (dialects).
     dialect = models.CharField(max_length=20, default="raw")
-    #: What may be decided, in the order to offer it: no list has to read a payload to know.
+    #: Allowed decision types in the order of display, stored so that lists needn't read the
+    #: payload.
     allowed_decisions = JSONTextField(_("decisions"), default=list)
-    #: Members and JSON pointers that an edit may change; NULL is all.
+    #: Members and JSON pointers that an edit may change; NULL means all.
     editable = JSONTextField(null=True, blank=True)
-    #: How many people have to approve this version, and how many have.
+    #: Number of approvals needed for this version, and number of approvals so far.
     quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
     approvals = models.PositiveSmallIntegerField(_("approvals"), db_default=0)
-    #: What somebody has made of it, for the others to approve: ``edited`` and ``answer``.
+    #: A version proposed by a reviewer for approval: ``edited`` and ``answer``.
     proposal = EncryptedJSONField(_("proposed version"), null=True, blank=True, db_default=None)
     no_self_approval = models.BooleanField(
         _("not by the person who started the run"), default=False
@@ -122,18 +124,19 @@ class Interrupt(models.Model):
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
-    #: When it expires on the database's clock, and how (run_leases.interrupts.encode_expiry).
+    #: Time of expiry on the database's clock, and its options
+    #: (run_leases.interrupts.encode_expiry).
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     expiry = EncryptedJSONField(null=True, blank=True)
-    #: When interrupt_expiring is sent; NULL once it was, or where there is no need.
+    #: Time for sending interrupt_expiring; NULL if it was sent or isn't needed.
     warn_at = models.DateTimeField(db_default=None, null=True, editable=False)
-    #: Until when it is left alone after what was to be done at its end failed.
+    #: After an error during its expiry: time of the next attempt.
     retry_at = models.DateTimeField(db_default=None, null=True, editable=False)
-    #: When its time was up and it stayed open nevertheless, as its terms say.
+    #: Time of an expiry after which it stayed pending, because of its options.
     escalated_at = models.DateTimeField(_("escalated"), db_default=None, null=True, editable=False)
-    #: The version whose answer didn't fit, as long as the same is asked.
+    #: The version with a response that the graph rejected, while the same payload is pending.
     refused_version = models.PositiveIntegerField(db_default=None, null=True, editable=False)
-    #: When its node, running again, asked something else in its place than was answered.
+    #: Time at which its node, run again, raised a different interrupt after the decision.
     changed_at = models.DateTimeField(_("changed after decision"), null=True, blank=True)
 
     assignee = models.ForeignKey(
@@ -156,8 +159,8 @@ class Interrupt(models.Model):
         db_index=False,
     )
     group_label = models.CharField(_("group"), max_length=150, blank=True, default="")
-    #: A claim is a lease: who holds the question, until when on the database's clock. What is past
-    #: counts as none, so nothing ever has to clear it; closing the question does.
+    #: A claim: a user, and its end on the database's clock. An expired claim is ignored and needs
+    #: no cleanup. Closing the interrupt clears it.
     claimed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.SET_NULL,
@@ -170,15 +173,15 @@ class Interrupt(models.Model):
     )
     claimed_by_label = models.CharField(_("claimed by"), max_length=255, blank=True, db_default="")
     claimed_until = models.DateTimeField(_("claimed until"), null=True, blank=True, db_default=None)
-    #: Digests of the idempotency key, with its user, under which it was taken as the next one, and
-    #: of what had been asked for then (services.claims).
+    #: Digests of a claim_next call that returned it: of the user and idempotency key, and of the
+    #: filters.
     claim_key = models.CharField(max_length=32, db_default=None, null=True, editable=False)
     claim_filters = models.CharField(max_length=32, db_default="", blank=True, editable=False)
     snoozed_until = models.DateTimeField(_("snoozed until"), null=True, blank=True, db_default=None)
-    #: The greater, the sooner its turn comes.
+    #: Higher values come first.
     priority = models.SmallIntegerField(_("priority"), default=0)
     due_at = models.DateTimeField(_("due"), null=True, blank=True)
-    #: Set by the sweep once ``due_at`` is past, for the order of the queue.
+    #: Set by the sweep after ``due_at``, for the order of the queue.
     overdue = models.BooleanField(_("overdue"), db_default=False, editable=False)
 
     class Meta:
@@ -245,10 +248,10 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending", claimed_until__isnull=False),
                 name="hitl_interrupt_claimed",
             ),
-            # For what was asked in a time, of a graph or of all; of all rows, open and closed.
+            # For interrupts created in a period, of one graph or all; both pending and closed.
             models.Index(fields=["graph", "created_at"], name="hitl_interrupt_asked"),
-            # What a filter leaves and what nobody is named for, in the order of the queue, so that
-            # a page of them costs the same however much else waits before it.
+            # For filtered and unassigned interrupts in the order of the queue. A page costs the
+            # same regardless of other pending interrupts.
             models.Index(
                 "graph",
                 *queue_order(),
@@ -266,7 +269,7 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending", assignee__isnull=True, group__isnull=True),
                 name="hitl_interrupt_unassigned",
             ),
-            # Of few rows each: deleting a user looks for its rows by them as well.
+            # With few rows each. Deleting a user also uses these indexes.
             models.Index(
                 fields=["claimed_by"],
                 condition=models.Q(claimed_by__isnull=False),
@@ -288,11 +291,11 @@ class Interrupt(models.Model):
         return escape_invisible(self.title)
 
     def closing(self) -> Decision | None:
-        """Return the decision that closed the question; None while it is open or had none."""
+        """Return the decision that closed the interrupt; None if it is pending or had none."""
         return self._effective(self.version - 1)
 
     def refused(self) -> Decision | None:
-        """Return the decision whose answer didn't fit, so that the question is open again."""
+        """Return the decision that the graph rejected, if the interrupt is pending again."""
         if self.status != self.Status.PENDING or self.refused_version is None:
             return None
         found = self._effective(self.refused_version)
@@ -300,12 +303,12 @@ class Interrupt(models.Model):
 
     @property
     def then(self) -> str:
-        """What becomes of the run when the question expires."""
+        """The action on expiry."""
         return str((self.expiry or {}).get("then", ""))
 
     @property
     def is_answered(self) -> bool:
-        """Whether it has an answer that the graph gets: somebody's, or the one for its expiry."""
+        """Whether it has a response for the graph: from a decision or from its expiry options."""
         expired = self.status == self.Status.EXPIRED and self.then == "answer"
         return expired or self.status == self.Status.DECIDED
 
@@ -316,7 +319,7 @@ class Interrupt(models.Model):
 
 
 class _Kept:
-    """Stands for a value that stays when a thread is erased; None is one that may be stored."""
+    """Marker for a value that is kept when a thread is erased; None is a value to store."""
 
 
 KEPT = _Kept()
@@ -324,25 +327,25 @@ KEPT = _Kept()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptColumn:
-    """How the other rooms treat a column of a question."""
+    """The use of a column of an interrupt in other packages."""
 
-    #: Which answers of the API have it: "list" is every question, "detail" one alone, "" none. It
-    #: has the column's name there unless the serializer declares a field of its own for it.
+    #: API responses that contain it: "list" for lists and details, "detail" for details, "" for
+    #: none. It has the column's name unless the serializer declares a field of its own.
     api: str = ""
     #: Whether a row of the admin's queue reads it.
     in_queue: bool = False
-    #: Whether it is too large for a list to read it.
+    #: Whether it is too large for lists.
     large: bool = False
-    #: Whether it changes without another version of the question, and the ETag with it.
+    #: Whether it can change without a new version, so that the ETag includes it.
     in_etag: bool = False
-    #: Whether messages to other systems may have it.
+    #: Whether messages to other systems may contain it.
     in_message: bool = False
-    #: What erasing the thread leaves in its place.
+    #: The value after the thread is erased.
     erased: Any = KEPT
 
 
-#: Every column of a question. Where a new one is to be seen and what becomes of it is said here;
-#: the lists below, and with them all readers, follow.
+#: Every column of an interrupt. The lists below, and the code that reads interrupts, are derived
+#: from it.
 INTERRUPT_COLUMNS = {
     "id": InterruptColumn(api="list", in_queue=True),
     "thread": InterruptColumn(in_queue=True),  # the API has the thread's own id
@@ -364,7 +367,7 @@ INTERRUPT_COLUMNS = {
     "search_text": InterruptColumn(large=True, erased=None),
     "search_grams": InterruptColumn(large=True, erased=None),
     "response_schema": InterruptColumn(api="detail", large=True, in_message=True, erased=None),
-    # A payload that is gone is of no other dialect.
+    # An erased payload has no other dialect.
     "dialect": InterruptColumn(api="list", erased="raw"),
     "allowed_decisions": InterruptColumn(api="list"),
     "editable": InterruptColumn(api="detail", erased=None),
@@ -373,7 +376,7 @@ INTERRUPT_COLUMNS = {
     "proposal": InterruptColumn(api="detail", erased=None),
     "no_self_approval": InterruptColumn(api="detail"),
     "claim_required": InterruptColumn(api="detail", in_queue=True),
-    "status": InterruptColumn(api="list", in_queue=True),  # a part of the ETag by itself
+    "status": InterruptColumn(api="list", in_queue=True),  # a separate part of the ETag
     "version": InterruptColumn(api="list", in_queue=True),
     "created_at": InterruptColumn(api="list", in_queue=True),
     "closed_at": InterruptColumn(api="list", in_etag=True),
@@ -410,14 +413,14 @@ ERASED_COLUMNS = {
 
 
 class PendingInterrupts(models.Manager["Interrupt"]):
-    """Only what waits for a decision."""
+    """Manager for pending interrupts."""
 
     def get_queryset(self) -> models.QuerySet[Interrupt]:
         return super().get_queryset().filter(status=Interrupt.Status.PENDING)
 
 
 class ReviewItem(Interrupt):
-    """A question that waits: what most staff see of this app."""
+    """A pending interrupt in the review queue."""
 
     pending: ClassVar[PendingInterrupts] = PendingInterrupts()
     objects: ClassVar[models.Manager[ReviewItem]] = models.Manager()
@@ -430,16 +433,16 @@ class ReviewItem(Interrupt):
 
 
 class Decision(models.Model):
-    """What a person did with a question: who, when, through what, on which payload.
+    """A person's decision on one ``version`` of an interrupt.
 
-    It decides one ``version`` of the question. A version has one decision that is ``effective``:
-    the one that closed it, and whose value the graph received. Where several people have to agree,
-    the votes that came before are decisions of the same version which are not. ``refusal`` says why
-    the graph could not use the value; the question is open again then, in a later version, and the
-    decision stays what it was. One that was undone has ``undone_at`` and counts for nothing.
+    Each version has at most one ``effective`` decision: the one that closed the interrupt, whose
+    value the graph received. If several approvals are needed, earlier approvals are decisions of
+    the same version that are not effective. ``refusal`` is the reason why the graph rejected the
+    value. In this case the interrupt is pending again with a later version, and the decision
+    doesn't change. An undone decision has ``undone_at`` and no effect.
     """
 
-    #: The decision types, and the one of the answer that was given for a question's expiry.
+    #: The decision types, and the type for the response of an expiry.
     Type: type[models.TextChoices] = models.TextChoices(  # type: ignore[call-overload]
         "Type",
         [
@@ -459,8 +462,8 @@ class Decision(models.Model):
         db_index=False,
     )
     version = models.PositiveIntegerField()
-    #: True, or NULL for a vote and for what was undone: then one index keeps a version to one
-    #: effective decision, has room for any number of votes, and finds all decisions on a question.
+    #: True, or NULL for an approval before the last, and for an undone decision. One unique index
+    #: then allows one effective decision per version and any number of others.
     effective = models.BooleanField(default=True, null=True)
     type = models.CharField(_("decision"), max_length=20, choices=Type.choices)
     value = EncryptedJSONField(_("response"))
@@ -477,21 +480,21 @@ class Decision(models.Model):
     )
     by_label = models.CharField(_("by"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
-    #: Who else held the question at that moment, if anybody did.
+    #: The name of another user who had claimed the interrupt.
     claimed_by_label = models.CharField(
         _("claimed by"), max_length=255, blank=True, default="", db_default=""
     )
     key = models.CharField(_("idempotency key"), max_length=255, blank=True)
     request_digest = models.CharField(max_length=32)
     payload_digest = models.CharField(max_length=32)
-    #: What it changed of what was asked, as a JSON Patch; NULL where it changed nothing.
+    #: The changes to the payload as a JSON Patch; NULL without changes.
     patch = EncryptedJSONField(_("changes"), null=True, blank=True)
-    #: Which of how many approvals of this version it was.
+    #: The number of this approval, and of approvals needed for this version.
     approvals = models.PositiveSmallIntegerField(_("approvals"), default=1)
     quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
     created_at = models.DateTimeField(_("decided"), db_default=Now(), editable=False)
-    #: The thread's epoch at that moment, where its run waits for an undo: as long as the thread has
-    #: no other, no worker has gone on with it.
+    #: The thread's epoch at the time, if its run waits for a possible undo. While the epoch is the
+    #: same, no worker has resumed the run.
     undo_epoch = models.BigIntegerField(default=None, db_default=None, null=True, editable=False)
     undone_at = models.DateTimeField(
         _("undone"), default=None, db_default=None, null=True, editable=False
@@ -531,7 +534,7 @@ class Decision(models.Model):
 
 
 class AuditEntry(models.Model):
-    """One line of a thread's history of people: append-only, each hashed over the one before."""
+    """An entry of a thread's audit log; its hash includes the hash of the previous entry."""
 
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="audit", db_index=False

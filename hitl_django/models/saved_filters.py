@@ -1,4 +1,4 @@
-"""Filters of the review queue that people have saved."""
+"""Model for saved filters of the review queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .functions import Now
 
 
 class SavedFilter(models.Model):
-    """What somebody narrows the queue's list to, under a name; ``shared`` with all who see it."""
+    """A filter saved by a user; a ``shared`` filter is available to everyone."""
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -25,7 +25,7 @@ class SavedFilter(models.Model):
         db_index=False,
     )
     name = models.CharField(_("name"), max_length=60)
-    #: Parameters of the list, as texts by their names.
+    #: Query parameters of the list, by name.
     query = JSONTextField(default=dict)
     shared = models.BooleanField(_("shared"), default=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)

@@ -1,11 +1,11 @@
-"""Finding questions by letters within the words of what they ask and of what they are about.
+"""Search for interrupts by parts of words in their payload and related data.
 
-A question is stored with its *search text*: its words in lower case, a space before each. Beside it
-PostgreSQL has an index of their *grams*: each three letters that follow one another within a word,
-and the first one and two of a word. SQLite looks at one row after the other.
+An interrupt has a search text: its words in lower case, each after a space. On PostgreSQL, an index
+contains their grams: all sequences of three letters within a word, and the first one and two
+letters of a word. On SQLite, rows are searched one after another.
 
-A word is letters and digits without anything between them, wherever it stands: in a tag, an address
-or a file's name, too. One or two letters are looked for where words begin, more of them anywhere.
+A word consists of letters and digits, also within an address or a file name. Search terms of one or
+two letters match the beginning of words, longer ones match anywhere in a word.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from django.db import connections, models
 from django.db.models import Case, F, Func, Q, Value, When
 
-#: Words of a search; more of them find nothing that the first ones don't.
+#: Maximum number of words in a search; further words are ignored.
 MOST = 10
-#: Characters of a question that can be found.
+#: Number of characters that are searched.
 LENGTH = 2000
 GRAM = 3
 
@@ -28,7 +28,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def build_search_text(*values: Any) -> str:
-    """Return the search text of texts and of JSON values, whose keys aren't part of it."""
+    """Return the search text for strings and JSON values, without keys."""
     found: list[str] = []
     left = LENGTH
     for text in _list_texts(values):
@@ -41,7 +41,7 @@ def build_search_text(*values: Any) -> str:
 
 
 def build_grams(text: str) -> str:
-    """Return the grams of a search text, a space between them."""
+    """Return the grams of a search text, separated by spaces."""
     found: set[str] = set()
     for word in text.split():
         found.update(_list_grams(word), (f"^{word[:1]}", f"^{word[:2]}"))
@@ -57,7 +57,7 @@ def _list_words(text: str) -> list[str]:
 
 
 def _list_texts(values: Any) -> Iterator[str]:
-    """Yield the texts and numbers of JSON values in their order."""
+    """Yield the strings and numbers in JSON values, in order."""
     for value in values:
         if isinstance(value, str):
             yield value
@@ -72,7 +72,7 @@ def _list_texts(values: Any) -> Iterator[str]:
 class _Grams(Func):
     """The grams of a column as an array."""
 
-    # Written out, since an index is only found by the very expression that it is made of.
+    # An index is used only for exactly the same expression.
     template = "string_to_array(%(expressions)s, ' ')"
     output_field = models.TextField()
 
@@ -84,11 +84,11 @@ class _HasAll(Func):
 
 
 class _PostgreSQLIndex(models.Index):
-    """An inverted index of what an expression makes of a column; elsewhere there is none."""
+    """An inverted index on an expression; a no-op on other databases."""
 
     def create_sql(self, model: Any, schema_editor: Any, using: str = "", **options: Any) -> Any:
         if schema_editor.connection.vendor != "postgresql":
-            return "SELECT 1"  # Django runs whatever it is given, so it gets what does nothing
+            return "SELECT 1"  # Django runs the returned statement, so return one without effect
         return super().create_sql(model, schema_editor, using=" USING gin", **options)
 
     def remove_sql(self, model: Any, schema_editor: Any, **options: Any) -> Any:
@@ -98,7 +98,7 @@ class _PostgreSQLIndex(models.Index):
 
 
 class GramIndex(_PostgreSQLIndex):
-    """The index of a column of grams."""
+    """The index on a column of grams."""
 
     def __init__(self, *expressions: Any, grams: str = "", **options: Any) -> None:
         self.grams = grams
@@ -110,45 +110,44 @@ class GramIndex(_PostgreSQLIndex):
 
 
 def has_index(using: str) -> bool:
-    """Return whether a database has an index of grams."""
+    """Return whether the database has an index of grams."""
     return connections[using].vendor == "postgresql"
 
 
 def index_text(text: str | None, using: str) -> str | None:
-    """Return the grams of a search text, where the database has an index of them."""
+    """Return the grams of a search text if the database has an index of grams, else None."""
     return build_grams(text) if text and has_index(using) else None
 
 
 def has_words(text: str, using: str, *, common: bool = False, through: str = "") -> Q:
-    """Select the questions whose search text has every word of a text.
+    """Match the interrupts whose search text contains every word of a text.
 
-    The index finds few rows fast, and the first of many slowly: it reads all of them, and nothing
-    tells the planner how many there are. For words that are known to be ``common`` it is left
-    aside; the rows are then looked at in whatever order is asked for. ``through`` leads from other
-    rows to their questions, as in a lookup.
+    The index is fast for few matches and slow for many, since it reads all of them. For ``common``
+    words it isn't used, and rows are read in the requested order. ``through`` is the lookup to
+    interrupts from another model.
     """
     words = _list_words(text)[:MOST]
     if not words:
         return Q(pk__in=[])
-    has_all = Q(*(Q((f"{through}search_text__contains", _sought(word))) for word in words))
+    has_all = Q(*(Q((f"{through}search_text__contains", _build_needle(word))) for word in words))
     if has_index(using) and not common:
-        # A gram of each word may be another word's, so what the index finds is looked at again.
+        # A gram can belong to another word, so the matches of the index are checked again.
         grams = _build_sought_grams(words)
         return Q(_HasAll(_Grams(F(f"{through}search_grams")), _Grams(Value(grams)))) & has_all
     if not has_index(using):
         return has_all
-    # No index is thought of within a case, and half of all rows are expected to have it: so the
-    # planner takes those that come first.
+    # The planner uses no index for a condition inside CASE, and expects half of all rows to match.
+    # It then reads rows in the requested order.
     return Q(Case(When(has_all, then=True), default=False))
 
 
 def _build_sought_grams(words: list[str]) -> str:
-    """Return the grams that a search text with these words has."""
+    """Return the grams that a search text with these words contains."""
     found: set[str] = set()
     for word in words:
         found.update(_list_grams(word) if len(word) >= GRAM else (f"^{word}",))
     return " ".join(sorted(found))
 
 
-def _sought(word: str) -> str:
+def _build_needle(word: str) -> str:
     return word if len(word) >= GRAM else f" {word}"

@@ -1,4 +1,4 @@
-"""The tables that hold a thread, each with the lookup that leads from its rows to the thread."""
+"""Tables with rows of a thread, each with the lookup from a row to its thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import (
     Thread,
 )
 
-#: In this order each row refers only to rows of the tables before its own.
+#: Each table refers only to rows of the tables before it.
 THREAD_TABLES: dict[type[models.Model], str] = {
     Thread: "pk",
     Run: "thread",
@@ -35,7 +35,7 @@ THREAD_TABLES: dict[type[models.Model], str] = {
 
 
 def list_thread_tables() -> dict[type[models.Model], str]:
-    """Return the tables of a thread, those of extensions behind this app's own."""
+    """Return the tables of a thread, with those of extensions last."""
     return {
         **THREAD_TABLES,
         **{each.model: each.thread for each in iterate_tables() if each.thread},

@@ -1,4 +1,4 @@
-"""Threads, and the runs that advance them."""
+"""Models for threads and runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .relations import RoutedForeignKey
 
 
 class Thread(models.Model):
-    """One execution of a graph: its coordinates, what it is about, and who drives it.
+    """A thread: a graph's state over several runs, with an optional related object.
 
-    ``epoch`` counts claims. A worker writes only where the epoch is still the one of its own
-    claim, so one that was frozen and replaced can't write any more. ``lease_until`` is on the
-    database's clock and only says when somebody else may claim.
+    ``epoch`` is incremented with each lease. A worker can write only in the epoch of its own lease,
+    so a worker that was suspended and replaced can't write any more. ``lease_until`` is on the
+    database's clock and limits only when another process may take the lease.
     """
 
     thread_id = models.CharField(_("thread id"), max_length=255, unique=True)
@@ -46,11 +46,11 @@ class Thread(models.Model):
     attempts = models.PositiveIntegerField(default=0)
     #: Whether the thread has ever had an interrupt; without one there is none to look up.
     has_interrupts = models.BooleanField(default=False)
-    #: When its last run ended; NULL while one is under way. The retention goes by it.
+    #: Time at which its last run ended; NULL while a run is active. Retention is based on it.
     ended_at = models.DateTimeField(db_default=None, null=True, editable=False)
-    #: Whether runs wait until it is free (Run.State.WAITING).
+    #: Whether runs wait for earlier runs of the thread (Run.State.WAITING).
     has_waiting = models.BooleanField(db_default=False, editable=False)
-    #: When it came back from the archive; it isn't archived again for as long as at first.
+    #: Time of its restoration from an archive. It isn't archived again during the usual period.
     restored_at = models.DateTimeField(db_default=None, null=True, editable=False)
 
     audit_seq = models.PositiveIntegerField(default=0)
@@ -58,7 +58,7 @@ class Thread(models.Model):
 
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
-    #: The database's clock, on a row that leases.lock_thread returned.
+    #: The database's time, set by leases.lock_thread.
     now: datetime
 
     class Meta:
@@ -93,10 +93,10 @@ class Thread(models.Model):
 
 
 class Run(models.Model):
-    """One input of a thread, advanced until it ends; the queue of work is its QUEUED rows."""
+    """One input of a thread, executed until it ends. QUEUED rows are the work queue."""
 
     class State(models.TextChoices):
-        """The state of a run; TRANSITIONS has the states that may follow."""
+        """The state of a run. TRANSITIONS lists the possible next states."""
 
         WAITING = "waiting", _("waiting for earlier runs")
         QUEUED = "queued", _("queued")
@@ -107,7 +107,7 @@ class Run(models.Model):
         PARKED = "parked", _("parked")
         CANCELLED = "cancelled", _("cancelled")
 
-    #: From each state, the states that may follow.
+    #: The possible next states of each state.
     TRANSITIONS: ClassVar[dict[str, frozenset[str]]] = {
         State.WAITING: frozenset({State.QUEUED, State.FAILED, State.CANCELLED}),
         State.QUEUED: frozenset({State.RUNNING, State.PARKED, State.CANCELLED}),
@@ -137,39 +137,39 @@ class Run(models.Model):
         State.PARKED,
     )
 
-    #: The states of a run that has not ended, and of one that has.
+    #: The states of runs that have not ended, and that have ended.
     NOT_ENDED: ClassVar[tuple[str, ...]] = (*ACTIVE, State.WAITING)
     ENDED: ClassVar[tuple[str, ...]] = (State.CANCELLED, State.FAILED, State.SUCCEEDED)
 
-    #: Columns that may be long, which lists don't show.
+    #: Columns with long values, which lists don't read.
     LARGE_COLUMNS: ClassVar[tuple[str, ...]] = ("input", "error", "traceback")
 
-    #: A run in one of these states will come to see an answer.
+    #: States in which a run will receive the response to its interrupts.
     ANSWERABLE: ClassVar[tuple[str, ...]] = (State.INTERRUPTED, State.QUEUED, State.RUNNING)
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="runs", verbose_name=_("thread")
     )
-    #: Its place among the runs of its thread. It goes up even if the clock is set back.
+    #: Its position among the runs of its thread. It increases even if the clock is set back.
     number = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     graph = models.CharField(_("graph"), max_length=200)
     graph_version = models.CharField(_("version"), max_length=50, blank=True)
-    #: Names the GraphShape that what is stored was made under.
+    #: The GraphShape with which its checkpoints were stored.
     fingerprint = models.CharField(max_length=32, blank=True)
     key = models.CharField(_("idempotency key"), max_length=255, null=True, blank=True)
     input_digest = models.CharField(max_length=64, blank=True)
     state = models.CharField(_("state"), max_length=20, choices=State.choices, default=State.QUEUED)
     step = models.IntegerField(_("step"), default=-1)
-    #: Which kinds of events it records (events.KINDS), the number of the last such event as of its
-    #: last change of state, and of the first that is still kept.
+    #: The kinds of events that it stores (events.KINDS), the number of the last event at its last
+    #: change of state, and of the first event that isn't deleted.
     events = models.CharField(max_length=100, blank=True)
     last_event = models.PositiveIntegerField(default=0)
     first_event = models.PositiveIntegerField(default=1)
-    #: The input of a run that waits for its turn, and of one that came to nothing while it did: as
-    #: text (checkpoints.pack_text), since it may be no JSON. NULL: it is part of the state.
+    #: The input of a run that waits for earlier runs, or failed while waiting, as text
+    #: (checkpoints.pack_text), since it may not be JSON. NULL if it is part of the state.
     input = EncryptedTextField(null=True, db_default=None, editable=False)
-    #: What it was started with besides its input (services.RunOptions); NULL is nothing.
+    #: Its options in addition to the input (services.RunOptions); NULL without options.
     options = EncryptedJSONField(null=True, blank=True, editable=False)
     error = EncryptedTextField(_("error"), blank=True)
     traceback = EncryptedTextField(_("traceback"), blank=True)
@@ -183,14 +183,15 @@ class Run(models.Model):
         db_index=False,
     )
     started_by_label = models.CharField(_("started by"), max_length=255, blank=True)
-    #: Of a fork, the run that was started: of it this is a fork, or of a fork of it. No foreign
-    #: key, as deleting a run would have to look for those that name it.
+    #: The original run of a fork, or of a fork of that fork. Not a foreign key, since deleting a
+    #: run would have to search for references.
     origin = models.UUIDField(null=True, db_default=None, editable=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     queued_at = models.DateTimeField(_("queued"), db_default=Now(), editable=False)
-    #: When a message for the run was last enqueued; the sweep enqueues another after a while.
+    #: Time of the last message for the run. The sweep enqueues another one after a while.
     hinted_at = models.DateTimeField(db_default=Now(), editable=False)
-    #: When a run that waits goes on with what was decided, which can be undone until then.
+    #: Time at which an interrupted run resumes with a decision; until then, the decision can be
+    #: undone.
     resumes_at = models.DateTimeField(_("resumes at"), db_default=None, null=True, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 
@@ -233,7 +234,7 @@ class Run(models.Model):
                 name="hitl_run_resumes",
             ),
             models.Index(fields=["-created_at", "-id"], name="hitl_run_newest"),
-            # Whether any run names a shape is asked of all runs.
+            # For the check whether any run refers to a graph structure.
             models.Index(fields=["fingerprint"], name="hitl_run_shape"),
             models.Index(
                 fields=["started_by"],
@@ -258,7 +259,7 @@ class Run(models.Model):
 
     @classmethod
     def exists_live(cls) -> models.Exists:
-        """Return the condition, on threads, that one has a run which is under way."""
+        """Return a condition on threads: the thread has an active run."""
         live = cls.objects.filter(thread=models.OuterRef("pk"), state__in=cls.ACTIVE)
         return models.Exists(live)
 
@@ -266,7 +267,7 @@ class Run(models.Model):
     def select_newest(
         cls, runs: models.QuerySet[Run], *, besides: Run | None = None
     ) -> models.QuerySet[Run]:
-        """Return those of the runs that have begun, the newest first; this one in any case."""
+        """Return the runs that have started, newest first; ``besides`` is included in any case."""
         begun = models.Q(input__isnull=True)
         if besides is not None:
             begun |= models.Q(pk=besides.pk)
@@ -274,7 +275,7 @@ class Run(models.Model):
 
     @classmethod
     def find_next_number(cls, using: str, thread: int) -> int:
-        """Return the number of the next run of a thread, whose row is locked."""
+        """Return the number for the next run of a locked thread."""
         runs = cls.objects.using(using).filter(thread=thread)
         newest: int | None = runs.aggregate(newest=models.Max("number"))["newest"]
         return (newest or 0) + 1

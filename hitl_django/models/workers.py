@@ -1,4 +1,4 @@
-"""Worker processes, as far as they have shown that they work."""
+"""Model for heartbeats of workers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from .functions import Now
 
 
 class WorkerHeartbeat(models.Model):
-    """A worker process that did some work not long ago.
+    """A worker process that has recently finished a task.
 
-    Written after work that really ran: a process that merely exists leaves nothing here. ``at`` is
-    on the database's clock.
+    The row is written after work, so an idle process has none. ``at`` is on the database's clock.
     """
 
     owner = models.CharField(max_length=255, unique=True)

@@ -1,4 +1,4 @@
-"""Leases of runs: a worker's claim of a run, the fence of its commits, and how the run is left."""
+"""Leases of runs: claims by workers, fencing of commits, and state transitions at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker's claim of a run."""
+"""Claims of runs by workers."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ logger = logging.getLogger("hitl_django")
 
 
 def claim(run_id: UUID) -> RunLease | None:
-    """Take the run's thread for this worker; None where there is nothing to do.
+    """Take the lease on the run's thread for this worker.
 
-    That is where the run isn't due, where another worker has a live lease, which makes a repeated
-    hint harmless, and where the run was parked instead, having got nowhere too often.
+    Returns None if the run isn't due, if another worker has the lease, or if the run was parked
+    because of too many attempts without progress. A repeated message for a run is therefore
+    harmless.
     """
     using = write_alias()
     claiming = WriteBatch(using)
-    # The predicate lets one of any number of workers win: the lease is free or run out as the
-    # database sees it at this statement. Attempts are counted here, where a worker that dies
-    # can't fail to, and are set back by whatever makes progress. Zero rows: the run isn't due, or
-    # the lease is somebody's.
+    # The UPDATE allows one of several workers to take the lease, if it is free or has expired on
+    # the database's clock. It also counts the attempt, so that a worker that dies can't skip this.
+    # Any progress resets the count. Zero rows: the run isn't due, or another worker has the lease.
     owner = name_owner()
     claiming.guard(queries.CLAIM, {"run": run_id, "owner": owner, "duration": lease_duration()})
-    # Zero rows: the run was cancelled while this waited for the thread's row.
+    # Zero rows: the run was cancelled while this statement waited for the thread's row.
     claiming.guard(queries.BEGIN, {"run": run_id})
-    # What the run goes on from is read along, where nobody else can change it any more.
+    # The checkpoint is read in the same transaction, when no other process can change it.
     read = claiming.prefetch(queries.STORED, {"run": run_id, "owner": owner, "ns": ""})
     held = claiming.commit(durable=True)
     if not held:
@@ -42,15 +42,15 @@ def claim(run_id: UUID) -> RunLease | None:
     claimed = queries.ClaimedThread._make(held[0])
     thread = ThreadLease(claimed.id, claimed.thread_id, claimed.epoch, using=using)
     if len(held) == 1:
-        # The thread's row is this worker's by now, so its run can't become due any more.
+        # This worker has the lease, so the run can't become due again.
         queries.GIVE_BACK.run(using, **thread.values())
         return None
     begun = queries.ClaimedRun.read(held[1])
     log = EventLog(run_id, begun.graph, begun.events, begun.last_event, claimed.epoch)
     stored = None
     if claimed.attempts > 1:
-        # Who had the thread before may have committed a step while this waited for its row. A step
-        # leaves the row as it is, so that under REPEATABLE READ what was read along is older.
+        # The previous worker may have committed a step while this transaction waited for the row. A
+        # step doesn't change the row, so under REPEATABLE READ the rows read here may be outdated.
         log.catch_up(using)
     elif read.rows is not None:
         stored = StoredRun(read.rows)

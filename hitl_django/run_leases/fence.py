@@ -1,4 +1,4 @@
-"""The fence of a run: binds each commit of its worker to the epoch of the claim."""
+"""Fencing of a worker's commits by the epoch of its lease."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .lease import RunLease
 
 
 class RunFence:
-    """Binds a worker's commits to its epoch; the last of them ends, pauses or requeues the run."""
+    """Binds a worker's commits to its epoch; the last commit ends, pauses or requeues the run."""
 
     def __init__(self, lease: RunLease) -> None:
         self.lease = lease
 
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
         """Require that the lease isn't lost; extend it, or release it with an outcome."""
-        # LeaseLostError: another worker has taken over, and all that this one knows is stale. A
-        # commit is progress, so the count of attempts starts again; where this claim is the first
-        # the row is locked and not written.
+        # LeaseLostError: another worker has the lease, and this worker's state is outdated. A
+        # commit is progress, so the count of attempts is reset. On the first attempt, the row is
+        # locked without an update.
         lease, thread = self.lease, self.lease.thread
         if outcome is None and lease.attempt == 1:
             thread.fence(batch)
         elif outcome is None:
             thread.guard(batch, lease_queries.RENEW_AFTER_PROGRESS)
             if lease.last_error:
-                # It would be taken for the reason of a later end of a worker.
+                # Otherwise it would be reported as the reason if the worker dies later.
                 batch.guard(queries.NOTE, {"run": lease.run_id, "error": ""}, LeaseLostError)
         elif outcome.pending_interrupts:
             thread.guard(batch, queries.ASK)
@@ -48,7 +48,7 @@ class RunFence:
             batch.commit()
 
     def flag_changed(self, batch: WriteBatch, interrupt_ids: Sequence[str]) -> None:
-        """Mark interrupts that were answered and have since been raised with other words."""
+        """Mark interrupts that changed after their decision."""
         batch.before_commit(
             partial(interrupts.flag_changed_interrupts, self.lease, interrupt_ids, batch.using)
         )

@@ -1,7 +1,7 @@
-"""The columns of a question that come of its review terms and of its graph's policy.
+"""Columns of an interrupt that depend on its review options and its graph's policy.
 
-They are its dialect, the decisions on offer, who has to agree and whom it is for. Users and groups
-are looked up when the row is written, since the engine knows no users.
+These are the dialect, the decision types, the rules for approvals, and the assignment. Users and
+groups are looked up when the row is written, since the engine doesn't know them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REVIEW_COLUMNS = (
 
 
 def build_review_columns(pending: PendingInterrupt, graph: str) -> dict[str, Any]:
-    """Return the COLUMNS of a question, of which what it doesn't say is its graph's policy."""
+    """Return the REVIEW_COLUMNS of an interrupt; the graph's policy provides the defaults."""
     asked, terms = pending.interrupt, pending.terms or _NONE
     policy = registry.get_review_policy(graph)
     if pending.kind != "interrupt":
@@ -86,10 +86,10 @@ def _first(given: bool | None, otherwise: bool) -> bool:
 
 
 def build_assignment_columns(terms: ReviewOptions | None, using: str) -> dict[str, Any]:
-    """Return the columns that the terms of a question set: whom it is for, and its priority.
+    """Return the columns for the assignment and priority in the review options.
 
-    A name that nobody has leaves the question free: it must not be lost over that. The label keeps
-    the name, so whoever looks at the question sees what was meant.
+    If the user or group doesn't exist, the interrupt is unassigned. The label contains the name, so
+    that reviewers can see it.
     """
     if terms is None:
         return {}

@@ -56,13 +56,13 @@ def create_interrupts(
 def sync_interrupts(
     lease: RunLease, pending_interrupts: Sequence[PendingInterrupt], using: str
 ) -> tuple[bool, list[str]]:
-    """Bring the queue in line with exactly these questions of the run.
+    """Update the review queue to contain exactly these interrupts of the run.
 
-    Returns whether the run has an answer to go on with, because one of them has been decided
-    already, or all of them where its graph waits for that; and the ids of those that wait. A
-    question that waits stays the row it is; one that asks something else than before under the
-    same id gets another version, so that an answer to the old words is refused. One whose answer
-    didn't fit is open again.
+    Returns whether the run can resume, and the ids of the pending interrupts. The run can resume if
+    one of them has been decided, or all of them if the graph's policy requires this. Pending
+    interrupts keep their row. If the content of an interrupt has changed, its version is
+    incremented, so that decisions on the old content are refused. An interrupt with a rejected
+    response is pending again.
     """
     reopened: list[Interrupt] = []
     ids = [pending.interrupt.id for pending in pending_interrupts]
@@ -78,7 +78,7 @@ def sync_interrupts(
             reopened.append(row)
         if not row.is_answered or row in reopened:
             _raise_again(row, _build_row(lease, pending, using), pending, using)
-    # What else waits was asked by a task that has gone another way since.
+    # Other pending interrupts belong to tasks that no longer raise them.
     waiting = {found for (found,) in queries.WAITING.run(using, run=lease.run_id)}
     if not waiting.issubset(ids):
         withdraw_interrupts(lease, using, stays=ids)
@@ -96,7 +96,7 @@ def sync_interrupts(
 
 
 def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> None:
-    """Mark interrupts as answered and then raised with other words, once for each answer."""
+    """Mark interrupts that changed after their decision, once for each decision."""
     rows = Interrupt.objects.using(using).filter(thread=lease.thread.pk, changed_at=None)
     found = [*rows.filter(interrupt_id__in=ids).order_by("pk").values_list("pk", flat=True)]
     if not found:
@@ -107,19 +107,19 @@ def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> 
 
 
 def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = ()) -> None:
-    """Close the interrupts of the run that wait, as superseded, but for those in ``stays``."""
+    """Close the run's pending interrupts as superseded, except those in ``stays``."""
     left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
     left = left.exclude(interrupt_id__in=stays)
     found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
     if not found:
-        return  # they were decided since somebody looked
+        return  # decided in the meantime
     left.update(status=Interrupt.Status.SUPERSEDED, **get_closed_columns())
     thread = lock_thread(pk=lease.thread.pk)
     _append_audit(thread, "supersede", str(lease.run_id), {"interrupts": found})
 
 
 def _refuse_answer(lease: RunLease, row: Interrupt, refusal: str, using: str) -> None:
-    """Take back an answer that the node can't use; the decision stays in the history."""
+    """Remove a response that the node rejected; the decision stays in the history."""
     decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
     made = decisions.get(version=row.version - 1)
     row.refused_version = made.version
@@ -129,7 +129,7 @@ def _refuse_answer(lease: RunLease, row: Interrupt, refusal: str, using: str) ->
     Decision.objects.using(using).filter(pk=made.pk).update(
         refusal=escape_unstorable(refusal)[:REFUSAL_LENGTH]
     )
-    # The reason may quote the answer, so the record names only what was refused.
+    # The reason may quote the response, so the audit log contains only the decision's id.
     detail = {"decision": str(made.pk), "version": made.version}
     _append_audit(thread, "reopen", str(row.pk), detail)
 
@@ -181,7 +181,7 @@ def _signal_created(lease: RunLease, rows: Sequence[Interrupt], using: str) -> N
 
 
 def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
-    """Read those of the interrupts that were raised before: mostly none, so it looks first."""
+    """Read the interrupts that were raised before, after a check whether there are any."""
     thread = lease.thread.pk
     if not ids or not queries.KNOWN_INTERRUPTS.run(using, thread=thread, interrupts=ids):
         return {}
@@ -190,12 +190,12 @@ def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, In
 
 
 def _raise_again(row: Interrupt, asked: Interrupt, pending: PendingInterrupt, using: str) -> None:
-    """Open an interrupt again, or raise other words under its id.
+    """Make an interrupt pending again, or update its content under the same id.
 
-    One that merely waited is built anew from what is stored, without its terms: those of the same
-    words stay.
+    An interrupt that is only still pending is rebuilt from stored data without review options. If
+    the content is the same, the options in its row are kept.
     """
-    # What was proposed instead is a part of what a row's digest names.
+    # The row's digest also covers a proposal, so the payload itself is compared.
     same_words = digest_json(row.payload) == asked.payload_digest
     if row.status == PENDING and same_words and row.response_schema == asked.response_schema:
         return
@@ -225,14 +225,14 @@ def _raise_again(row: Interrupt, asked: Interrupt, pending: PendingInterrupt, us
     )
     asked.pk, asked.expiry = row.pk, asked.expiry or (row.expiry if same_words else None)
     if asked.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
-        # The answer for this case turned out not to fit: it would be given again for ever.
+        # The response of the expiry options was rejected, so it must not be used again.
         asked.expiry = {**asked.expiry, "then": "park", "answer": None}
     _set_expiry([asked], using)
     _set_due([asked], [pending], using)
 
 
 def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
-    """Set when interrupts expire that do, on the clock of the database."""
+    """Set the time of expiry on the database's clock for interrupts with a time limit."""
     for row in rows:
         if row.expiry:
             seconds = row.expiry["seconds"]
@@ -248,7 +248,7 @@ def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
 def _set_due(
     rows: Sequence[Interrupt], pending_interrupts: Sequence[PendingInterrupt], using: str
 ) -> None:
-    """Set when interrupts are due whose terms name it, on the clock of the database."""
+    """Set the due time on the database's clock for interrupts whose options have one."""
     for row, pending in zip(rows, pending_interrupts, strict=True):
         due = pending.terms and pending.terms.due
         if due:
@@ -257,7 +257,7 @@ def _set_due(
 
 
 def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
-    """Return the column of an expiry: seconds, then, answer, group."""
+    """Return the expiry column: seconds, then, answer, group."""
     if expires is None:
         return None
     seconds = expires.after.total_seconds()
@@ -268,7 +268,7 @@ def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
 def _build_row(lease: RunLease, pending: PendingInterrupt, using: str) -> Interrupt:
     asked = pending.interrupt
     columns = build_review_columns(pending, lease.graph)
-    # What is encrypted can't be looked for.
+    # Encrypted values can't be searched.
     hidden = () if find_key_ring() is not None else (columns["why"], asked.value)
     text = build_search_text(columns["title"], pending.node, *lease.names, *hidden)
     return queries.INTERRUPT_ROW.new(

@@ -1,4 +1,4 @@
-"""The lease of a run: the thread's, and the facts that its worker executes the run with."""
+"""The lease of a run: the lease on its thread, with the data that its worker needs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hitl_django.run_events import EventLog
 
 
 class StoredRun:
-    """What a claimed run goes on from, as it was read with its claim.
+    """The checkpoint of a claimed run, read in the transaction of the claim.
 
-    ``newest`` are the rows of the thread's newest checkpoint, and ``has_waiting`` is whether
-    interrupts of the run wait for an answer. Only the holder of the lease adds either.
+    ``newest`` are the rows of the thread's newest checkpoint. ``has_waiting`` is whether the run
+    has pending interrupts. Only the process with the lease adds either.
     """
 
     __slots__ = ("has_waiting", "newest")
@@ -28,16 +28,20 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class RunLease:
-    """A worker's lease on a thread, for one of its runs.
+    """A worker's lease on a thread for one of its runs.
 
-    ``attempt`` counts claims without progress. ``graph_version`` is what the run began with,
-    ``fingerprint`` names the shape of the graph that it was stored under. ``has_interrupts`` is
-    whether the thread has ever had an interrupt: only the holder of a lease adds one, so without
-    it there is none to find. ``log`` takes the events of the run, ``stored`` is what was read with
-    the claim, where anything was. ``names`` are the run's key and the id of the thread's subject,
-    where they have any: what it asks is found by them. ``options`` is what the run was started with
-    besides its input. ``last_error`` is why the run was left at its last claim, if that was an
-    error.
+    Attributes:
+        attempt: the number of claims without progress.
+        log: adds the events of the run.
+        has_interrupts: whether the thread has ever had an interrupt. Only the process with the
+            lease adds interrupts, so False remains valid.
+        graph_version: the version of the graph with which the run started.
+        fingerprint: the fingerprint of the graph structure with which its checkpoints were stored.
+        stored: the data read with the claim, or None.
+        names: the run's idempotency key and the id of the thread's related object, for the search
+            text of its interrupts.
+        options: the run's options.
+        last_error: the error that ended the previous claim, or an empty string.
     """
 
     run_id: UUID
@@ -54,6 +58,6 @@ class RunLease:
     last_error: str = ""
 
     def log_fields(self) -> dict[str, str]:
-        """Return the fields of a log record about the run: ids, and never what it works on."""
+        """Return the fields of a log record about the run. They contain ids, but no values."""
         ids = {"run_id": str(self.run_id), "thread_id": self.thread.thread_id}
         return {**ids, "graph": self.graph}

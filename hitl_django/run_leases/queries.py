@@ -1,6 +1,6 @@
-"""Prepared SQL of leases: the conditional UPDATEs of every claim, super-step and outcome.
+"""Prepared SQL for the leases of runs: UPDATEs for each claim, super-step and outcome.
 
-The caller explains the meaning of zero rows.
+The caller documents the meaning of zero rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _THREAD = Parameter("thread", models.BigIntegerField())
 
 
 def _due(column: str) -> models.Subquery:
-    # Sliced, because Django 6.1 takes no other queryset for one value; a run has one thread.
+    # Sliced, since Django 6.1 requires it for a single value; a run has one thread.
     due = Run.objects.order_by().filter(pk=_RUN, state__in=DUE)
     return models.Subquery(due.values(column)[:1])
 
@@ -38,7 +38,7 @@ def _column(model: type[models.Model], name: str) -> Any:
 
 
 class ClaimedThread(NamedTuple):
-    """What a claim returns of the thread."""
+    """The columns of the thread that a claim returns."""
 
     id: int
     thread_id: str
@@ -49,7 +49,7 @@ class ClaimedThread(NamedTuple):
 
 
 class ClaimedRun(NamedTuple):
-    """What a claim returns of the run."""
+    """The columns of the run that a claim returns."""
 
     graph: str
     graph_version: str
@@ -62,7 +62,7 @@ class ClaimedRun(NamedTuple):
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> ClaimedRun:
-        """Return a row, whose columns come as they are stored."""
+        """Return a row with its columns converted from their stored form."""
         found = cls._make(row)
         return found._replace(
             error=_column(Run, "error").from_db_value(found.error, None, None),
@@ -70,10 +70,9 @@ class ClaimedRun(NamedTuple):
         )
 
 
-#: Takes the thread of a run that is due, if its lease is free or, as the database sees it at this
-#: statement, run out. Where PostgreSQL waits for the thread's row it looks at that row again and at
-#: nothing else, so that the run may not be due any more; but then somebody has claimed it
-#: meanwhile, which the epoch shows.
+#: Takes the lease on the thread of a due run, if it is free or has expired on the database's clock.
+#: If PostgreSQL waits for the thread's row, it rereads only that row, so the run may no longer be
+#: due. In this case another worker has claimed it, and the epoch differs.
 CLAIM = PreparedUpdate(
     Thread,
     Q(pk=_due("thread"), epoch=_due("thread__epoch")) & AVAILABLE,
@@ -81,7 +80,7 @@ CLAIM = PreparedUpdate(
     returning=ClaimedThread._fields,
 )
 
-#: Sets a claimed run RUNNING.
+#: Sets the state of a claimed run to RUNNING.
 BEGIN = PreparedUpdate(
     Run,
     Q(pk=_RUN, state__in=DUE),
@@ -89,14 +88,15 @@ BEGIN = PreparedUpdate(
     returning=ClaimedRun._fields,
 )
 
-#: Gives a claim back that came to nothing.
+#: Releases a claim that didn't start.
 GIVE_BACK = PreparedUpdate(
     Thread,
     IN_EPOCH,
     lambda: {**RELEASED, "attempts": F("attempts") - 1},
 )
 
-#: As RELEASE_AFTER_PROGRESS, and the thread has come to rest. Returns whether runs wait for that.
+#: Like RELEASE_AFTER_PROGRESS, for a run that has ended. Returns whether other runs wait for the
+#: thread.
 REST = PreparedUpdate(
     Thread,
     IN_EPOCH,
@@ -104,7 +104,7 @@ REST = PreparedUpdate(
     returning=("has_waiting",),
 )
 
-#: As RELEASE_AFTER_PROGRESS, and the thread has had an interrupt.
+#: Like RELEASE_AFTER_PROGRESS, for a thread with an interrupt.
 ASK = PreparedUpdate(
     Thread,
     IN_EPOCH,
@@ -117,17 +117,17 @@ def _outcome_columns() -> dict[str, Any]:
     step = root.order_by("-checkpoint_id").values("step")[:1]
     return {
         "state": Parameter("state", _TEXT),
-        # The checkpoint that is written by the same statement is not there to be read.
+        # A statement doesn't see the checkpoint that it writes itself.
         "step": Coalesce(Parameter("step", models.IntegerField()), Subquery(step), F("step")),
         "error": Parameter("error", _column(Run, "error")),
         "traceback": Coalesce(
             Parameter("traceback", _column(Run, "traceback")), F("traceback")
-        ),  # None leaves it alone
+        ),  # None keeps the value
         "last_event": Parameter("last_event", models.PositiveIntegerField()),
     }
 
 
-#: Stores why a run is about to be left.
+#: Stores the error before a run is released.
 NOTE = PreparedUpdate(
     Run,
     Q(pk=_RUN, state__in=DUE),
@@ -136,11 +136,11 @@ NOTE = PreparedUpdate(
 
 _LEAVABLE = Q(pk=_RUN, state__in=DUE)
 
-#: Leaves a run that waits for a person, or that nobody tries any more.
+#: Releases a run that is interrupted or parked.
 PAUSE = PreparedUpdate(Run, _LEAVABLE, _outcome_columns)
-#: Leaves a run that came to its end.
+#: Releases a run that has ended.
 END = PreparedUpdate(Run, _LEAVABLE, lambda: {**_outcome_columns(), "finished_at": Now()})
-#: Leaves a run for another worker to go on with.
+#: Releases a run that another worker will continue.
 REQUEUE = PreparedUpdate(
     Run, _LEAVABLE, lambda: {**_outcome_columns(), "queued_at": Now(), "hinted_at": Now()}
 )
@@ -152,7 +152,7 @@ def _waiting() -> models.QuerySet[Interrupt, Interrupt]:
     )
 
 
-#: Finds the interrupts of a run that nobody has decided yet.
+#: Finds the pending interrupts of a run.
 WAITING = PreparedSelect(lambda: _waiting().values_list("interrupt_id"))
 
 
@@ -161,8 +161,8 @@ def _claimed() -> models.QuerySet[Run, Any]:
     return Run.objects.order_by().filter(mine, pk=_RUN).values("thread")
 
 
-#: Reads what a run that was claimed goes on from: the newest checkpoint of its thread, the writes
-#: on top of it, and a row without data for each of its interrupts that waits.
+#: Reads the data to continue a claimed run: the newest checkpoint of its thread, the writes on top
+#: of it, and a row without data for each pending interrupt.
 STORED = PreparedSelect(
     lambda: newest_rows(models.Subquery(_claimed()[:1]), empty_rows(_waiting())), CheckpointRow
 )
@@ -176,6 +176,6 @@ KNOWN_INTERRUPTS = PreparedSelect(
     )
 )
 
-#: Inserts interrupts; the thread has none of these ids yet.
+#: Inserts interrupts; the thread has none with these ids.
 INSERT_INTERRUPTS = BulkInsert(Interrupt, insertable_columns(Interrupt), fresh=True)
 INTERRUPT_ROW = RowMapper(Interrupt)

@@ -1,4 +1,4 @@
-"""The time that a worker stays with a run: its lease is renewed, and its time slice ends."""
+"""Renewal of a run's lease, and the end of its time slice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .lease import RunLease
 
 @contextmanager
 def keep_renewed(lease: RunLease, control: RunControl, slice_: float | None) -> Iterator[None]:
-    """Renew the lease meanwhile, and request a drain when ``slice_`` seconds are used up."""
+    """Renew the lease during the block, and request a drain after ``slice_`` seconds."""
     run = RunRenewal(lease, control, slice_)
     try:
         renewals.add(run)
@@ -24,7 +24,7 @@ def keep_renewed(lease: RunLease, control: RunControl, slice_: float | None) -> 
 
 
 class RunRenewal(LeaseRenewal):
-    """A run under way, and when its lease is to be renewed or its time slice ends."""
+    """An active run with the times of its next renewal and the end of its time slice."""
 
     def __init__(self, lease: RunLease, control: RunControl, slice_: float | None) -> None:
         super().__init__(lease.thread, lease.log_fields())
@@ -41,5 +41,5 @@ class RunRenewal(LeaseRenewal):
         super().renew_if_due()
 
     def note_lost(self) -> None:
-        # Its next commit will be refused anyway; no need to begin another super-step.
+        # Its next commit will be refused, so no further super-step should start.
         self.control.request_drain("lease lost")

@@ -1,6 +1,6 @@
-"""State transitions of a run that a worker leaves: finish, release, park.
+"""State transitions of a run when its worker finishes, releases or parks it.
 
-Each writes the state, the run's last event, publishes, and sends the signals.
+Each stores the state and the run's last event, publishes events and sends signals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .lease import RunLease
 ERROR_LENGTH = 10_000
 TRACEBACK_LENGTH = 100_000
 
-#: The event of each state that has one.
+#: The event for each state that has one.
 _EVENTS = {
     Run.State.SUCCEEDED: EventName.RUN_SUCCEEDED,
     Run.State.FAILED: EventName.RUN_FAILED,
@@ -45,7 +45,7 @@ def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | Non
     """Add the outcome of a run to its last commit."""
     using = batch.using
     if outcome.status == "interrupted" and lease.has_interrupts:
-        # What was asked before may be answered by now: that shows when the thread is held.
+        # Earlier interrupts may have been decided by now, which is certain only with the lock.
         batch.before_commit(partial(_pause_behind_lock, lease, outcome, using, lease.log.last))
         return
     state = _state_after(outcome)
@@ -64,30 +64,30 @@ def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | Non
 
 
 def ends_run(outcome: Outcome) -> bool:
-    """Return whether a run is over with this outcome."""
+    """Return whether this outcome ends the run."""
     return _state_after(outcome) in _END_STATES.values()
 
 
 def _state_after(outcome: Outcome) -> str:
     """Return the state of a run after an outcome without interrupts."""
     if isinstance(outcome.error, InterruptChangedError):
-        # The answer is to another question. Nothing is wrong with what is stored, and a version
-        # of the graph that asks the same again can go on from it.
+        # The response belongs to another interrupt. The stored state is intact, and a version of
+        # the graph with the original interrupt can continue from it.
         return Run.State.PARKED
     return _END_STATES.get(outcome.status, Run.State.QUEUED)
 
 
 def _has_waiting(lease: RunLease, using: str) -> bool:
-    # Others only close questions, so what has none that waits won't have one when it is held.
+    # Other processes only close interrupts, so without a pending one there will be none later.
     if lease.stored is not None:
         return lease.stored.has_waiting
     return bool(queries.WAITING.run(using, run=lease.run_id))
 
 
 def _pause_behind_lock(lease: RunLease, outcome: Outcome, using: str, last_event: int) -> None:
-    lease.log.last = last_event  # as it was before the database undid this and it was called again
-    # A question that was answered while the run was still under way finds nobody waiting: its
-    # run doesn't pause but goes round again, with the answer.
+    lease.log.last = last_event  # reset, since this runs again after a database conflict
+    # An interrupt may have been decided while the run was still running. In this case, the run
+    # doesn't pause but is queued with the response.
     answered, waiting = interrupts.sync_interrupts(lease, outcome.pending_interrupts, using)
     state = Run.State.QUEUED if answered else Run.State.INTERRUPTED
     batch = WriteBatch(using)
@@ -99,9 +99,9 @@ def _pause_behind_lock(lease: RunLease, outcome: Outcome, using: str, last_event
 
 
 def park(lease: RunLease, error: str) -> None:
-    """Park a run: everything stored stays, and an operator may queue the run again."""
+    """Park a run. The stored state is kept, and an operator can retry the run."""
     batch = WriteBatch(write_alias())
-    # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
+    # Zero rows: the lease has expired, and another worker will park the run.
     batch.guard(lease_queries.RELEASE_AFTER_PROGRESS, lease.thread.values())
     _leave(lease, Run.State.PARKED, batch, _shorten(error))
     batch.after_write(partial(_send_signals, lease, Run.State.PARKED, batch.using))
@@ -109,10 +109,10 @@ def park(lease: RunLease, error: str) -> None:
 
 
 def note_error(lease: RunLease, error: str) -> None:
-    """Store why a run is about to be left; its lease stays, or is extended if it ran out.
+    """Store the error before a run is released; extend an expired lease.
 
     Raises:
-        LeaseLostError: Another worker has the thread; nothing is written.
+        LeaseLostError: if another worker has the lease. Nothing is written.
     """
     batch = WriteBatch(write_alias())
     lease.thread.fence(batch)
@@ -123,17 +123,17 @@ def note_error(lease: RunLease, error: str) -> None:
 def release(
     lease: RunLease, error: BaseException, *, to_park: bool, described: str | None = None
 ) -> None:
-    """Give the thread back after something that was not the graph's doing went wrong.
+    """Release the lease after an error outside of the graph's code.
 
-    The run stays QUEUED, for the sweep to enqueue again, or is parked where trying again can't
-    help. Its attempts aren't set back: a fault that stays parks the run in the end. ``described``
-    is the error in words, if they aren't its own.
+    The run is QUEUED for the sweep, or parked if a retry can't help. The count of attempts isn't
+    reset, so a permanent error parks the run in the end. ``described`` replaces the error's own
+    message.
     """
     batch = WriteBatch(write_alias())
-    # What went wrong may have been a commit, and nobody knows what became of its events.
+    # The error may have occurred in a commit, so it is unknown which events are stored.
     lease.log.catch_up(batch.using)
     state = Run.State.PARKED if to_park else Run.State.QUEUED
-    # Zero rows: another worker has taken over, and the run is its business now.
+    # Zero rows: another worker has the lease, and will release the run.
     lease.thread.guard(batch, lease_queries.RELEASE)
     line, full = describe_error(error)
     _leave(lease, state, batch, line if described is None else _shorten(described), full)
@@ -158,9 +158,9 @@ def _leave(
         statement = queries.END
     elif state == Run.State.QUEUED:
         statement = queries.REQUEUE
-    # Zero rows: the run isn't RUNNING although its thread is held. Only a change by hand can do
-    # that; whoever made it wins, and nothing of this worker is stored. The thread is free at once
-    # where this was one statement, and else when the lease has run out.
+    # Zero rows: the run isn't RUNNING although this worker has the lease. This is only possible
+    # after a manual change, which takes precedence: the transaction is rolled back. The lease is
+    # released at once if this is a single statement, else it expires.
     how = {"state": str(state), "step": step, "error": error, "traceback": traceback}
     how["last_event"] = last_event
     batch.guard(statement, {"run": lease.run_id, **how}, LeaseLostError)
@@ -170,7 +170,7 @@ def _leave(
 
 
 def describe_error(error: BaseException | None) -> tuple[str, str]:
-    """Return an error in a line and as a traceback, without the values of variables."""
+    """Return an error as one line and as a traceback, without the values of variables."""
     if error is None:
         return "", ""
     line = "; ".join(map(_name_error, iterate_leaves(error)))
@@ -183,7 +183,7 @@ def describe_error(error: BaseException | None) -> tuple[str, str]:
 def _name_error(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # an exception whose own __str__ fails
+    except Exception:  # its __str__ raises an error
         return type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""Runs that wait for their turn on a thread: which is next, and the message that it may begin."""
+"""Runs that wait for earlier runs of their thread, and the message that starts the next one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hitl_django.task_queue import dispatcher
 
 
 def select_waiting(using: str, thread: int) -> QuerySet[Run]:
-    """Return the runs that wait for a thread, in the order in which they begin."""
+    """Return the runs that wait for a thread, in the order in which they start."""
     waiting = Run.objects.using(using).filter(thread=thread, state=Run.State.WAITING)
     return waiting.order_by("number", "pk")
 
 
 def enqueue_next(batch: WriteBatch, thread: int) -> None:
-    """Add a message for the run that is next on a thread, if any waits.
+    """Add a message for the next waiting run of a thread, if there is one.
 
-    A worker begins it then, where the thread is free (services/runs/waiting.py). Should the
-    message be lost, the sweep enqueues another.
+    A worker starts it if the thread has no active run (services/runs/waiting.py). If the message is
+    lost, the sweep enqueues another one.
     """
     found: UUID | None = select_waiting(batch.using, thread).values_list("pk", flat=True).first()
     if found is not None:
