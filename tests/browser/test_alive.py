@@ -100,7 +100,7 @@ def test_the_open_list_says_what_is_new_and_moves_nothing(
     assert rest.bounding_box() == below
     rita.get_by_text("2 new").wait_for()
     assert rita.title().startswith("(3) Review queue |")
-    assert rita.get_by_role("link", name="Pending 3").is_visible()
+    assert rita.get_by_role("link", name="Open 3").is_visible()
     assert rita.get_by_text("3 pending requests").is_visible()
     with leads_on(rita):
         rita.get_by_role("link", name="Apply", exact=True).click()

@@ -79,7 +79,7 @@ def test_the_line_after_a_decision_says_why_it_is_asked_again_and_leads_to_it(
     with leads_on(page):
         article.get_by_role("button", name="Send response", exact=True).click()
     runner.advance(str(run.pk))
-    page.get_by_text("The answer rejected by the graph: ").wait_for()
+    page.get_by_text("The graph rejected the response: ").wait_for()
     assert "seats are sold in pairs" in page.inner_text(".messagelist")
     with leads_on(page):
         page.get_by_role("link", name="The request is pending again. Open it").click()
@@ -101,7 +101,7 @@ def test_a_decision_over_a_claim_takes_a_second_step_in_a_tab_that_was_open_befo
         button(rita, "Claim").click()
     with leads_on(ravi):
         button(ravi, "Approve").click()
-    assert "rita holds this until" in ravi.locator(".hitl-bar").inner_text()
+    assert "Claimed by rita until" in ravi.locator(".hitl-bar").inner_text()
     assert "Decide anyway?" in ravi.locator(".hitl-bar").inner_text()
     assert not Decision.objects.exists()
     assert ravi.get_by_label("Amount:").input_value() == "99.5"

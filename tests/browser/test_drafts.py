@@ -159,7 +159,7 @@ class TestComesBack:
         open_interrupt(page)
         assert page.get_by_label("Reason:").input_value() == ""
         assert LINE in page.inner_text(".hitl-bar")
-        assert "<b>Half</b> a thought" in page.inner_text("section:has-text('you had written')")
+        assert "<b>Half</b> a thought" in page.inner_text("section[aria-labelledby=kept]")
         services.decide(item.pk, "approve")
         open_interrupt(page)
         assert "<b>Half</b> a thought" in page.inner_text("#content")

@@ -59,7 +59,7 @@ def test_each_number_leads_to_its_rows(lead: Any) -> None:
     lead.fill("[name=first]", "2020-01-01")
     lead.fill("[name=last]", "2020-02-01")
     with leads_on(lead):
-        lead.click("text=Show >> visible=true")
+        lead.click("text=Apply >> visible=true")
     assert "No decisions in this period." in lead.inner_text("#content-main")
 
 
@@ -80,7 +80,7 @@ def test_what_colours_say_is_said_by_a_dash_and_a_table_too(lead: Any) -> None:
 def test_a_file_is_downloaded(lead: Any) -> None:
     lead.goto("/admin/hitl_insights/spotcheck/reports/")
     with lead.expect_download() as found:
-        lead.click("text=Download the record")
+        lead.click("text=Export audit log")
     assert found.value.suggested_filename.startswith("record-")
     with open(found.value.path(), encoding="utf-8-sig") as file:
         assert file.readline().startswith("thread_id,seq,at,")

@@ -58,7 +58,7 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
     page.get_by_label("Reason:").fill("Not within 30 days.")
     with leads_on(page):
         button(page, "Reject").click()
-    assert "you rejected “Refund Kim?”" in page.inner_text(".messagelist")
+    assert "You rejected “Refund Kim?”" in page.inner_text(".messagelist")
     assert "No pending requests." in page.inner_text("#content")
 
     decided = {d.interrupt.run_id: d for d in Decision.objects.select_related("interrupt")}
@@ -195,7 +195,7 @@ def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
     assert "Refund Dana?" in page.inner_text("#result_list")
     assert "you" in page.inner_text("#result_list .field-claim")
     with leads_on(page):
-        page.get_by_role("link", name="Free 3").click()
+        page.get_by_role("link", name="Unclaimed 3").click()
     assert "Refund Dana?" not in page.inner_text("#result_list")
     for name in ("Sam", "Kim"):
         page.get_by_label(f"Select “Refund {name}?”").check()

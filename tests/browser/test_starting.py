@@ -120,7 +120,7 @@ def test_several_runs_are_tried_again_and_cancelled(
     press(page, "Retry…")
     assert looks(page, options) == []
     services.retry(failed[0].pk)
-    press(page, "Retry 2 run")
+    press(page, "Retry 2 runs")
     assert "1 run queued." in page.inner_text("[role=status]")
     assert "Only failed or parked runs" in page.inner_text("section[aria-labelledby=failed]")
     assert looks(page, options) == []

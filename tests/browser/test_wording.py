@@ -75,8 +75,8 @@ def test_moments_and_names_are_a_persons_and_said_in_one_way_on_every_page(
         assert "tep -1" not in text, url
         assert "⟨U+200D⟩" not in text, url
     queue, interrupt, _, runs, run = (said[url] for url in pages[:5])
-    assert "overdue: less than a minute" in queue
-    assert "One last reported: March 5, 2026, 5:06 a.m." in queue
+    assert "overdue by less than a minute" in queue
+    assert "Last worker seen: March 5, 2026, 5:06 a.m." in queue
     assert FAMILY in queue
     assert FAMILY in interrupt
     # The title that the graph is registered with, and not the name that code calls it by.

@@ -438,7 +438,7 @@ def test_import_of_object_that_is_not_registered_names_thread_and_calls_nothing(
         assert said.out.startswith(
             "1 ended, 0 waiting, 0 stopped, 0 already imported, 2 not imported."
         )
-        assert said.failure == "2 of 3 threads threads could not be imported."
+        assert said.failure == "2 of 3 threads could not be imported."
         assert re.findall("^thread ([a-z]+): .* holds posix.system", said.err, re.M) == [
             "answer",
             "value",

@@ -441,7 +441,7 @@ def test_a_state_that_cant_be_stored_parks_the_run_with_the_reason(advance: Adva
     run = start("lock", {"log": []})
     advance()
     row = Run.objects.get(pk=run.id)
-    assert (row.state, "$.log[0] can't be stored" in row.error) == ("parked", True)
+    assert (row.state, "Can't store $.log[0]" in row.error) == ("parked", True)
 
 
 def test_a_failure_is_the_runs_and_a_retry_goes_on_where_it_was(advance: Advance) -> None:

@@ -78,6 +78,7 @@ def test_an_async_node_uses_the_async_methods() -> None:
 @on_threads
 def test_a_tool_of_langgraph_has_our_store() -> None:
     def note(text: str, store: Annotated[Any, InjectedStore()]) -> str:
+        """Note a text."""
         store.put(USER, text, {"text": text})
         return f"noted {text}"
 

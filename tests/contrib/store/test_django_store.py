@@ -359,6 +359,7 @@ def test_a_run_of_the_worker_has_the_store_that_its_graph_was_compiled_with(
 
 def test_a_tool_has_it_too(register: Register) -> None:
     def remember(text: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
+        """Remember a text."""
         store.put(("notes",), "note", {"text": text})
         return "remembered"
 
