@@ -42,10 +42,10 @@ def test_the_queue_comes_in_the_language_of_the_browser(
     item = asked()
     page = text_of(reviewer.get(list_of(), **GERMAN))
     assert '<html lang="de"' in page
-    assert "1 Frage wartet" in page
+    assert "1 offene Anfrage" in page
     assert "Mit den ausgewählten" in page
     asked()
-    assert "2 Fragen warten" in text_of(reviewer.get(list_of(), **GERMAN))
+    assert "2 offene Anfragen" in text_of(reviewer.get(list_of(), **GERMAN))
     assert "2 pending requests" in text_of(reviewer.get(list_of()))
     assert item.title in page  # what a graph asks is in its own words
 
@@ -56,11 +56,11 @@ def test_an_interrupt_is_decided_in_german(
 ) -> None:
     item = asked("approval")
     page = text_of(reviewer.get(page_of(item), **GERMAN))
-    for words in ("Was gefragt wird", "Ihre Entscheidung", "Freigeben", "Ablehnen", "Rohdaten"):
+    for words in ("Anfrage", "Ihre Entscheidung", "Freigeben", "Ablehnen", "Rohdaten"):
         assert words in page
     reviewer.defaults |= GERMAN
     (said,) = told(press(reviewer, item, "approve"))
-    assert said.startswith(f"Vermerkt: Sie haben „{item.title}“ freigegeben.")
+    assert said.startswith(f"Sie haben „{item.title}“ freigegeben.")
     assert Decision.objects.get().type == "approve"
 
 
@@ -69,13 +69,13 @@ def test_an_interrupt_is_decided_in_german(
     ("limit", "reply", "is_json", "words"),
     [
         ("RESPONSE_MAX_BYTES", "x" * 300, False,
-         "Die Antwort ist 302 Bytes groß; 10 sind erlaubt."),
+         "Die Antwort umfasst 302 Bytes; die Grenze ist 10."),
         ("RESPONSE_MAX_DEPTH", "[" * 20 + "]" * 20, True,
-         "Die Antwort ist 11 Ebenen tief; 10 sind erlaubt."),
+         "Die Antwort hat 11 Verschachtelungsebenen; die Grenze ist 10."),
         ("RESPONSE_MAX_ITEMS", "[1,1,1,1,1,1,1,1,1,1,1]", True,
-         "Die Antwort besteht aus 12 Werten; 10 sind erlaubt."),
+         "Die Antwort enthält 12 Werte; die Grenze ist 10."),
         ("RESPONSE_MAX_BYTES", "[" * 100_000, True, "Dies ist zu tief verschachtelt."),
-        ("RESPONSE_MAX_BYTES", "1e999", True, "Eine Zahl darin ist zu groß."),
+        ("RESPONSE_MAX_BYTES", "1e999", True, "Eine Zahl ist zu groß."),
     ],
 )  # fmt: skip
 def test_an_answer_that_is_too_large_is_refused_in_german(
@@ -87,7 +87,7 @@ def test_an_answer_that_is_too_large_is_refused_in_german(
     with override_settings(HITL={**settings.HITL, limit: 10}):
         page = text_of(press(reviewer, item, "respond", reply=reply, **more))
     assert words in page
-    assert "allowed" not in page
+    assert "the limit" not in page
     assert not Decision.objects.exists()
 
 
@@ -101,7 +101,9 @@ def test_that_what_is_asked_is_too_large_to_be_approved_is_said_in_german(
     }
     item = make_interrupt({"note": "x" * 300_000}, schema)
     page = text_of(reviewer.get(page_of(item), **GERMAN))
-    words = "Die Antwort, die wiederholt, was gefragt wird, ist 300027 Bytes groß; 262144 sind"
+    words = (
+        "Die Antwort einschließlich der ursprünglichen Anfrage umfasst 300027 Bytes; die Grenze ist"
+    )
     assert words in page
 
 
@@ -109,7 +111,7 @@ def test_that_what_is_asked_is_too_large_to_be_approved_is_said_in_german(
 def test_german_has_one_and_many(n: int) -> None:
     with translation.override("de"):
         words = ngettext("%(n)d pending request", "%(n)d pending requests", n) % {"n": n}
-    assert words == ("1 Frage wartet" if n == 1 else f"{n} Fragen warten")
+    assert words == ("1 offene Anfrage" if n == 1 else f"{n} offene Anfragen")
 
 
 OPEN, SHUT = "⟦", "⟧"

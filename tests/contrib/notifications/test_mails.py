@@ -170,7 +170,7 @@ def test_a_mail_is_in_the_language_of_who_gets_it(
     save_preferences(person("rita", "Night"), {"language": "de"})
     ask(group="Night")
     send()
-    assert mails.next()["Subject"].startswith("Sie sollen entscheiden:")
+    assert mails.next()["Subject"].startswith("Prüfung angefordert:")
 
 
 def test_a_mail_program_is_told_how_to_unsubscribe(
