@@ -96,7 +96,7 @@ class Demo:
 
         def introduced() -> bool:
             assert self.process.poll() is None, self.said
-            return "Ctrl-C stops" in self.said
+            return "Press Ctrl-C to stop." in self.said
 
         eventually(introduced, "an address")
         return self
