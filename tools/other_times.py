@@ -1,4 +1,4 @@
-"""The tests that depend on the time, run at other moments with libfaketime."""
+"""Runs time-dependent tests at other times with libfaketime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 ROOT = Path(__file__).parents[1]
 
-#: Names of moments, their time zones and local times. They begin shortly before a change.
+#: Names, time zones and local times, each shortly before a change.
 MOMENTS = (
     ("night", "America/New_York", "2026-06-10 02:00"),
     ("morning", "Europe/Berlin", "2026-06-10 09:00"),
@@ -27,7 +27,7 @@ MOMENTS = (
     ("leap day", "Europe/Berlin", "2028-02-29 12:00"),
 )
 
-#: Names of test files that depend on the time, or have to be shown not to.
+#: Names of test files that are or may be time-dependent.
 NAMES = (
     "clock", "clocks", "cron", "deadlines", "expire", "figures", "form", "health",
     "moments", "retention", "review_options", "schedules", "services", "sweep", "sweeper", "undo",
@@ -45,7 +45,7 @@ def list_tests() -> list[str]:
 
 
 def run_at(zone: str, local: str, paths: list[str]) -> int:
-    """Return pytest's exit code at a moment in a time zone."""
+    """Return pytest's exit code at a time in a time zone."""
     moment = datetime.fromisoformat(local).replace(tzinfo=ZoneInfo(zone))
     offset = round((moment - datetime.now(UTC)).total_seconds())
     library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
@@ -63,7 +63,7 @@ def run_at(zone: str, local: str, paths: list[str]) -> int:
 
 
 def main() -> None:
-    """Run the tests at each moment."""
+    """Run the tests at each time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", nargs="*", help="tests, instead of the usual ones")
     parser.add_argument("--only", default="", help="moments with this word in their name")

@@ -338,7 +338,7 @@ def _growth() -> Iterator[Finding]:
     words = (
         f"{format_count(size.runs, 'run', 'runs')} stored in "
         f"{filesizeformat(size.bytes)}{f' ({largest})' if largest else ''}; growth over "
-        f"the last {tables.DAYS} days: {size.recent / tables.DAYS:,.1f} runs and "
+        f"the last {tables.DAYS} days: {size.recent / tables.DAYS:,.1f} new runs and "
         f"{filesizeformat(size.bytes_a_day)} per day."
     )
     limits = {name: getattr(hitl, name) for name in BOUNDS}

@@ -277,7 +277,7 @@ def test_how_fast_the_tables_grow_is_noted_and_what_would_bound_them(
     Run.objects.filter(pk__in=list(newest)).update(created_at=Now() - timedelta(days=30))
     said = examined()[1].replace("\xa0", " ")
     assert re.search(r"note +14 runs are kept in [\d.]+ [KM]B", said)
-    assert re.search(r"last 7 days 1\.0 a day were added, some [\d.]+ [KM]B", said)
+    assert re.search(r"growth over the last 7 days: 1\.0 new runs and [\d.]+ [KM]B per day", said)
     assert "Nothing bounds it: HITL has no RETENTION_DAYS" in said
     settings.HITL = {"RETENTION_DAYS": 90}
     assert "RETENTION_DAYS = 90 bounds it" in examined()[1]

@@ -1,1 +1,1 @@
-"""How fast the engine is, measured beside LangGraph: ``python -m tools.benchmarks``."""
+"""Benchmarks of the engine compared with LangGraph: ``python -m tools.benchmarks``."""

@@ -1,13 +1,12 @@
-"""Measures every workload for LangGraph and for this package, side by side.
+"""Measures every workload with LangGraph and with this package.
 
     python -m tools.benchmarks [--only NAME ...] [--repeat N] [--quick] [--growth] [--json FILE]
     python -m tools.benchmarks --document FILE
 
-Each measurement is a fresh process; the two engines alternate, so that whatever else the machine
-does at the time meets both. Times are medians; absolute ones say little on another machine, the
-ratio is what is compared with its target. A target that lies below what the work takes without an
-engine, its floor, is met at 1.3 times the floor. What was measured once, ``--document`` writes into
-the tables of the documentation.
+Each measurement is a new process. The two engines alternate, so that other load on the machine
+affects both. Times are medians. Absolute times depend on the machine; the ratio is compared with
+its target. A target below the floor, the time of the work without an engine, is met at 1.3 times
+the floor. ``--document`` writes the results of an earlier run into the tables of the documentation.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from .workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS: dict[str, Workload] = WORKLOADS | values.WORKLOADS | durable.WORKLOADS | hosted.WORKLOADS
-TIMEOUT = 300  # seconds that one process may take
+TIMEOUT = 300  # maximum seconds of a process
 
 
 class Failed(Exception):
-    """A measurement that came to no end, with the last line it printed."""
+    """Failed measurement, with the last line of its output."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
-    """Write what has been measured so far: a run of all rows takes hours."""
+    """Save the results so far, because a complete run takes hours."""
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
 
@@ -92,7 +91,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(starts: Iterable[str]) -> list[Workload]:
-    """Return the workloads of those names, or those whose name begins so, or all."""
+    """Return the workloads with these names or prefixes, or all."""
     rows = [*ROWS.values()]
     exact = [row for row in rows if row.name in starts]
     loose = [start for start in starts if start not in {row.name for row in exact}]
@@ -111,7 +110,7 @@ def engines_of(options: argparse.Namespace, row: Workload) -> tuple[str, ...]:
 def compare(
     row: Workload, options: argparse.Namespace, environment: dict[str, str]
 ) -> dict[str, Any]:
-    """Measure one row and prints it."""
+    """Measure a workload and print its row."""
     size = max(1, row.size // 10) if options.quick else row.size
     times: dict[str, list[float]] = {engine: [] for engine in engines_of(options, row)}
     counted: dict[str, float] = {}
@@ -133,7 +132,7 @@ def compare(
 def grow(
     row: Workload, options: argparse.Namespace, environment: dict[str, str]
 ) -> dict[str, float | None]:
-    """Measure one row at several sizes and prints how its total time grows."""
+    """Measure a workload at several sizes and print the growth of its total time."""
     slopes: dict[str, float | None] = {}
     for engine in engines_of(options, row):
         try:
@@ -148,7 +147,7 @@ def grow(
 
 
 def measure(engine: str, row: Workload, size: int, environment: dict[str, str]) -> dict[str, float]:
-    """Run one measurement in a fresh process; returns what it takes per unit."""
+    """Run one measurement in a new process; return the seconds per unit."""
     command = [sys.executable, "-m", "tools.benchmarks.child", engine, row.name, str(size)]
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The floor of a decision over HTTP: a view that does one conditional UPDATE and one INSERT."""
+"""Floor of a decision over HTTP: a view with one conditional UPDATE and one INSERT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures one workload of one engine in a process of its own and prints the result as JSON."""
+"""Measures one workload of one engine in a separate process and prints the result as JSON."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tools.benchmarks import counts, durable, engines, hosted, stores, values, w
 
 from .workloads import Once
 
-ENOUGH = 2.0  # seconds of measured work after which no further round is taken
-ROUND = 0.25  # seconds that a round takes at least
-LONG = 3.0  # seconds of a round that is not repeated
+ENOUGH = 2.0  # no further round after this many seconds of measured work
+ROUND = 0.25  # minimum seconds of a round
+LONG = 3.0  # a round of this many seconds is not repeated
 
 
 def timed(once: Once) -> tuple[float, float]:
-    """Return the seconds per unit of one round, and all of its seconds, less what it prepares.
+    """Return the seconds per unit of one round, and its total seconds without preparation.
 
-    A round repeats what is short: the collection before it leaves the processor's caches cold,
-    which would be most of what a millisecond's work shows, and weigh the more the faster an engine
-    is. In rounds of a quarter of a second it weighs little with any.
+    A round repeats short work. The garbage collection before a round leaves the CPU's caches cold,
+    which would dominate a single millisecond of work. It matters little in a round of a quarter of
+    a second.
     """
     gc.collect()
     units, passed = 0, 0.0
@@ -40,15 +40,15 @@ def prepare(once: Once) -> None:
 
 
 def measure(engine: str, workload: str, size: int) -> dict[str, float]:
-    """Return the seconds per unit: the median of a few rounds after one to warm up.
+    """Return the seconds per unit: the median of a few rounds after one warm-up round.
 
-    A durable workload of ours is then done once more to count its statements, and on PostgreSQL
-    another time to count its round trips.
+    For durable workloads of this package, the work is then repeated to count its statements and, on
+    PostgreSQL, its round trips.
     """
     row = (workloads.WORKLOADS | values.WORKLOADS | durable.WORKLOADS | hosted.WORKLOADS)[workload]
     once = row.build(engines.load(engine), size)
     first, spent = timed(once)
-    # What takes seconds has warmed up long before it ends; taking it once is enough.
+    # Long work warms up while it runs, so it is measured once.
     times, spent = ([first], spent) if spent > LONG else ([], 0.0)
     while spent < ENOUGH:
         seconds, passed = timed(once)

@@ -1,4 +1,4 @@
-"""Processes that measure one database each, asked line by line, and the databases they measure."""
+"""Measuring processes with one database each, controlled line by line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start(module: str, url: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def ask(process: subprocess.Popen[str], interrupt: str) -> Any:
-    """Return what a process answers, as JSON in one line."""
+    """Send a line to a process and return its response, one line of JSON."""
     write_line(process, interrupt)
     return json.loads(read_line(process))
 

@@ -1,4 +1,4 @@
-"""What a piece of work asks of the database: the steadier measure on a busy machine."""
+"""Counts of database operations, which are more stable than times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READING = ("SELECT",)
 
 
 class Counts:
-    """Statements, transactions that wrote, and bytes of payload, on the default connection."""
+    """Statements, writing transactions and bytes of payload on the default connection."""
 
     def __init__(self) -> None:
         self.statements = self.transactions = self.bytes = 0
@@ -42,7 +42,7 @@ class Counts:
 
 @contextmanager
 def counting() -> Iterator[Counts]:
-    """Count what this thread's connection does meanwhile."""
+    """Count the operations of this OS thread's connection."""
     counts = Counts()
     commit = connection.commit
 
@@ -59,7 +59,7 @@ def counting() -> Iterator[Counts]:
 
 
 class Trips:
-    """Round trips to PostgreSQL, however many statements share one."""
+    """Round trips to PostgreSQL; several statements may share one."""
 
     def __init__(self) -> None:
         self.trips = 0
@@ -67,14 +67,14 @@ class Trips:
 
 @contextmanager
 def counting_trips() -> Iterator[Trips]:
-    """Count how often this process waits for PostgreSQL meanwhile."""
+    """Count how often this process waits for PostgreSQL."""
     from psycopg import Connection
 
     counts = Trips()
     wait = Connection.wait
 
     def counted_wait(self: Any, generator: Any, *rest: Any, **options: Any) -> Any:
-        # Of a pipeline one is counted: what is sent within it waits for nothing.
+        # A pipeline counts once, because its statements are sent without waiting.
         counts.trips += self._pipeline is None or self._pipeline.level == 0
         return wait(self, generator, *rest, **options)
 
@@ -90,7 +90,7 @@ def counted_trips(once: Callable[[], int]) -> dict[str, float]:
 
 
 def counted(once: Callable[[], int]) -> dict[str, float]:
-    """Return the statements, write transactions and bytes of payload per unit of one round."""
+    """Return the statements, writing transactions and bytes of payload per unit of one round."""
     with counting() as counts:
         units = once()
     return {

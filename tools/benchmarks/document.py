@@ -1,6 +1,6 @@
-"""Writes the tables of the documentation from what the benchmarks measured.
+"""Writes the results of benchmarks into the tables of the documentation.
 
-Each stands between two comments, which name it, in the pages that show it.
+Each table is between two comments with its name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .workloads import Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: The pages, and the tables that each of them has.
+#: Pages with their tables.
 PAGES = {
     "docs/explanation/performance.md": ("overview", "targets", "growth"),
     "README.md": ("excerpt",),
@@ -28,7 +28,7 @@ Results = Mapping[str, Mapping[str, Any]]
 
 
 class Line(NamedTuple):
-    """A line of the overview: what is measured, and the workload in each store."""
+    """Row of the overview: the measured operation, and its workload per database."""
 
     words: str
     memory: str = ""
@@ -73,7 +73,7 @@ LINES = (
 
 
 def write_tables(rows: Rows, results: Results, root: Path = ROOT) -> list[str]:
-    """Write the tables into the pages below ``root``; returns the names of the pages."""
+    """Write the tables into the pages below ``root``; return the names of the pages."""
     for page, names in PAGES.items():
         path = root / page
         text = path.read_text()
@@ -84,7 +84,7 @@ def write_tables(rows: Rows, results: Results, root: Path = ROOT) -> list[str]:
 
 
 def replace_table(text: str, name: str, table: str) -> str:
-    """Return a page with what stands between a table's comments replaced."""
+    """Return the page with the named table replaced."""
     start, end = f"<!-- benchmarks: {name} -->", "<!-- end of benchmarks -->"
     between = re.compile(f"(?<={re.escape(start)}\n).*?(?={re.escape(end)})", re.DOTALL)
     found, count = between.subn(lambda _: f"\n{table}\n\n", text)
@@ -94,24 +94,24 @@ def replace_table(text: str, name: str, table: str) -> str:
 
 
 def format_overview(rows: Rows, results: Results) -> str:
-    """Return the ratios by store."""
+    """Return the ratios by database."""
     return _format_lines(LINES, results)
 
 
 def format_excerpt(rows: Rows, results: Results) -> str:
-    """Return the few of them that the README has."""
+    """Return the short table of ratios for the README."""
     return _format_lines([line for line in LINES if line.is_excerpt], results)
 
 
 def format_targets(rows: Rows, results: Results) -> str:
-    """Return every row with its times, target, floor and verdict."""
+    """Return all workloads with times, target, floor and verdict."""
     heads = ("Row", "Unit", "LangGraph, µs", "hitl-django, µs", "Floor, µs", "Ratio", "Target",
              "Floor ratio", "Result")  # fmt: skip
     return _format_table(heads, _targets(rows, results))
 
 
 def format_growth(rows: Rows, results: Results) -> str:
-    """Return the exponents of n in the total time, of what was measured at several sizes."""
+    """Return the growth exponents of the workloads measured at several sizes."""
     heads = ("Row", "n", "LangGraph", "hitl-django", "Floor")
     lines = [*_growth(rows, results)]
     if not lines:
@@ -134,7 +134,7 @@ def _format_lines(lines: Sequence[Line], results: Results) -> str:
 
     heads = ("Workload", "In memory", "SQLite", "PostgreSQL")
     cells = ((line, [*map(cell, (line.memory, line.sqlite, line.postgres))]) for line in lines)
-    # A row that wasn't measured in any store isn't there.
+    # Omit rows without measurements.
     return _format_table(heads, ([line.words, *found] for line, found in cells if any(found)))
 
 
@@ -172,7 +172,7 @@ def _measured(
 
 
 def _spell_ratio(ratio: float) -> str:
-    """Return two digits of a ratio: more than that no run tells from another."""
+    """Format the ratio with two digits, the precision of a run."""
     return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}".removesuffix(".0")
 
 

@@ -1,7 +1,7 @@
-"""The durable workloads: the same graphs, stored in SQLite and in PostgreSQL.
+"""Durable workloads: the same graphs, stored in SQLite and in PostgreSQL.
 
-Where people are concerned ours is measured whole: ``services.start``, a worker's ``advance``,
-``services.decide`` and ``advance`` again, with run, queue row, question, decision and audit.
+Workloads with interrupts measure the whole package: ``services.start``, a worker's ``advance``,
+``services.decide`` and ``advance`` again, with run, message, interrupt, decision and audit entry.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .workloads import (
     wide_state,
 )
 
-_saver: Any = None  # kept: its connection lives as long as the process
+_saver: Any = None  # kept, because its connection is used by the whole process
 
 
 def saver(engine: str, kind: str) -> Any:
-    """Return the engine's saver for a database of this kind, its tables made."""
+    """Return the engine's saver for this kind of database, with its tables created."""
     global _saver
     if engine != LANGGRAPH:
         set_up_django(kind)
@@ -63,19 +63,19 @@ def saver(engine: str, kind: str) -> Any:
 
 
 def set_up_django(kind: str) -> None:
-    """Point Django at the database of this kind."""
+    """Configure Django with this kind of database."""
     import django
 
     url = stores.url(OURS, kind)
-    # As LangGraph's own saver has it below: the server keeps what it has planned.
+    # The server keeps query plans, as for LangGraph's saver below.
     os.environ["DATABASE_URL"] = f"{url}&prepare_threshold=0" if kind == POSTGRES else url
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
-    logging.disable(logging.INFO)  # django-q2 tells of every message it queues
+    logging.disable(logging.INFO)  # django-q2 logs every message
     django.setup()
 
 
 def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
-    """Take n threads to a question and from its answer to the end."""
+    """Run n threads to an interrupt, and from its response to the end."""
     if e.engine == LANGGRAPH:
         return pause_and_resume(e, n, saver(e.engine, kind), durability)
     set_up_django(kind)
@@ -88,7 +88,7 @@ def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
     asked: list[str] = []
 
     def hear(interrupt_id: str, **about: Any) -> None:
-        # What an invocation of LangGraph returns, code of ours is told.
+        # LangGraph returns interrupts from an invocation; this package calls a function.
         asked.append(interrupt_id)
 
     signals.interrupt_created.connect(hear, weak=False)
@@ -109,7 +109,7 @@ def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
 
 
 def _many_threads(e: Any, n: int, kind: str) -> Once:
-    """Take n threads to their questions, and then all of them from their answers to the end."""
+    """Run n threads to their interrupts, and then all of them from their responses to the end."""
     if e.engine != OURS:
         return many_threads(e, n, saver(e.engine, kind))
     set_up_django(kind)
@@ -137,7 +137,7 @@ def _many_threads(e: Any, n: int, kind: str) -> Once:
 
 
 class _Decisions:
-    """Decides n questions over HTTP, or with a bare view; asking them is not measured."""
+    """Decide n interrupts over HTTP or with a bare view, without measuring their creation."""
 
     def __init__(self, e: Any, n: int, kind: str) -> None:
         set_up_django(kind)
@@ -175,7 +175,7 @@ class _Decisions:
 
 
 def _super_steps(work: Any, kind: str) -> Any:
-    """Return how a workload is built that is measured against its rows, written by hand."""
+    """Return the builder of a workload whose floor is handwritten statements for its rows."""
 
     def build(e: Any, n: int) -> Once:
         set_up_django(kind)
@@ -188,7 +188,7 @@ def _super_steps(work: Any, kind: str) -> Any:
 
 
 def _told(e: Any, n: int, kind: str) -> Once:
-    """Take a run of n steps to its end that records its updates; to compare with, nothing."""
+    """Run n steps with recorded updates; there is nothing to compare with."""
     set_up_django(kind)
     from hitl_django import models, services
     from hitl_django.graph_registry import registry
@@ -208,7 +208,7 @@ def _told(e: Any, n: int, kind: str) -> Once:
 
 
 class Targets(NamedTuple):
-    """LangGraph's time over ours, at least; of ``whole``, ours over its statements', at most."""
+    """Minimum ratio to LangGraph's time or, if ``whole``, maximum ratio to the statements' time."""
 
     sequential: float
     messages: float
@@ -226,9 +226,9 @@ TARGETS = {
 
 
 def _with_saver(kind: str, work: Any, *options: Any) -> Any:
-    """Return how a workload is built that stores with the engine's saver.
+    """Return the builder of a workload that uses the engine's saver.
 
-    The floor is what ours asks of the database, by the driver alone.
+    The floor is the statements of this package, executed by the driver alone.
     """
 
     def build(e: Any, n: int) -> Once:
@@ -276,7 +276,7 @@ def _rows(kind: str, title: str) -> list[Workload]:
         return lambda e, n: work(e, n, kind, *options)
 
     def in_mode(durability: str) -> list[Workload]:
-        # What another thread stores is not among the statements that can be replayed.
+        # Statements executed in another OS thread can't be replayed.
         is_replayed = durability == "exit"
         how = f"durability {durability}"
         return [

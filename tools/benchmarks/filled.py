@@ -1,11 +1,12 @@
-"""Measures what runs cost in an empty database and in one that is full of threads.
+"""Measures the cost of runs in an empty database and in one with many threads.
 
-    python -m tools.benchmarks.filled [--threads N …] [--rounds N] [--json FILE] [--keep]
+|    python -m tools.benchmarks.filled [--threads N …] [--rounds N] [--json FILE] [--keep]
 
-On PostgreSQL: a new server from a wheel, or the one that DATABASE_URL names; with --keep the filled
-databases stay on that, and are measured again the next time. N threads are finished, and a tenth as
-many wait for an answer; the first table is what of one run takes how long, as medians, the second
-what a finished thread leaves. A million threads take 12 GB of disk and a quarter of an hour.
+The database is PostgreSQL: a new server from a wheel, or that of DATABASE_URL. With --keep the
+filled databases stay on that server for the next run. N threads are finished, and a tenth as many
+are waiting for review. The first table has the median times of operations on one run, the second
+the stored size of a finished thread. A million threads take 12 GB of disk space and a quarter of an
+hour.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def times_table(times: dict[int, dict[str, dict[str, float]]]) -> str:
-    """Return the times in milliseconds, and how many times as long the fullest takes."""
+    """Return the times in milliseconds, and the ratio of the fullest database."""
     counts = list(times)
     empty, full = times[counts[0]], times[counts[-1]]
     heads = "".join(f"{count:>12,}" for count in counts)
@@ -69,7 +70,7 @@ def times_table(times: dict[int, dict[str, dict[str, float]]]) -> str:
 
 
 def sizes_table(found: dict[str, list[float]], archived: list[float]) -> str:
-    """Return what one thread has of each table, and what it has in the archive."""
+    """Return the size of a thread in each table, and in the archive."""
     lines = [f"{'of a thread':24}{'rows':>10}{'bytes':>10}{'indexes':>10}"]
     total = [sum(column) for column in zip(*found.values(), strict=True)]
     for name, row in [*found.items(), ("all", total), ("archived", archived)]:
@@ -78,7 +79,7 @@ def sizes_table(found: dict[str, list[float]], archived: list[float]) -> str:
 
 
 def costs_table(costs: dict[int, dict[str, float]]) -> str:
-    """Return what one run costs at each size."""
+    """Return the costs of a run at each size."""
     heads = "".join(f"{count:>12,}" for count in costs)
     lines = [f"{'of a run':28}{heads}"]
     for name in costs[0]:
@@ -87,9 +88,7 @@ def costs_table(costs: dict[int, dict[str, float]]) -> str:
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """Fill a database of each size, and has all of them take turns: so what else the machine does
-    meets all alike.
-    """
+    """Fill a database of each size, and measure them in turn, so that other load affects all."""
     counts = sorted({0, *options.threads})
     with ExitStack() as stack:
         urls = {

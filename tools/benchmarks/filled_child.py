@@ -1,4 +1,4 @@
-"""One process of the benchmark of full databases: fills that of DATABASE_URL, or measures."""
+"""Process of the benchmark of full databases, which fills or measures that of DATABASE_URL."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-#: Threads that one call of the retention deletes, prunes or archives.
+#: Threads deleted, pruned or archived by one call of the retention.
 PORTION = 10
-#: Runs of which the costs are the average.
+#: Number of runs averaged for the costs.
 RUNS = 200
 
 
@@ -28,7 +28,7 @@ def main() -> None:
 
     import django
 
-    os.environ["DATABASE_URL"] += "&prepare_threshold=0"  # as the documentation advises
+    os.environ["DATABASE_URL"] += "&prepare_threshold=0"  # as recommended by the documentation
     logging.disable(logging.INFO)
     django.setup()
     from tools.benchmarks import filled_rows
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def fill(threads: int) -> None:
-    """Store the threads, unless an earlier run has."""
+    """Create the threads, unless a previous run has."""
     from django.core.management import call_command
 
     from hitl_django.models import Thread
@@ -55,11 +55,11 @@ def fill(threads: int) -> None:
 
 
 def measure(repeat: int) -> None:
-    """Tell sizes and costs, and then for each line of input the times of a round."""
+    """Print sizes and costs, and then the times of a round for each line of input."""
     from tools.benchmarks import filled_rows
 
     sizes = filled_rows.measure_sizes()
-    Round().run(3)  # what is made once is made
+    Round().run(3)  # warm up caches
     told = {
         "sizes": sizes,
         "archived": filled_rows.measure_archived(),
@@ -74,7 +74,7 @@ def measure(repeat: int) -> None:
 
 
 def measure_costs() -> dict[str, float]:
-    """Return what one run costs, from its start over its question to its end."""
+    """Return the costs of one run, from its start over its interrupt to its end."""
     from tools.benchmarks import filled_rows
 
     before = filled_rows.read_server_meters()
@@ -88,14 +88,14 @@ def measure_costs() -> dict[str, float]:
 
 
 class Round:
-    """Takes some runs from their start to their end, and beside them what looks after all."""
+    """Operations on several runs from start to end, and the periodic jobs."""
 
     def __init__(self, *, is_counted: bool = False) -> None:
         self.is_counted = is_counted
         self.found: dict[str, list[float]] = {}
 
     def run(self, repeat: int) -> dict[str, float]:
-        """Return the median time of each, in milliseconds, or the median of its statements."""
+        """Return the median time in milliseconds, or the median number of statements, of each."""
         from django.db import connection
 
         connection.force_debug_cursor = self.is_counted
@@ -152,7 +152,7 @@ class Round:
 
     @contextmanager
     def _claims_apart(self) -> Iterator[None]:
-        """Take the time of claims by themselves, and not with what they are a part of."""
+        """Measure claims separately from the operations they are part of."""
         from hitl_django import run_leases
 
         claim = run_leases.claim

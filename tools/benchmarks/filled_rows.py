@@ -1,7 +1,7 @@
-"""Fills a PostgreSQL database with threads, by copying those of real runs within the server.
+"""Fills a PostgreSQL database with threads, by copying rows of real runs within the server.
 
-One thread is taken to its end and one to its question by a worker's own calls; the others are their
-rows with other keys and earlier times. So a table or column that is added later is filled as well.
+One thread is run to its end and one to its interrupt by calls of a worker. All others are copies of
+their rows with different keys and earlier times, which includes tables and columns added later.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from hitl_django.models.thread_tables import THREAD_TABLES
 from hitl_django.worker import runner
 
 GRAPH = "bench-filled"
-#: For each so many finished threads one waits.
+#: Number of finished threads per waiting thread.
 SHARE = 10
-#: Finished threads that are archived, to see what they take there.
+#: Finished threads to archive, for measuring their size in the archive.
 ARCHIVED = 1000
-#: Over how many days the threads were started.
+#: Number of days over which the threads were started.
 DAYS = 365
-#: Keys of copied threads come behind this one, in the order in which they ended.
+#: Keys of copied threads are greater, in order of their end.
 FIRST_KEY = 1_000_000
-#: Ids of copied rows begin with a number from here on, so that they sort before any new one.
+#: Ids of copied rows begin with at least this number, so that they sort before new ones.
 FIRST = 0x10000000
 
 
@@ -47,7 +47,7 @@ class Refund(TypedDict, total=False):
 
 
 def register() -> None:
-    """Register a graph of three nodes, of which the second asks."""
+    """Register a graph of three nodes, of which the second has an interrupt."""
 
     def check(state: Refund) -> Refund:
         return {"checked": state["cents"] < 100_000}
@@ -65,7 +65,7 @@ def register() -> None:
 
 
 def begin() -> services.RunInfo:
-    """Start a run, as all of them were started: with an input that has a row of its own."""
+    """Start a run, with an input stored as a separate row like those of all others."""
     given = {
         "customer": "Dana K.",
         "cents": 12_000,
@@ -77,27 +77,27 @@ def begin() -> services.RunInfo:
 
 
 def pause(run: services.RunInfo) -> Interrupt:
-    """Take a run to its question."""
+    """Run to the interrupt."""
     runner.advance(str(run.id))
     return Interrupt.objects.get(run=run.id)
 
 
 def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
-    """Take a run to its question, and with an answer to its end."""
+    """Run to the interrupt and, with a response, to the end."""
     pending = pause(run)
     if discussed:
         services.comment(pending.pk, "It did come back.")
         create_review_link(pending.pk, name="Lena R.")
     services.decide(pending.pk, "respond", "yes", reason="It came back unopened.")
     if discussed:
-        # Which approvals are drawn is chance, so the row is made as drawing makes it.
+        # Sampling is random, so the row is created directly.
         SpotCheck.objects.create(interrupt=pending, decision=pending.decisions.get())
     runner.advance(str(run.id))
     assert Run.objects.get(pk=run.id).state == Run.State.SUCCEEDED
 
 
 def fill(threads: int) -> None:
-    """Store so many finished threads, and a tenth as many that wait; as of now all is known."""
+    """Create finished threads, and a tenth as many waiting ones, and update planner statistics."""
     copy_threads(threads)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
@@ -106,12 +106,13 @@ def fill(threads: int) -> None:
 
 
 def copy_threads(threads: int, *, discussed: bool = False) -> None:
-    """Store threads without telling the planner; what is asked may have been ``discussed``."""
+    """Create threads without planner statistics; their interrupts may be ``discussed``."""
     finished, waiting = begin(), begin()
     finish(finished, discussed=discussed)
     pause(waiting)
     with connection.cursor() as cursor:
-        cursor.execute("SET session_replication_role = replica")  # its triggers look up each key
+        # disables the triggers that look up each foreign key
+        cursor.execute("SET session_replication_role = replica")
         cursor.execute("SET synchronous_commit = off")
     _copy_thread(finished, "finished", FIRST_KEY, threads)
     _copy_thread(waiting, "waiting", FIRST_KEY + threads, threads // SHARE)
@@ -138,12 +139,12 @@ def _copy_rows(
     columns, values = list[str](), list[str]()
     for field in model._meta.concrete_fields:
         if field.primary_key and model is not Thread and not isinstance(field, models.UUIDField):
-            continue  # the sequence gives it
+            continue  # set by the sequence
         columns.append(quote(str(field.column)))
         values.append(_value(model, field, tag, first, count))
     table, key = quote(model._meta.db_table), quote(str(model._meta.pk.column))
     with connection.cursor() as cursor:
-        # Thread by thread, as they come: an index is as well filled as it is in life.
+        # Ordered by thread, so that indexes are filled as in production.
         cursor.execute(
             f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} "
             f"FROM generate_series(1, {count}) k, {table} made WHERE made.{key} = ANY(%s) "
@@ -153,7 +154,7 @@ def _copy_rows(
 
 
 def _value(model: type[models.Model], field: Any, tag: str, first: int, count: int) -> str:
-    """Return what a column of the k-th copy holds."""
+    """Return the SQL for a column of the k-th copy."""
     own = "made." + connection.ops.quote_name(field.column)
     target = field.related_model if field.is_relation else model if field.primary_key else None
     if target is Thread:
@@ -175,13 +176,13 @@ def _uuid(own: str, tag: str) -> str:
 
 
 def age_a_shape() -> None:
-    """Store a shape that no run names, long ago."""
+    """Create an old graph structure without any runs."""
     GraphShape.objects.get_or_create(fingerprint="unused", graph=GRAPH, shape={})
     GraphShape.objects.update(created_at=Now() - timedelta(days=2))
 
 
 def age_threads(count: int) -> float:
-    """See to it that so many threads ended long ago; returns how many days."""
+    """Move the end of ``count`` threads into the past; return their age in days."""
     days = 2 * DAYS
     for _ in range(count):
         finish(run := begin())
@@ -192,7 +193,7 @@ def age_threads(count: int) -> float:
 
 
 def measure_archived() -> list[float]:
-    """Archive some of the finished threads, and return what one takes there."""
+    """Archive some of the finished threads, and return the size of one."""
     archive_ended(1, ARCHIVED)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -206,9 +207,9 @@ def measure_archived() -> list[float]:
 
 
 def read_server_meters() -> dict[str, float]:
-    """Return how many bytes of log the server wrote, and what its process for this one used.
+    """Return the bytes of WAL written by the server, and the CPU time of its backend.
 
-    The processor's time can be read only where the server is on this machine.
+    The CPU time is available only if the server is on this machine.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0'), pg_backend_pid()")
@@ -222,9 +223,9 @@ def read_server_meters() -> dict[str, float]:
 
 
 def measure_sizes() -> dict[str, list[float]]:
-    """Return what a finished thread has of each table: rows, and their bytes and indexes'.
+    """Return rows and bytes of a finished thread in each table and its indexes.
 
-    Those of the threads that wait, a tenth as many, are counted as well.
+    The waiting threads, a tenth as many, are included.
     """
     found = {}
     threads = max(1, Thread.objects.count())

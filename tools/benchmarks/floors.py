@@ -1,7 +1,7 @@
-"""The floor: the rows of a run's super-steps, written by hand with the driver alone.
+"""Floor of durable runs: the rows of their super-steps, written with the driver alone.
 
-On PostgreSQL the statements of a super-step are sent in a pipeline, which waits for the server
-once: as often as ours does.
+On PostgreSQL the statements of a super-step are sent in a pipeline with one round trip, like those
+of this package.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .workloads import Once
 
 Step = list[tuple[str, list[Any]]]  # statements and their parameters
 
-THREAD = object()  # stands for the thread's key among the parameters
+THREAD = object()  # placeholder of the thread's key in parameters
 _FILLED_IN = ("id", "created_at")
 
 _threads = itertools.count()
 
 
 def super_steps(kind: str, run: Once, n: int) -> Once:
-    """Write what ``run``, an invocation of ``n`` super-steps, has stored: a transaction a step."""
+    """Write the rows of ``run``, an invocation of ``n`` super-steps, one transaction each."""
     run()
     steps = [[(marked(text, kind), values) for text, values in step] for step in _steps()]
     begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)
@@ -47,7 +47,7 @@ def super_steps(kind: str, run: Once, n: int) -> Once:
 
 
 def _connect(kind: str) -> Any:
-    """Return what executes a statement, and what sends several together."""
+    """Return functions that execute one statement and several statements."""
     database = stores.url(OURS, kind)
     if kind != SQLITE:
         import psycopg
@@ -68,7 +68,7 @@ def _new_thread() -> int:
 
 
 def _steps() -> list[Step]:
-    """Return what the newest thread's steps have stored, in the order they did."""
+    """Return the rows stored by the newest thread's steps, in order."""
     from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
     thread = Thread.objects.latest("pk")

@@ -1,6 +1,6 @@
-"""Graphs that stay LangGraph's: its engine with our checkpointer, beside its engine with its own.
+"""Graphs of LangGraph with this package's checkpointer, compared with LangGraph's own.
 
-Both run the same graph of the same package; what differs is where its threads are stored.
+Both run the same graph with the same engine; only the checkpointer differs.
 """
 
 from __future__ import annotations

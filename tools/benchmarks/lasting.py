@@ -1,4 +1,4 @@
-"""Threads that last: what a step of a long one stores, and what it takes to read it."""
+"""Long threads: cost of storing a step, and of reading state and history."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Talk(TypedDict):
 
 
 def _counting(e: Any, state: Any, node: Any, n: int, saver: Any) -> Any:
-    """Return a graph whose one node runs n times."""
+    """Return a graph with one node, run n times."""
     graph = e.StateGraph(state).add_node("node", node).add_edge(e.START, "node")
     graph.add_conditional_edges("node", lambda seen: "node" if seen["count"] < n else e.END)
     return graph.compile(checkpointer=saver)
 
 
 def messages(e: Any, n: int, saver: Any) -> Once:
-    """Talk n messages into a new thread, each of about 150 bytes."""
+    """Add n messages of about 150 bytes each to a new thread."""
 
     def node(state: Talk) -> dict[str, Any]:
         said = {"role": "user", "content": f"{state['count']:06} {'word ' * 24}"}
@@ -43,7 +43,7 @@ def messages(e: Any, n: int, saver: Any) -> Once:
 
 
 def _long_thread(e: Any, n: int, saver: Any) -> tuple[Any, Any]:
-    """Return a graph and the config of a thread of n steps whose state stays small."""
+    """Return a graph and the config of a thread with n steps and a small state."""
     graph = _counting(e, Count, lambda state: {"count": state["count"] + 1}, n, saver)
     config = on_thread(n)
     graph.invoke({"count": 0, "note": "x"}, config)
@@ -51,7 +51,7 @@ def _long_thread(e: Any, n: int, saver: Any) -> tuple[Any, Any]:
 
 
 def state(e: Any, n: int, saver: Any) -> Once:
-    """Read the state of a thread of n steps."""
+    """Read the state of a thread with n steps."""
     graph, config = _long_thread(e, n, saver)
 
     def once() -> int:
@@ -63,7 +63,7 @@ def state(e: Any, n: int, saver: Any) -> Once:
 
 
 def page(e: Any, n: int, saver: Any) -> Once:
-    """Read the newest page of the history of a thread of n steps."""
+    """Read the newest page of the history of a thread with n steps."""
     graph, config = _long_thread(e, n, saver)
 
     def once() -> int:

@@ -1,13 +1,13 @@
-"""Measures the review queue with 10,000 questions and with 1,000,000, of which a tenth waits.
+"""Measures the review queue with 10,000 and with 1,000,000 interrupts, a tenth of them pending.
 
-    python -m tools.benchmarks.queue [--sizes 10000 1000000] [--rounds N] [--json FILE] [--keep]
+|    python -m tools.benchmarks.queue [--sizes 10000 1000000] [--rounds N] [--json FILE] [--keep]
 
-On PostgreSQL: a new server from a wheel, or the one that DATABASE_URL names; with --keep the filled
-databases stay on that, and are measured again the next time. Whole requests as a
-reviewer's browser makes them, without the network; medians. Whatever a page shows, it shows as many
-rows of it at each size, so that the ratio is that of finding them: of fewer than 5,000 questions
-there are fewer than the numbers beside the list count to. Returns 1 where a row of what waits takes
-more than 1.5 times as long at the largest size.
+The database is PostgreSQL: a new server from a wheel, or that of DATABASE_URL. With --keep the
+filled databases stay on that server for the next run. The benchmark measures the median time of
+whole requests as sent by a reviewer's browser, without the network. Pages show the same number of
+rows at each size, so the ratio is that of finding them. With fewer than 5,000 interrupts the counts
+next to the list are below their limits. Exits with 1 if a request for pending rows takes more than
+1.5 times as long at the largest size.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHILD = f"{__package__}.queue_child"
 TIMEOUT = 3600
 TARGET = 1.5
 SIZES = (10_000, 1_000_000)
-#: Processes that take what is next at the same time.
+#: Number of processes that claim at the same time.
 AT_ONCE = 8
 
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def is_over(found: dict[int, dict[str, Any]], name: str) -> bool:
-    """Return whether a row that has a target is over it."""
+    """Return whether a row with a target exceeds it."""
     return name not in PAST and _ratio(found, name) > TARGET
 
 
@@ -65,8 +65,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def table(found: dict[int, dict[str, Any]]) -> str:
-    """Return the times in milliseconds, how many times as long the largest size takes, and the
-    most queries of a row.
+    """Return times in milliseconds, the ratio of the largest size, and the maximum number of
+    queries.
     """
     sizes = list(found)
     heads = "".join(f"{size:>12,}" for size in sizes)
@@ -82,8 +82,8 @@ def table(found: dict[int, dict[str, Any]]) -> str:
 
 
 def measured(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
-    """Fill a database of each size, and measures one row after the other, the sizes in turn: so
-    what else the machine does meets both.
+    """Fill a database of each size, and measure each row at all sizes in turn, so that other load
+    affects all.
     """
     found: dict[int, dict[str, Any]] = {size: {} for size in options.sizes}
     with ExitStack() as stack:
@@ -115,7 +115,7 @@ def _middle(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _taken_at_once(url: str, size: int) -> dict[str, Any]:
-    """Let processes take what is next at the same time; none may get what another has."""
+    """Claim from several processes at once, and check that no interrupt is claimed twice."""
     count = max(2, min(20, size // 10_000))
     processes = [children.start(CHILD, url, "--take", str(count)) for _ in range(AT_ONCE)]
     try:

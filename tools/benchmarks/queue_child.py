@@ -1,4 +1,4 @@
-"""One process of the benchmark of the queue: fills the database of DATABASE_URL, or measures."""
+"""Process of the queue's benchmark, which fills or measures the database of DATABASE_URL."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ PAGES = {
     "API: statistics": API + "stats/",
 }
 
-#: Lists of what is over. Of those that are searched 10,000 rows are looked at, where there are as
-#: many, and Looking back counts all that there are: they take longer, and have no target.
+#: Lists of closed interrupts. Searches are limited to 10,000 rows, and Insights counts all rows.
+#: They take longer and have no target.
 PAST = {
     "all requests, search": "/admin/hitl_django/interrupt/?q=unicorn",
     "decisions, search": "/admin/hitl_django/decision/?q=unicorn",
@@ -51,7 +51,7 @@ PAST = {
     "looking back": "/admin/hitl_insights/spotcheck/reports/",
 }
 
-#: Lists of which the news are asked for, as an open page does.
+#: Lists with update requests, as sent by an open page.
 OPEN_LISTS = ("list", "free", "group", "search in payloads")
 
 Row = tuple[Callable[[], Any], Callable[[], Any]]
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def fill(size: int) -> None:
-    """Store the questions, unless an earlier run has."""
+    """Create the interrupts, unless a previous run has."""
     from django.core.management import call_command
 
     from tools.benchmarks import queue_rows
@@ -90,12 +90,12 @@ def fill(size: int) -> None:
 
 
 def take(count: int) -> None:
-    """Take what is next, beside others that do, and keep it until another line comes."""
+    """Claim interrupts concurrently with other processes; keep the claims until the next line."""
     from hitl_django import services
     from tools.benchmarks import queue_rows
 
     reviewer, _ = queue_rows.found() or (None, None)
-    services.queue_counts(reviewer)  # imports and connects
+    services.queue_counts(reviewer)  # warm up imports and connections
     print("ready", flush=True)
     sys.stdin.readline()
     taken, times = [], []
@@ -110,7 +110,7 @@ def take(count: int) -> None:
 
 
 def measure(repeat: int) -> None:
-    """Tell which rows there are, and then the times of each that it is asked for by a line."""
+    """Print the names of rows, and then the times of each row named by a line of input."""
     from django.test import Client, override_settings
     from django.test.utils import setup_test_environment
 
@@ -172,7 +172,7 @@ def _calls(reviewer: Any) -> dict[str, Row]:
 def _timed(act: Callable[[], Any], undo: Callable[[], Any], repeat: int) -> dict[str, Any]:
     """Return the median time in milliseconds, and the number of queries.
 
-    What happens first of all is not counted.
+    The first call is not measured.
     """
     from django.db import connection
     from django.test.utils import CaptureQueriesContext

@@ -1,7 +1,7 @@
-"""Fills a PostgreSQL database with questions, by copying rows within the server.
+"""Fills a PostgreSQL database with interrupts, by copying rows within the server.
 
-One row of each table is made by the models; the others are that row with what differs. So a column
-that is added later is filled in as well.
+One row of each table is created by the models; the others are copies with changes. Columns added
+later are therefore filled, too.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from django.utils import timezone
 
 from hitl_django.models import Decision, Interrupt, Run, Thread
 
-#: Questions of one thread, of which the first waits.
+#: Interrupts of one thread, of which the first is pending.
 EACH = 10
-#: Rows of a kind that is rare at every size.
+#: Number of rows of a rare kind, the same at every size.
 FEW = 20
 
-#: What all of them ask.
+#: Reason of all interrupts.
 WHY = "The customer sent it back. " * 20
-#: The grams of a search text, in SQL.
+#: SQL expression for the grams of a search text.
 GRAMS = (
     "(SELECT string_agg(DISTINCT gram, ' ') FROM unnest(string_to_array(trim({text}), ' ')) word, "
     "LATERAL (SELECT substr(word, at, 3) FROM generate_series(1, length(word) - 2) at "
@@ -32,7 +32,7 @@ GRAPHS = "(ARRAY['typed', 'approval'])[1 + (k / 8) % 2]"
 
 
 def fill(size: int) -> tuple[User, Group]:
-    """Store ``size`` questions; returns a reviewer who may see them, and a group with many."""
+    """Create ``size`` interrupts; return a reviewer who can view them, and a group with many."""
     reviewer, other = _people()
     group = Group.objects.create(name="Refund desk")
     _copy(_thread(), {"id": "1000 + k", "thread_id": "'thread-' || k"}, size // EACH)
@@ -62,14 +62,14 @@ def fill(size: int) -> tuple[User, Group]:
 
 
 def found() -> tuple[User, Group] | None:
-    """Return the same of a database that was filled before."""
+    """Return the same for a database filled previously."""
     reviewer = User.objects.filter(username="rita").first()
     return reviewer and (reviewer, Group.objects.get(name="Refund desk"))
 
 
 def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str, str]:
-    """Return what differs from question to question: n is its number, k that of its thread."""
-    far = waiting // FEW  # every so many there is one of each rare kind
+    """Return the changes per interrupt as SQL: n is its number, k that of its thread."""
+    far = waiting // FEW  # distance between rows of the same rare kind
 
     def rare(kind: int, value: str, otherwise: str) -> str:
         return f"CASE WHEN n % {EACH} = 0 AND k % {far} = {kind} THEN {value} ELSE {otherwise} END"
@@ -80,7 +80,7 @@ def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str,
         4, "'Show a zebra to customer ' || n || '?'", "'Refund order ' || n || ' to customer?'"
     )
     written = rare(0, "'Her fountains and mountains. '", "''") + f" || '{WHY}'"
-    # As build_search_text and build_grams would make them.
+    # Equivalent to build_search_text and build_grams.
     searched = f"lower(' ' || regexp_replace({titled} || ' ask ' || {written}, '\\W+', ' ', 'g'))"
     return {
         "id": "md5('question' || n)::uuid",
@@ -112,11 +112,11 @@ _MADE: dict[Any, Any] = {}
 
 
 def _copy(row: Any, changes: dict[str, str], count: int) -> None:
-    """Store a row ``count`` times with these changes; they are all written in this module."""
+    """Copy a row ``count`` times with these changes, which are constants of this module."""
     table = connection.ops.quote_name(row._meta.db_table)
     columns = [field.column for field in row._meta.concrete_fields]
     names = ", ".join(connection.ops.quote_name(column) for column in columns)
-    # A thread's rows are numbered by k, a question's by n, k being the thread's.
+    # A thread's rows are numbered by k, those of an interrupt by n.
     numbers = f"SELECT n, n / {EACH} AS k FROM generate_series(0, %s) n"
     if row._meta.model in (Thread, Run):
         numbers = "SELECT k AS n, k FROM generate_series(0, %s) k"
@@ -125,8 +125,7 @@ def _copy(row: Any, changes: dict[str, str], count: int) -> None:
         f"({changes[column]})" if column in changes else "made." + connection.ops.quote_name(column)
         for column in columns
     )
-    # What waits is stored last, as in life: who reads the table from its beginning to find some
-    # reads all that was ever decided.
+    # Pending rows are stored last, as in production: a sequential scan reads all closed ones first.
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {table} ({names}) SELECT {values} "

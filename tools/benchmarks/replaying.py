@@ -1,6 +1,6 @@
-"""The floor of durable work: its very statements once more, by the driver alone.
+"""Floor of durable work: the same statements again, executed by the driver alone.
 
-On PostgreSQL those of a transaction are sent in a pipeline, which waits for the server once.
+On PostgreSQL the statements of a transaction are sent in a pipeline with one round trip.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .workloads import Once, check
 
 Statement = tuple[Any, Any]  # its text and its parameters
 
-#: How a transaction that writes begins.
+#: Statement that begins a writing transaction.
 BEGIN = {SQLITE: "BEGIN IMMEDIATE", POSTGRES: "BEGIN"}
 
 
 class Replayed:
-    """Takes threads through the statements and the transactions that ``once`` took them through.
+    """Replay of the statements and transactions of ``once``.
 
-    Before each round their rows are removed, and the key of a thread begins where it did: so the
-    same values stand for the same rows, and every condition holds as it did.
+    Before each round the rows are removed and the sequence of thread keys is reset. The values then
+    refer to the same rows, and every condition matches again.
     """
 
     def __init__(self, kind: str, once: Once) -> None:
@@ -35,7 +35,7 @@ class Replayed:
         self.kind = kind
         newest = Thread.objects.order_by("-pk").first()
         self.last = 0 if newest is None else newest.pk
-        once()  # what is done once in a process is no part of it
+        once()  # warm up caches
         self.prepare()
         with _recorded(kind) as statements:
             self.units = once()
@@ -58,7 +58,7 @@ class Replayed:
             else:
                 sequence = "setval(pg_get_serial_sequence('hitl_django_thread', 'id'), %s, false)"
                 cursor.execute(f"SELECT {sequence}", [self.last + 1])
-                # Or each row would first be looked for among the dead ones of its key.
+                # Otherwise each lookup would scan dead rows with the same key.
                 cursor.execute(f"VACUUM {', '.join(_list_tables())}")
 
     def __call__(self) -> int:
@@ -68,7 +68,7 @@ class Replayed:
         return self.units
 
     def _count_rows(self) -> tuple[int, int]:
-        """Return the checkpoints and the runs at their ends: what there is if all was stored."""
+        """Return the numbers of checkpoints and ended runs, which prove complete storage."""
         from hitl_django.models import Checkpoint, Run
 
         ended = Run.objects.filter(thread__gt=self.last, state=Run.State.SUCCEEDED)
@@ -83,7 +83,7 @@ def _list_tables() -> list[str]:
 
 @contextmanager
 def _recorded(kind: str) -> Iterator[list[Statement]]:
-    """Give a list that is filled with what this thread's connection executes meanwhile."""
+    """Yield a list of the statements executed by this OS thread's connection."""
     from django.db import connection
 
     found: list[Statement] = []
@@ -111,7 +111,7 @@ def _recorded(kind: str) -> Iterator[list[Statement]]:
 
 
 def _group(statements: list[Statement], kind: str) -> list[list[Statement]]:
-    """Return the statements by transaction; one without is a transaction of its own."""
+    """Return the statements by transaction; one in autocommit mode is a transaction of its own."""
     begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)
     groups: list[list[Statement]] = []
     inside = False
@@ -124,14 +124,14 @@ def _group(statements: list[Statement], kind: str) -> list[list[Statement]]:
 
 
 def marked(sql: str, kind: str) -> str | bytes:
-    """Return a statement as the driver takes it without another look at its text."""
+    """Return a statement with the driver's placeholders."""
     from hitl_django.db.raw_cursor import with_numbers, with_question_marks
 
     return with_question_marks(sql) if kind == SQLITE else with_numbers(sql)
 
 
 def _driver(kind: str) -> Any:
-    """Return what executes a transaction and fetches what it returns, on another connection."""
+    """Return a function that executes a transaction on another connection and fetches its rows."""
     database = stores.url(OURS, kind)
     if kind == SQLITE:
         import sqlite3

@@ -1,4 +1,4 @@
-"""Turns measurements into the table and the growth fit."""
+"""Table of measurements and fit of their growth."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from .workloads import Workload
 def summary(times: Mapping[str, Sequence[float]], against: str = LANGGRAPH) -> dict[str, Any]:
     """Return the medians of the engines in microseconds, and the median of the paired ratios.
 
-    The n-th run of one engine is next in time to the n-th of the other, so their ratio suffers
-    least from what else the machine does.
+    The n-th runs of both engines follow each other, so their ratio is least affected by other load.
     """
     found: dict[str, Any] = {
         engine: statistics.median(values) * 1e6 for engine, values in times.items() if values
@@ -44,7 +43,7 @@ MET, MET_BY_FLOOR, SHORT = "met", "met by the floor", "short"
 
 
 def verdict(row: Workload, found: Mapping[str, Any]) -> str:
-    """Return how a row stands to its target, or within ``allowance`` of its floor."""
+    """Return whether a row meets its target, or is within ``allowance`` of its floor."""
     ratio = found["ratio"]
     if row.against == FLOOR:
         return MET if ratio <= row.target else SHORT
@@ -55,7 +54,7 @@ def verdict(row: Workload, found: Mapping[str, Any]) -> str:
 
 
 def spell_target(row: Workload) -> str:
-    """Return the target as text: at least so many times as fast, or at most so much longer."""
+    """Return the target as text: a minimum speed-up or a maximum slow-down."""
     return f"{'≤' if row.against == FLOOR else '≥'} {row.target:g}"
 
 
@@ -86,7 +85,7 @@ def line(row: Workload, found: Mapping[str, Any], error: str = "") -> str:
 
 
 def spell_counts(found: Mapping[str, Any]) -> str:
-    """Return what was counted, as far as it was."""
+    """Return the available counts as text."""
     if "statements" not in found:
         return ""
     told = f"{found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"

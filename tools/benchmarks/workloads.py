@@ -1,7 +1,8 @@
-"""What is measured: each workload is one function over the names both engines share.
+"""The workloads: each is a function of the names common to both engines.
 
-It builds a graph of size ``n`` and returns a function that does the work once and returns how many
-units it did; the function checks its own result, so that both engines did the same.
+It builds a graph of size ``n`` and returns a function. Each call of that function does the work
+once and returns the number of units. It also checks its own result, so that both engines do the
+same work.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from .engines import FLOOR, LANGGRAPH
 
 Once = Callable[[], int]
 
-WIDTH = 300  # keys of the wide states
-THREADS = 20  # threads that one run of the pausing workload takes through
+WIDTH = 300  # number of keys in wide states
+THREADS = 20  # threads per run of the pausing workload
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """One row of the table.
 
-    ``size`` is n of the row itself, ``growth`` the sizes of which the slope is fitted; ``unit``
-    names what the time is divided by; ``target`` is LangGraph's time over ours, at least. Where
-    ``against`` is the floor, it is our time over that of the same rows written by hand, at most.
-    With ``floor`` our statements alone, our saver's calls or the nodes' own are measured beside
-    both: where the target lies below that, ours may take ``allowance`` times as long as it.
+    ``size`` is the n of the row, ``growth`` the sizes for fitting the slope. ``unit`` names the
+    unit of the work. ``target`` is the minimum ratio of LangGraph's time to ours. If ``against`` is
+    the floor, it is the maximum ratio of our time to that of the same rows with handwritten
+    statements. With ``floor``, the statements, saver calls or nodes alone are measured, too. If the
+    target is below that, our time may be ``allowance`` times the floor.
     """
 
     name: str
@@ -42,19 +43,19 @@ class Workload:
     unit: str
     target: float
     growth: tuple[int, ...] = (10, 100, 1000)
-    store: str = ""  # "sqlite" or "postgres" where the work is durable
+    store: str = ""  # "sqlite" or "postgres" for durable work
     against: str = LANGGRAPH
     floor: bool = False
     allowance: float = 1.3
 
 
-# The database outlives the process, so the process has a name of its own.
+# The database outlives the process, so thread ids include an id of the process.
 _process = uuid4().hex[:12]
 _threads = itertools.count()
 
 
 def on_thread(limit: int) -> dict[str, Any]:
-    """Return the config of a thread that was never used."""
+    """Return the config of a new thread."""
     return {
         "configurable": {"thread_id": f"{_process}-{next(_threads)}"},
         "recursion_limit": limit + 10,
@@ -62,14 +63,14 @@ def on_thread(limit: int) -> dict[str, Any]:
 
 
 def check(found: Any, expected: Any) -> None:
-    """Stop the measurement if an engine did something else than the workload asks for."""
+    """Stop the measurement if an engine's result is wrong."""
     if found != expected:
         raise AssertionError(f"The result is {str(found)[:100]}, not {str(expected)[:100]}.")
 
 
 @functools.cache
 def _runner() -> asyncio.Runner:
-    """Keep one event loop, and so its threads, as a server does."""
+    """Keep one event loop, and therefore its OS threads, like a server."""
     runner = asyncio.Runner()
     atexit.register(runner.close)
     return runner
@@ -154,7 +155,7 @@ def sequential_streamed(e: Any, n: int, mode: str | list[str] = "updates") -> On
 
 
 def sequential_tokens(e: Any, n: int) -> Once:
-    """Ask for what models say, of nodes that call none."""
+    """Stream model tokens from nodes that call no model."""
     return sequential_streamed(e, n, ["updates", "messages"])
 
 
@@ -174,7 +175,7 @@ def short_saved(e: Any, n: int) -> Once:
 
 
 def _or_its_commits(e: Any, n: int, build: Callable[[Any, int, Any], Once]) -> Once:
-    """Return the work with a saver in memory; for the floor, what it has the saver store."""
+    """Return the work with a saver in memory; for the floor, only the saver's calls."""
     if e.engine != FLOOR:
         return build(e, n, e.InMemorySaver())
     commits: list[Any] = []
@@ -205,7 +206,7 @@ def compiling(e: Any, n: int) -> Once:
     return once
 
 
-# Many at once.
+# Many tasks at once.
 
 
 class Fan(TypedDict):
@@ -282,7 +283,7 @@ async def _end_async(state: Inner) -> dict[str, Any]:
 
 
 def _inner(e: Any, steps: int, is_async: bool = False) -> Any:
-    """Return the graph that each item goes through."""
+    """Return the subgraph for each item."""
     inner = chain(e, steps - 1, _step_async if is_async else _step, Inner)
     inner.add_node("last", _end_async if is_async else _end)
     inner.add_edge(f"node{steps - 2}", "last")
@@ -299,12 +300,12 @@ def _fan_subgraphs(e: Any, n: int, steps: int, saver: Any = None) -> Once:
 
 
 def fan_out_subgraphs(e: Any, n: int) -> Once:
-    """Each item goes through a graph of its own, of twelve nodes."""
+    """Run each item through a subgraph of twelve nodes."""
     return _fan_subgraphs(e, n, 12)
 
 
 def fan_out_small(e: Any, n: int) -> Once:
-    """Each item goes through a graph of its own, of four nodes: to begin one counts for more."""
+    """Run each item through a subgraph of four nodes, where starting a subgraph matters more."""
     return _fan_subgraphs(e, n, 4)
 
 
@@ -317,7 +318,7 @@ def fan_out_small_saved(e: Any, n: int) -> Once:
 
 
 def _fan_nodes(e: Any, n: int, saver: Any) -> Once:
-    """The graph of each item is the node itself."""
+    """Use each item's subgraph as the node itself."""
     return _fan(e, n, saver, _inner(e, 4))
 
 
@@ -425,7 +426,7 @@ def pydantic_state(e: Any, n: int) -> Once:
 
 
 def react(e: Any, n: int) -> Once:
-    """A model that calls a tool, n/2 times; the messages stay in the state."""
+    """Call a tool by a model n/2 times; the messages stay in the state."""
 
     messages = Annotated[list[Any], e.add_messages]
     talk: Any = TypedDict("Talk", {"messages": messages, "turn": int})
@@ -463,9 +464,9 @@ def react(e: Any, n: int) -> Once:
 
 
 def _tool_agent(e: Any, n: int, saver: Any = None) -> Once:
-    """An agent of LangChain's parts: n calls of the model, each but the last of one of two tools.
+    """Run an agent made of LangChain's parts: n model calls, each but the last with a tool call.
 
-    The floor is what the nodes call, with the messages in a list.
+    The floor is the calls made by the nodes, with the messages in a list.
     """
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage
@@ -511,7 +512,7 @@ def _tool_agent(e: Any, n: int, saver: Any = None) -> Once:
 
 
 def _talk(model: Any, tools: dict[str, Any], n: int) -> int:
-    """Take the agent's conversation without a graph."""
+    """Run the agent's conversation without a graph."""
     from langchain_core.messages import HumanMessage
 
     messages: list[Any] = [HumanMessage("Tell me.")]
@@ -530,11 +531,11 @@ def tool_agent_saved(e: Any, n: int) -> Once:
     return _tool_agent(e, n, e.InMemorySaver())
 
 
-# People.
+# Interrupts.
 
 
 def three_nodes(e: Any) -> Any:
-    """Return the builder of a graph that asks in the second of its three nodes."""
+    """Return the builder of a graph of three nodes, of which the second has an interrupt."""
 
     def ask(state: Count) -> dict[str, Any]:
         answer = e.interrupt({"question": "Go on?", "count": state["count"]})
@@ -549,7 +550,7 @@ def three_nodes(e: Any) -> Any:
 
 
 def pause_and_resume(e: Any, n: int, saver: Any = None, durability: str = "sync") -> Once:
-    """Take n threads of three nodes to a question and from its answer to the end."""
+    """Run n threads of three nodes to an interrupt, and from its response to the end."""
     app = three_nodes(e).compile(checkpointer=saver or e.InMemorySaver())
 
     def once() -> int:
@@ -565,7 +566,7 @@ def pause_and_resume(e: Any, n: int, saver: Any = None, durability: str = "sync"
 
 
 def many_threads(e: Any, n: int, saver: Any = None) -> Once:
-    """Take n threads to their questions, and then all of them from their answers to the end."""
+    """Run n threads to their interrupts, and then all of them from their responses to the end."""
     app = three_nodes(e).compile(checkpointer=saver or e.InMemorySaver())
 
     def once() -> int:
@@ -582,7 +583,7 @@ def many_threads(e: Any, n: int, saver: Any = None) -> Once:
 
 
 def asking_sends(e: Any, n: int, saver: Any = None) -> Once:
-    """n tasks ask at once and are answered with one map."""
+    """Create interrupts in n parallel tasks, and resume all of them with one mapping."""
 
     def ask(state: Item) -> dict[str, Any]:
         return {"done": [e.interrupt({"item": state["item"]})]}

@@ -1,1 +1,1 @@
-"""Runs the tests on every combination of the versions that are supported."""
+"""Runs the tests on every combination of supported versions."""

@@ -1,13 +1,13 @@
-"""Runs the tests on each Python with each Django, on SQLite and on each PostgreSQL there is.
+"""Runs the tests on each Python with each Django, on SQLite and on each available PostgreSQL.
 
     python -m tools.matrix                     the README's test command on all of them
     python -m tools.matrix --python 3.13 --django 6.1 -- tests/services
     python -m tools.matrix --list
 
-What stands behind ``--`` goes to ``python -m tests``. Every combination has an environment of its
-own in ``var/matrix``, which is kept and brought up to date. PostgreSQL is the wheel's, and on the
-newest combination each release that Debian has installed as well. The exit code is 1 where tests
-failed or a Python is missing.
+Arguments after ``--`` are passed to ``python -m tests``. Every combination has its own environment
+in ``var/matrix``, which is reused and updated. PostgreSQL comes from a wheel; on the newest
+combination, each release installed by Debian is tested, too. Exits with 1 if tests failed or a
+Python is missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .servers import find_releases, open_server
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ("3.11", "3.12", "3.13")
-#: Each Django, and the oldest Python that it runs on.
+#: Each Django with its oldest supported Python.
 DJANGOS = {"5.2": "3.11", "6.0": "3.12", "6.1": "3.12"}
 
 
@@ -66,7 +66,7 @@ def describe(python: str, django: str, release: str) -> str:
 
 
 def run_tests(python: str, django: str, release: str, arguments: list[str]) -> str:
-    """Run the tests on one combination, and return in words how that went."""
+    """Run the tests on one combination, and return the result as text."""
     print(f"\n=== {describe(python, django, release)} ===", flush=True)
     began = time.monotonic()
     found = find_python(python)
@@ -90,14 +90,14 @@ def run_tests(python: str, django: str, release: str, arguments: list[str]) -> s
 
 
 def find_python(version: str) -> str | None:
-    """Return an interpreter of this version that works: on the PATH, or pyenv's."""
+    """Return a working interpreter of this version, from the PATH or from pyenv."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     candidates = [
         shutil.which(f"python{version}"),
         *map(str, sorted(root.glob(f"versions/{version}.*/bin/python{version}"))),
     ]
     for candidate in filter(None, candidates):
-        # A shim can be on the PATH without a Python behind it.
+        # The PATH may contain a shim without an installed Python.
         if subprocess.call([candidate, "-c", "import venv"], stderr=subprocess.DEVNULL) == 0:
             return candidate
     return None

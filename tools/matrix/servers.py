@@ -1,4 +1,4 @@
-"""PostgreSQL servers of the releases that Debian has installed on this machine."""
+"""PostgreSQL servers of the releases installed by Debian on this machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ INSTALLED = Path("/usr/lib/postgresql")
 
 
 def find_releases() -> list[str]:
-    """Return the major versions whose server is there, the oldest first."""
+    """Return the installed major versions, oldest first."""
     return sorted((path.parent.parent.name for path in INSTALLED.glob("*/bin/postgres")), key=int)
 
 
 @contextmanager
 def open_server(release: str) -> Iterator[str]:
-    """Give the URL of a new server of a release, which ends with the block, its files with it."""
+    """Yield the URL of a new server of a release, which is deleted after the block."""
     folder = Path(tempfile.mkdtemp(prefix="hitl-postgres-"))
     as_user: tuple[str, ...] = ()
     if os.getuid() == 0:  # PostgreSQL refuses to run as root

@@ -1,4 +1,4 @@
 """Mutation testing: changes one condition, statement or predicate at a time and runs the tests.
 
-A mutant that no test notices has survived: a test is missing, or the line says nothing.
+A surviving mutant means that a test is missing, or that the line has no effect.
 """

@@ -1,12 +1,12 @@
 """Changes the package one line at a time and runs the tests that reach the line.
 
-    python -m tools.mutation --changed [BASE]   what differs from a commit (HEAD), in minutes
+    python -m tools.mutation --changed [BASE]   differences to a commit (HEAD), in minutes
     python -m tools.mutation --module hitl_django/services/reviews/decide.py
-    python -m tools.mutation --all              everything that a promise stands on: many hours
+    python -m tools.mutation --all              all modules behind the promises: many hours
 
-A mutant that no test notices is shown, unless ``accepted.toml`` says why none can; the exit code is
-then 1, as where an entry of that list has become wrong. What was tried is remembered: the same
-command goes on where it was stopped. The working tree is left alone.
+Surviving mutants are printed, unless ``accepted.toml`` gives a reason. The exit code is then 1, as
+for an outdated entry of that list. Results are saved, so a stopped command can be continued by
+running it again. The working tree is not changed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from .trials import BUDGET, PASSED, Job, Ledger, Outcome, Work, each, try_all
 ROOT = Path(__file__).resolve().parents[2]
 ACCEPTED = Path(__file__).parent / "accepted.toml"
 
-#: How many seconds recording one test file may take.
+#: Maximum seconds for recording one test file.
 RECORDING = 1800.0
 
-#: What the promises stand on.
+#: Modules behind the promises.
 MODULES = (
     "services", "leases", "run_leases", "db", "checkpoints", "worker/runner.py",
     "worker/sweeper.py", "worker/retention.py", "permissions.py", "audit",
@@ -62,7 +62,7 @@ def main(given: Sequence[str], root: Path = ROOT, listed: Path = ACCEPTED) -> in
         for _, mutant in mutants:
             print(_shown(mutant))
         return 0
-    for number in (signal.SIGINT, signal.SIGTERM):  # what runs is ended with us
+    for number in (signal.SIGINT, signal.SIGTERM):  # so that running processes are stopped, too
         signal.signal(number, lambda *_: sys.exit(130))
     warm_up()
     with ExitStack() as stack:
@@ -102,7 +102,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _chosen(options: argparse.Namespace, root: Path) -> list[str]:
-    """Return the modules whose mutants are wanted."""
+    """Return the modules to mutate."""
     named = options.module or [f"hitl_django/{module}" for module in MODULES]
     return [str(path) for each in named for path in _python(root, Path(each))]
 
@@ -115,7 +115,7 @@ def _python(root: Path, path: Path) -> Iterator[Path]:
 
 
 def _lines_changed(root: Path, base: str) -> dict[str, set[int]]:
-    """Return the lines that a commit doesn't have, by module."""
+    """Return the lines that differ from a commit, by module."""
     command = ["git", "diff", "--unified=0", "--no-color", "--no-ext-diff", base, "--", "*.py"]
     text = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
     found: dict[str, set[int]] = {}
@@ -156,7 +156,7 @@ def _prepare(job: Job, database: Database) -> None:
 
 
 def _record_missing(jobs: list[Job], known: Map, *, anew: bool) -> None:
-    """Record what each test reaches, as far as that isn't known."""
+    """Record the lines reached by each test, unless they are known."""
     missing = known.missing(anew=anew)
 
     def work(file: str) -> Callable[[Job], Work]:
@@ -186,7 +186,7 @@ def _shown(mutant: Mutant) -> str:
 def _judge(
     outcomes: list[Outcome], entries: list[accepted.Entry], wrong: list[accepted.Entry]
 ) -> int:
-    """Print what came of it; returns the exit code."""
+    """Print the results; return the exit code."""
     survived = {outcome.mutant for outcome in outcomes if outcome.survived}
     killed = {outcome.mutant for outcome in outcomes if not outcome.survived}
     listed = {entry.key for entry in entries}

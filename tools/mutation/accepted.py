@@ -1,4 +1,4 @@
-"""The list of survivors that are accepted: module, line, mutant, and why no test is missing."""
+"""List of accepted survivors: module, line, mutant, and the reason for the missing test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .mutants import Mutant
 
 @dataclass(frozen=True)
 class Entry:
-    """A survivor, found by what its line says and not by where it is."""
+    """An accepted survivor, identified by the text of its line and not by its number."""
 
     module: str
     line: str
@@ -37,13 +37,13 @@ def read(path: Path) -> list[Entry]:
 
 
 def gone(entries: list[Entry], mutants: list[Mutant]) -> list[Entry]:
-    """Return the entries whose mutant isn't made any more, of all these modules' mutants."""
+    """Return the entries without a corresponding mutant in these modules."""
     made = {mutant.key for mutant in mutants}
     return [entry for entry in entries if entry.key not in made]
 
 
 def noticed(entries: list[Entry], survived: set[Mutant], killed: set[Mutant]) -> list[Entry]:
-    """Return the entries whose mutants were all tried and all noticed by a test."""
+    """Return the entries whose mutants were all tried and killed."""
     left = {mutant.key for mutant in survived}
     found = {mutant.key for mutant in killed} - left
     return [entry for entry in entries if entry.key in found]

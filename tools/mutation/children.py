@@ -1,8 +1,8 @@
-"""Runs pytest in processes that are forked where the slow imports are made already.
+"""Forked pytest processes that share the slow imports of their parent.
 
-What takes seconds is importing Django, pytest and its plugins, and migrating a database. The parent
-has made these imports, and never that of the package under test: each child imports it anew, from
-the tree that it works in, and begins with a copy of a migrated database.
+Importing Django, pytest and its plugins, and migrating a database, take seconds. The parent imports
+them, but never the package under test. Each child imports the package from its own tree, and starts
+with a copy of a migrated database.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from .trees import Tree
 
 _FORK = multiprocessing.get_context("fork")
 
-#: What the package and its tests import of others, as far as it needs no settings.
+#: Modules imported by the package and its tests that don't require settings.
 IMPORTED = """
     django.contrib.auth.hashers django.core.management.commands.migrate django.db.models
     django.db.backends.sqlite3.base django.forms django.template.defaultfilters django.test
     django.views.generic django.views.debug hypothesis.strategies jsonschema ormsgpack psutil
     pydantic xxhash
 """
-#: The package's own plugin for pytest: each child imports it, and the package, from its tree.
+#: The package's pytest plugin: each child imports it, with the package, from its tree.
 OWN = "hitl_django"
-#: Where pytest-django puts the copy of a database: its name is the template's with this before it.
+#: pytest-django's prefix for the name of a test database.
 TEST = "test_"
 
 
 def warm_up() -> None:
-    """Import what children need, so that none of them has to."""
+    """Import the modules required by children."""
     sys.dont_write_bytecode = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -65,34 +65,36 @@ class Child:
         target = (tree, self.report, self._output, function, arguments)
         self.process = _FORK.Process(target=_in_tree, args=target)
         self.process.start()
-        # Not multiprocessing's own sentinel: what the process has started may hold on to that.
+        # Unlike multiprocessing's sentinel, this isn't kept open by grandchildren.
         self.ended = os.pidfd_open(self.process.pid or 0)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process, where it hasn't ended by itself, and all that it has started."""
+        """Kill the process, if it is running, and all its descendants."""
         try:
             os.killpg(self.process.pid or 0, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            self.process.kill()  # it had no time to begin a group of its own
+            self.process.kill()  # it had no time to create a process group
         self.process.join()
         os.close(self.ended)
         self.tree.clear()
 
     def wait(self, deadline: float) -> Iterator[tuple[int, float]]:
-        """Give what to wait for and until when; returns the exit code, None where it is late."""
+        """Yield file descriptors and deadlines to wait for; return the exit code, None after a
+        timeout.
+        """
         yield self.ended, deadline
         return self.process.exitcode
 
     @property
     def output(self) -> str:
-        """What it and its tests have printed."""
+        """Output of the process and its tests."""
         return self._output.read_text(errors="replace")
 
     def reported(self) -> Any:
-        """Return what it has left behind, if anything."""
+        """Report of the process, if any."""
         return json.loads(self.report.read_text()) if self.report.exists() else None
 
 
@@ -119,7 +121,7 @@ def _in_tree(
 
 
 class Database:
-    """A migrated database, of which each child gets a copy."""
+    """A migrated database that is copied for each child."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url, self.file = url, folder / "template.sqlite3"
@@ -164,7 +166,7 @@ def _named(url: str, name: str) -> str:
 def run_pytest(
     report: Path, database: Database, job: str, arguments: Sequence[str], plugins: Sequence[Any]
 ) -> int:
-    """Run tests on a database of their own; returns pytest's exit code."""
+    """Run tests on a copy of the database; return pytest's exit code."""
     database.take(job)
     fixed = [
         "--reuse-db", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist",
@@ -176,7 +178,7 @@ def run_pytest(
 
 
 class Reporter:
-    """Leaves behind which test failed first."""
+    """Plugin that reports the first failed test."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

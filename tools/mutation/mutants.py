@@ -1,4 +1,4 @@
-"""Mutants: the source of a module with one change in it."""
+"""Mutants: the source of a module with one change."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-#: How much of a mutant's text its label quotes.
+#: Maximum length of a mutant's text in its label.
 QUOTED = 100
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A piece of a source, in bytes, and what stands in its place."""
+    """A range of bytes in a source, and its replacement."""
 
     start: int
     end: int
@@ -22,31 +22,33 @@ class Edit:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one module."""
+    """One change of a module."""
 
     module: str
     line: int
-    text: str  # the line as it stands, without its indentation
-    label: str  # operator, what it was and what it becomes
+    text: str  # the original line without its indentation
+    label: str  # operator, original and replacement
     edits: tuple[Edit, ...]
     reached_by: Reach
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What names it in the list of accepted survivors, wherever in the module the line is."""
+        """Key in the list of accepted survivors, independent of the line number."""
         return self.module, self.text, self.label
 
 
 @dataclass(frozen=True)
 class Reach:
-    """How a test reaches a mutant: by these lines or, if none does, one that reads these names."""
+    """Conditions of a test for a mutant: it runs these lines or, if no test does, reads these
+    names.
+    """
 
     lines: range
     names: frozenset[str] = frozenset()
 
 
 class Module:
-    """A module's source and syntax tree, with the way from each node to its statement."""
+    """Source and syntax tree of a module, with the parent of each node."""
 
     def __init__(self, path: str, source: str) -> None:
         self.path, self.source = path, source
@@ -69,7 +71,7 @@ class Module:
         return starts
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Return where a node begins and end, in bytes, its decorators included."""
+        """Return the start and end of a node in bytes, including its decorators."""
         start, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
         if decorators := getattr(node, "decorator_list", None):
             start, column = decorators[0].lineno, decorators[0].col_offset - 1
@@ -77,23 +79,23 @@ class Module:
         return self._starts[start - 1] + column, end
 
     def segment(self, node: ast.AST) -> str:
-        """Return a node's own text."""
+        """Return the source of a node."""
         start, end = self.span(node)
         return self.source.encode()[start:end].decode()
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Give what a node is a part of, from the inside."""
+        """Yield the ancestors of a node, starting with its parent."""
         while node := self.parents.get(node):  # type: ignore[assignment]
             yield node
 
     def statement(self, node: ast.AST) -> ast.stmt:
-        """Return the innermost statement that a node is, or is a part of."""
+        """Return the innermost statement that is or contains the node."""
         if isinstance(node, ast.stmt):
             return node
         return next(each for each in self.ancestors(node) if isinstance(each, ast.stmt))
 
     def mutant(self, node: ast.AST, label: str, *edits: tuple[ast.AST, str]) -> Mutant:
-        """Return the mutant in which other text stands in the place of these nodes."""
+        """Return the mutant in which these nodes are replaced by other text."""
         line: int = node.lineno  # type: ignore[attr-defined]
         return Mutant(
             self.path,
@@ -105,13 +107,13 @@ class Module:
         )
 
     def reach(self, node: ast.AST) -> Reach:
-        """Return how a test reaches a node."""
+        """Return the conditions of a test for a node."""
         statement = self.statement(node)
         around = [statement, *self.ancestors(statement)]
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
         inner = next((each for each in around if isinstance(each, functions)), None)
         if inner is not None:
-            called = self._readers({inner.name})  # where it runs when the module is imported
+            called = self._readers({inner.name})  # run when the module is imported
             if inner is not statement:
                 return Reach(_header(statement), called)
             # The header of a function, or its decorators.
@@ -122,7 +124,7 @@ class Module:
         return Reach(range(0), self._readers(_names(statement, ast.Store)))
 
     def _readers(self, more: set[str]) -> frozenset[str]:
-        """Return names that a module sets, with those that it makes of them."""
+        """Return the given names and all module-level names derived from them."""
         found: set[str] = set()
         while more - found:
             found |= more
@@ -142,7 +144,7 @@ class Module:
 
 
 def quoted(text: str) -> str:
-    """Return a piece of source on one line, no longer than a label takes."""
+    """Return the source on one line, shortened for a label."""
     text = " ".join(text.split())
     return text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
 
@@ -156,7 +158,7 @@ def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
 
 
 def _header(statement: ast.stmt) -> range:
-    """Return a statement's lines, without those of the statements in it."""
+    """Return a statement's lines, without those of nested statements."""
     last = statement.end_lineno or statement.lineno
     body = getattr(statement, "body", None)
     if isinstance(body, list) and body:

@@ -1,6 +1,6 @@
-"""The operators: what can be wrong with a line that looks right.
+"""Mutation operators: plausible mistakes in a line of code.
 
-Each takes a module and a node and gives the mutants that it makes of it.
+Each operator yields the mutants of a node in a module.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ Operator = Callable[[Module, Any], Iterator[Mutant]]
 
 #: Calls whose arguments select rows.
 SELECTING = {"filter", "exclude", "get", "Q", "get_or_create", "update_or_create", "When"}
-#: Methods of a query without which it is another query.
+#: Query methods that change the query's meaning.
 QUALIFYING = {"select_for_update", "order_by", "distinct", "reverse"}
-#: Keywords that say how a value is read or shown, or that no test with one database can tell.
+#: Keywords for display only, or with an effect that needs several databases to test.
 IMMATERIAL = {"using", "output_field", "stacklevel", "verbose_name", "help_text", "exc_info"}
-#: What a call is named that has to come before, or after, what stands beside it.
+#: Parts of the names of calls whose order matters.
 DECIDING = ("refuse", "check", "guard", "lock", "execute", "commit", "release", "clear", "close")
-#: Decorators without which a module doesn't even look the same.
+#: Decorators without which a module can't be used at all.
 STRUCTURAL = {
     "property", "cached_property", "staticmethod", "classmethod", "contextmanager", "overload",
     "dataclass", "asynccontextmanager", "wraps", "abstractmethod", "runtime_checkable",
-    "retry_on_conflict",  # tests/architecture asks for it by name
+    "retry_on_conflict",  # tests/architecture checks it by name
 }  # fmt: skip
 
-#: What a comparison is written as, and what it becomes.
+#: Comparison operators and their replacements.
 _SIGNS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
     ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"),
     ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"),
 }  # fmt: skip
 _ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-#: A context that does nothing.
+#: A context manager without effect.
 NOTHING = '__import__("contextlib").nullcontext()'
 _TESTING = (ast.If, ast.While, ast.IfExp, ast.Assert)
 
@@ -56,7 +56,7 @@ def mutants(module: Module) -> list[Mutant]:
 
 
 def _is_left_out(module: Module, node: ast.AST) -> bool:
-    """Tell whether a node only says something: to a reader, a type checker or the log."""
+    """Return whether a node is only for readers, type checkers or logs."""
     if not hasattr(node, "lineno") and not isinstance(node, ast.comprehension):
         return True
     below: ast.AST = node
@@ -76,7 +76,7 @@ def _is_left_out(module: Module, node: ast.AST) -> bool:
 
 
 def conditions(module: Module, node: Any) -> Iterator[Mutant]:
-    """Take a condition for true, and for false."""
+    """Replace a condition by true, and by false."""
     tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
     for test in tests:
         for value in ("True", "False"):
@@ -86,7 +86,7 @@ def conditions(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def operands(module: Module, node: ast.BoolOp) -> Iterator[Mutant]:
-    """Leave out one side of an ``and`` or ``or``."""
+    """Omit one operand of an ``and`` or ``or``."""
     for at, value in enumerate(node.values):
         rest = [each for other, each in enumerate(node.values) if other != at]
         kept = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
@@ -95,12 +95,12 @@ def operands(module: Module, node: ast.BoolOp) -> Iterator[Mutant]:
 
 
 def comparisons(module: Module, node: ast.Compare) -> Iterator[Mutant]:
-    """Move a bound by one, or turns a comparison around."""
+    """Change a bound by one, or invert a comparison."""
     parent = module.parents[node]
     is_test = isinstance(parent, _TESTING) and parent.test is node
     for at, op in enumerate(node.ops):
         if is_test and not isinstance(op, _ORDERING):
-            continue  # as good as a condition that is taken for true or false
+            continue  # the same as replacing the condition by true or false
         turned = _SIGNS[type(op)][1]
         parts = [ast.unparse(node.left)]
         for other, (each, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
@@ -110,10 +110,10 @@ def comparisons(module: Module, node: ast.Compare) -> Iterator[Mutant]:
 
 
 def arguments(module: Module, node: ast.Call) -> Iterator[Mutant]:
-    """Leave out a predicate of a query, or a keyword of another call."""
+    """Omit a predicate of a query, or a keyword of another call."""
     name = _name(node.func)
     selects = name in SELECTING
-    if selects and name != "get":  # what has arguments without names is a dict's
+    if selects and name != "get":  # a ``get`` with positional arguments is a dict's
         for at, argument in enumerate(node.args):
             call = _copy(node)
             del call.args[at]
@@ -127,9 +127,9 @@ def arguments(module: Module, node: ast.Call) -> Iterator[Mutant]:
 
 
 def methods(module: Module, node: ast.Call) -> Iterator[Mutant]:
-    """Leave out a lock, an order or the like of a query; calls at once what waits for COMMIT."""
+    """Omit a lock, an order or another query method; call immediately instead of on commit."""
     name = _name(node.func)
-    # Without arguments an order is taken away: it costs, and nobody is promised to see none.
+    # Calls without arguments remove the order for speed only, so no test can detect them.
     qualifies = name in QUALIFYING and (name != "order_by" or node.args)
     if isinstance(node.func, ast.Attribute) and qualifies:
         label = f"method: without {name}({quoted(', '.join(map(ast.unparse, node.args)))})"
@@ -140,7 +140,7 @@ def methods(module: Module, node: ast.Call) -> Iterator[Mutant]:
 
 
 def alternatives(module: Module, node: ast.BinOp) -> Iterator[Mutant]:
-    """Leave out one side of an ``&`` or ``|`` between conditions of a query."""
+    """Omit one operand of an ``&`` or ``|`` between query conditions."""
     if not isinstance(node.op, ast.BitAnd | ast.BitOr):
         return
     if not any(isinstance(each, ast.Call) for each in ast.walk(node)):
@@ -151,7 +151,7 @@ def alternatives(module: Module, node: ast.BinOp) -> Iterator[Mutant]:
 
 
 def entries(module: Module, node: ast.Dict) -> Iterator[Mutant]:
-    """Leave out an entry of a dict, such as a column that an UPDATE sets."""
+    """Omit an entry of a dict, such as a column set by an UPDATE."""
     for at, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
         rest = _copy(node)
         del rest.keys[at], rest.values[at]
@@ -161,7 +161,7 @@ def entries(module: Module, node: ast.Dict) -> Iterator[Mutant]:
 
 
 def members(module: Module, node: Any) -> Iterator[Mutant]:
-    """Leave out a member of a list of alternatives."""
+    """Omit a member of a list of alternatives."""
     parent = module.parents[node]
     compares = isinstance(parent, ast.Compare) and parent.left is not node
     selects = isinstance(parent, ast.keyword) and str(parent.arg).endswith("__in")
@@ -180,7 +180,7 @@ def members(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def statements(module: Module, node: ast.stmt) -> Iterator[Mutant]:
-    """Leave out a statement that does something."""
+    """Omit a statement with an effect."""
     if isinstance(node, ast.Expr):
         value = node.value.value if isinstance(node.value, ast.Await) else node.value
         wanted = isinstance(value, ast.Call)
@@ -198,7 +198,9 @@ def statements(module: Module, node: ast.stmt) -> Iterator[Mutant]:
 
 
 def _is_early(module: Module, node: ast.Return) -> bool:
-    """Tell whether a return leaves a function before its end, and more than a guard is lost."""
+    """Return whether a return statement ends a function early, and removing it changes more than a
+    guard.
+    """
     parent = module.parents[node]
     return not isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_guarded(
         module, node
@@ -206,13 +208,13 @@ def _is_early(module: Module, node: ast.Return) -> bool:
 
 
 def _is_guarded(module: Module, node: ast.stmt) -> bool:
-    """Tell whether a statement is all that a condition decides about."""
+    """Return whether a statement is the only one in its condition."""
     parent = module.parents[node]
     return isinstance(parent, ast.If) and parent.body == [node] and not parent.orelse
 
 
 def swaps(module: Module, node: ast.AST) -> Iterator[Mutant]:
-    """Has two neighbours the other way around, where neither needs what the other names."""
+    """Swap two consecutive statements that are independent of each other's names."""
     for name in ("body", "orelse", "finalbody"):
         body = getattr(node, name, None)
         if not isinstance(body, list) or isinstance(node, ast.Module | ast.ClassDef):
@@ -226,14 +228,14 @@ def swaps(module: Module, node: ast.AST) -> Iterator[Mutant]:
 
 
 def _acts(node: ast.stmt) -> bool:
-    """Tell whether a statement can have an effect that its neighbour sees."""
+    """Return whether a statement may have an effect visible to its neighbour."""
     if isinstance(node, ast.Expr | ast.If | ast.With | ast.For | ast.Try | ast.Assign):
         return any(isinstance(each, ast.Call | ast.Raise) for each in ast.walk(node))
     return isinstance(node, ast.AugAssign)
 
 
 def _decides(node: ast.stmt) -> bool:
-    """Tell whether it matters what comes before a statement: it refuses, locks or commits."""
+    """Return whether the order before a statement matters: it refuses, locks or commits."""
     if isinstance(node, ast.If):
         return any(isinstance(each, ast.Raise) for each in node.body)
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
@@ -261,7 +263,7 @@ def _used(node: ast.AST) -> tuple[set[str], set[str]]:
 
 
 def contexts(module: Module, node: Any) -> Iterator[Mutant]:
-    """Leave out a transaction, a lock or another context."""
+    """Omit a transaction, a lock or another context manager."""
     for item in node.items:
         if isinstance(item.context_expr, ast.Call) and item.optional_vars is None:
             label = f"context: without {quoted(module.segment(item.context_expr))}"
@@ -269,7 +271,7 @@ def contexts(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def decorators(module: Module, node: Any) -> Iterator[Mutant]:
-    """Leave out a decorator."""
+    """Omit a decorator."""
     for decorator in node.decorator_list:
         name = _name(decorator.func if isinstance(decorator, ast.Call) else decorator)
         if name not in STRUCTURAL:
@@ -279,14 +281,14 @@ def decorators(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def handlers(module: Module, node: ast.ExceptHandler) -> Iterator[Mutant]:
-    """Let an error pass that is handled."""
+    """Don't handle an error."""
     if node.type is not None and not isinstance(node.type, ast.Tuple):
         label = f"handler: without {quoted(module.segment(node.type))}"
         yield module.mutant(node, label, (node.type, "()"))
 
 
 def constants(module: Module, node: ast.Constant) -> Iterator[Mutant]:
-    """Move a number by one, and turns a truth value that is returned or set around."""
+    """Change a number by one, and invert a boolean that is returned or assigned."""
     parent = module.parents[node]
     if any(_name(each) in STRUCTURAL for each in _called(module, node)):
         return
@@ -299,7 +301,7 @@ def constants(module: Module, node: ast.Constant) -> Iterator[Mutant]:
 
 
 def _called(module: Module, node: ast.AST) -> Iterator[ast.AST]:
-    """Give the functions that a node is an argument of."""
+    """Yield the functions called with this node as an argument."""
     return (each.func for each in module.ancestors(node) if isinstance(each, ast.Call))
 
 

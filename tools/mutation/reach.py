@@ -1,4 +1,4 @@
-"""Which test reaches which line: recorded once, and again for each test file that has changed."""
+"""Lines reached by each test, recorded once and again after changes of a test file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import pytest
 from .children import Database, run_pytest
 from .mutants import Reach
 
-#: What takes long or a machine of its own: a promise has a quick test too.
+#: Slow tests and tests with special requirements; every promise also has a quick test.
 LEFT_OUT = "not (crash or cluster or browser or race or long)"
-#: Tests that show nothing of one line: of the tree, other programs or another package.
+#: Tests of other things than single lines of the package.
 FOLDERS_LEFT_OUT = (
     "architecture", "benchmarks", "browser", "cluster", "compat", "histories", "packaging",
     "project", "races", "soak", "tools",
@@ -31,7 +31,7 @@ FOLDERS_LEFT_OUT = (
 
 
 def test_files(root: Path, wanted: Sequence[str]) -> list[str]:
-    """Return the test files, among those that are wanted, whose reach is worth knowing."""
+    """Return the test files whose lines are worth recording."""
     found: set[Path] = set()
     for path in (root / name for name in wanted):
         found.update([path] if path.is_file() else path.rglob("test_*.py"))
@@ -40,7 +40,7 @@ def test_files(root: Path, wanted: Sequence[str]) -> list[str]:
 
 
 class Recorder:
-    """Keeps which lines of the package each test that passes runs, and how long it takes."""
+    """Recorder of the package's lines run by each passing test, and of its duration."""
 
     def __init__(self, package: Path) -> None:
         import coverage
@@ -65,10 +65,10 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not report.passed:
-            self.seconds[report.nodeid] = -1  # failed without a change, or skipped
+            self.seconds[report.nodeid] = -1  # fails without any change, or is skipped
 
     def found(self) -> dict[str, Any]:
-        """Return the tests with their times, and the lines with a bit for each test."""
+        """Return the tests with their durations, and the lines with a bit mask of tests."""
         self.coverage.stop()
         seconds = {test: took for test, took in self.seconds.items() if took >= 0}
         bits = {test: 1 << at for at, test in enumerate(seconds)}
@@ -85,7 +85,7 @@ class Recorder:
 
 
 def record(report: Path, target: Path, file: str, database: Database, job: str) -> int:
-    """Run one test file and keep what it reaches; runs in a child."""
+    """Run one test file and store the lines it reaches; runs in a child."""
     root = Path.cwd()
     recorder = Recorder(root / "hitl_django")
     run_pytest(report, database, job, ["-m", LEFT_OUT, file], [recorder])
@@ -98,7 +98,7 @@ def record(report: Path, target: Path, file: str, database: Database, job: str) 
 
 
 def digest(*paths: Path) -> str:
-    """Return what changes when one of these files does."""
+    """Return a digest of these files."""
     found = hashlib.sha256()
     for path in paths:
         found.update(path.read_bytes())
@@ -106,7 +106,7 @@ def digest(*paths: Path) -> str:
 
 
 class Map:
-    """What has been recorded, one file for each test file."""
+    """All recordings, one file per test file."""
 
     def __init__(self, folder: Path, root: Path, wanted: Sequence[str]) -> None:
         self.folder, self.root = folder, root
@@ -120,7 +120,7 @@ class Map:
         return self.folder / (file.replace("/", "-") + ".json")
 
     def missing(self, *, anew: bool) -> list[str]:
-        """Return the test files that have to be recorded."""
+        """Return the test files that must be recorded."""
         return [file for file in self.files if anew or not self._is_known(file)]
 
     def _is_known(self, file: str) -> bool:
@@ -131,7 +131,7 @@ class Map:
             return digest(self.root / file) in stream.read(64)
 
     def read(self) -> None:
-        """Read what is recorded of the test files that there are; a test is a bit of a number."""
+        """Read the recordings of existing test files; each test is one bit of a mask."""
         lines: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for file in self.files:
             if not self.target(file).exists():
@@ -164,11 +164,11 @@ class Map:
                 lines = self._source(path).splitlines()
                 reading = [at for at, line in enumerate(lines, 1) if pattern.search(line)]
                 bits |= self._at(path, reading)
-            # A test may read them by itself, and the package then runs no line of its own.
+            # A test may read these names itself without running a line of the package.
             direct = {file for file in self.files if pattern.search(self._source(file))}
             for at, test in enumerate(self.seconds):
                 bits |= (test.partition("::")[0] in direct) << at
-        if not bits and not reach.lines:  # what a module does when it is imported
+        if not bits and not reach.lines:  # code run on import
             bits = self._at(module, self._lines.get(module, ()))
         return {test for at, test in enumerate(self.seconds) if bits >> at & 1}
 
@@ -178,7 +178,7 @@ class Map:
 
 
 def origins(before: str, after: str) -> list[int]:
-    """Return for each line which one it was, or came behind, when it was recorded."""
+    """Return for each line its line number, or that of the preceding line, when it was recorded."""
     old, new = before.splitlines(), after.splitlines()
     found = [0] * len(new)
     for tag, was, _, first, last in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
@@ -188,10 +188,10 @@ def origins(before: str, after: str) -> list[int]:
 
 
 def in_order(tests: Iterable[str], seconds: dict[str, float], first: Sequence[str]) -> list[str]:
-    """Return tests with those first that are most likely to fail soon.
+    """Return the tests ordered by the probability of a quick failure.
 
-    That is who noticed a mutant of this module last; then test files that are most about the line,
-    of which most tests reach it; in each the quickest first.
+    The first are tests that recently killed a mutant of this module. Test files with the largest
+    share of tests reaching the line follow, each with its fastest tests first.
     """
     wanted = set(tests)
     share: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Copies of the repository in which a module can be changed; the working tree never is."""
+"""Copies of the repository for mutated modules, so that the working tree is unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: What tests need of the repository. Child processes of tests find it where their parent does.
+#: Parts of the repository required by tests and their child processes.
 COPIED = (
     "docs", "hitl_django", "project", "templates", "tests", "tools", "manage.py",
     "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE",
@@ -17,7 +17,7 @@ COPIED = (
 
 
 class Tree:
-    """A copy of the repository, with a folder of its own for what its tests leave behind."""
+    """A copy of the repository, with a directory for files written by its tests."""
 
     def __init__(self, source: Path, folder: Path) -> None:
         self.source, self.root, self.scratch = source, folder / "tree", folder / "tmp"
@@ -33,7 +33,7 @@ class Tree:
 
     @contextmanager
     def changed(self, module: str, source: str) -> Iterator[None]:
-        """Has a module another source meanwhile."""
+        """Replace the source of a module during the block."""
         path = self.root / module
         before = path.read_text()
         self._write(path, source)
@@ -44,19 +44,19 @@ class Tree:
 
     def _write(self, path: Path, source: str) -> None:
         path.write_text(source)
-        # Bytecode is as old as its source to the second: a mutant may be younger by less.
+        # Bytecode is validated by modification time in seconds, and a mutant may be newer by less.
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()
 
     def enter(self) -> None:
-        """Has this process, and those that it starts, import from here."""
+        """Make this process and its children import from this tree."""
         root = str(self.root)
         os.chdir(root)
         sys.path[:] = [root, *(each for each in sys.path if each not in ("", str(self.source)))]
         os.environ |= {"PYTHONPATH": root, "TMPDIR": str(self.scratch)}
 
     def clear(self) -> None:
-        """Remove what a test that was killed couldn't."""
+        """Remove files left by killed tests."""
         for path in self.scratch.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

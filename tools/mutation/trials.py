@@ -1,4 +1,4 @@
-"""Tries mutants, several at a time, and remembers what became of each."""
+"""Trials of mutants, several at a time, with saved outcomes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .reach import Map, in_order
 from .trees import Tree
 
 PASSED, NO_TESTS = 0, 5
-#: How many tests are tried at first: whoever notices a mutant is mostly among them.
+#: Number of tests tried first, which usually include one that kills the mutant.
 FIRST = 25
-#: How much longer than without it the tests of a mutant may take, and the least they get.
+#: Maximum duration of a mutant's tests as a multiple of the usual one, and in seconds at least.
 SLOWER, LEAST = 10, 60.0
-#: How many seconds of tests one mutant is worth, unless a command says otherwise.
+#: Default seconds of tests per mutant.
 BUDGET = 60.0
-#: How many of the tests that noticed something last come first.
+#: Number of most recently killing tests to try first.
 RECENT = 12
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant: who noticed it, or that nobody did."""
+    """Outcome of a mutant: the test that killed it, or None."""
 
     mutant: Mutant
     by: str | None  # a test, or "time" or "import"
@@ -41,10 +41,10 @@ class Outcome:
 
 
 class Ledger:
-    """The outcomes so far, a line each. What is there already needs no other trial.
+    """Outcomes so far, one per line. Recorded mutants are not tried again.
 
-    A mutant that was noticed stays noticed while its module is the same; one that survived is tried
-    again where any test is another.
+    A killed mutant stays killed until its module changes. A survivor is tried again after any
+    change of a test.
     """
 
     def __init__(self, path: Path, tests: str) -> None:
@@ -79,7 +79,7 @@ def _key(source: str, mutant: Mutant) -> str:
 
 
 class Job:
-    """One place where mutants are tried, one after the other."""
+    """A worker that tries one mutant after another."""
 
     def __init__(self, name: str, tree: Tree, database: Database) -> None:
         self.name, self.tree, self.database = name, tree, database
@@ -87,7 +87,7 @@ class Job:
     def attempt(
         self, module: Module, mutant: Mutant, tests: list[str], seconds: Callable[[str], float]
     ) -> Work:
-        """Run the tests of a mutant; returns who noticed it, None where nobody did."""
+        """Run the tests of a mutant; return the test that killed it, or None."""
         if not tests:
             return None
         with self.tree.changed(mutant.module, module.apply(mutant)):
@@ -106,12 +106,12 @@ class Job:
         return None
 
 
-#: Gives the file descriptor of each process that it waits for, and until when; returns its result.
+#: Yields file descriptors and deadlines to wait for; returns a result.
 Work = Generator[tuple[int, float], None, Any]
 
 
 def each(jobs: list[Job], todo: Iterable[Callable[[Job], Work]]) -> Iterator[Any]:
-    """Run pieces of work, one in each job at a time; gives what each returns as it ends."""
+    """Run work items, one per job at a time; yield the results as they complete."""
     beginnings = iter(todo)
     running: dict[Any, tuple[float, Job, Work]] = {}
 
@@ -154,7 +154,7 @@ def try_all(
     mutants: list[tuple[Module, Mutant]],
     budget: float = BUDGET,
 ) -> Iterator[Outcome]:
-    """Give the outcome of each mutant, those that are known already first."""
+    """Yield the outcome of each mutant, beginning with those already known."""
     left = []
     for module, mutant in mutants:
         if found := ledger.find(module.source, mutant):
@@ -180,7 +180,7 @@ def try_all(
 
 
 def _within(budget: float, tests: list[str], seconds: dict[str, float]) -> list[str]:
-    """Return the first tests that together take no longer than the budget."""
+    """Return the first tests within the time budget."""
     found: list[str] = []
     for test in tests:
         budget -= seconds[test]

@@ -1,1 +1,1 @@
-"""Builds a release: the packages, what they are made of, and what is new in them."""
+"""Builds a release: the packages, their bill of materials, and the release notes."""

@@ -1,11 +1,11 @@
-"""Builds what a release consists of into ``dist``.
+"""Builds the files of a release in ``dist``.
 
-    python -m tools.release v1.2.3
+|    python -m tools.release v1.2.3
 
-That is the wheel and the source distribution, ``sbom.cdx.json`` (CycloneDX: what a fresh
-environment has once the wheel is installed with all its extras), and ``NOTES.md``, the changelog's
-section. Nothing is published. The tag has to be the version that ``pyproject.toml`` and the
-changelog name.
+The files are the wheel, the source distribution, ``sbom.cdx.json`` and ``NOTES.md``. The SBOM
+(CycloneDX) lists a new environment with the wheel and all its extras. The notes are the changelog's
+section. Nothing is published. The tag must match the version in ``pyproject.toml`` and the
+changelog.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
-#: What the developers need has no place in the list.
+#: Extras for development are excluded from the SBOM.
 INNER_EXTRAS = {"test", "docs", "lint", "bench", "release", "dev"}
 
 
@@ -50,7 +50,7 @@ def find_notes(changelog: str, version: str) -> str:
 
 
 def write_sbom(wheel: Path, extras: list[str]) -> None:
-    """Write what an environment has in which the wheel was installed, and nothing else."""
+    """Write the SBOM of an environment that contains only the wheel and its dependencies."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"

@@ -1,1 +1,1 @@
-"""Hours in the life of two machines at which everything goes wrong at some time."""
+"""Soak test: two machines under load for hours, with injected faults."""

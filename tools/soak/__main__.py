@@ -1,12 +1,12 @@
-"""Two machines under load at which everything goes wrong at some time, for hours.
+"""Soak test: two machines under load for hours, with injected faults.
 
-    python -m tools.soak --hours 24
+|    python -m tools.soak --hours 24
 
-Runs are started all the time, three of ten of them ask up to five questions, eight reviewers
-answer; once or twice a minute one of the faults of ``faults.py`` happens, on a PostgreSQL server of
-its own or, with ``--sqlite``, on a file. Every thread that ends is checked against the invariants.
-After ten faults nothing goes wrong for a while, and it is measured how soon an answer is taken up.
-At the end all that was started has to have come to its end.
+Runs are started continuously. Three of ten have up to five interrupts, decided by eight reviewers.
+Once or twice a minute one of the faults in ``faults.py`` occurs, on a PostgreSQL server of its own
+or, with ``--sqlite``, on a file. Every ended thread is checked against the invariants. After ten
+faults there is a pause, in which the delay between a decision and its node is measured. At the end,
+all started runs must have ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUICK_TIMINGS = {"LEASE_SECONDS": 4, "HEARTBEAT_SECONDS": 0.5, "SWEEP_SECONDS": 
 
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
-    # As Ctrl-C: what was started is ended.
+    # Like Ctrl-C, so that started processes are stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="hitl-soak-") as name, store(options) as server:
         folder = Path(name)
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         django.setup()
         call_command("migrate", verbosity=0)
 
-        from .soak import Soak  # what uses models can't be imported before
+        from .soak import Soak  # models can't be imported before setup
 
         return Soak(folder, options, server).run()
 
@@ -69,7 +69,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def store(options: argparse.Namespace) -> Iterator[Any]:
-    """Give the server, where there is one."""
+    """Yield the server, if there is one."""
     if options.sqlite:
         yield None
         return

@@ -1,4 +1,4 @@
-"""The app that the soak's machines run."""
+"""Django app for the machines of the soak test."""
 
 from __future__ import annotations
 

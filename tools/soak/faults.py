@@ -1,4 +1,4 @@
-"""What goes wrong, one thing at a time. Each lasts as long as its function; some have a sequel."""
+"""Faults, injected one at a time. Each lasts as long as its function; some have aftereffects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE = 120
 
 @dataclass
 class World:
-    """Everything that something can be done to. ``pace`` makes seconds shorter."""
+    """Machines and servers for fault injection. ``pace`` shortens the durations."""
 
     hosts: list[Host]
     site: Site
@@ -47,7 +47,7 @@ class World:
         threading.Event().wait(seconds * self.pace)
 
     def somebody(self) -> psutil.Process | None:
-        """Return a process of a machine that works."""
+        """Return a process of a worker machine."""
         host = self.chance.choice(self.hosts)
         host.look()
         found = host.processes()
@@ -55,19 +55,19 @@ class World:
 
 
 def kill(world: World) -> None:
-    """SIGKILL to any process, the supervisor too."""
+    """Kill any process, possibly the supervisor."""
     with suppress(psutil.NoSuchProcess):
         if process := world.somebody():
             process.kill()
 
 
 def kill_all(world: World) -> None:
-    """A machine loses its power: all its processes are gone at once."""
+    """Kill all processes of a machine at once, like a power failure."""
     world.chance.choice(world.hosts).kill()
 
 
 def freeze(world: World) -> None:
-    """A process stands still for longer than its lease, and goes on."""
+    """Stop a process for longer than its lease, and continue it."""
     with suppress(psutil.NoSuchProcess):
         if process := world.somebody():
             process.suspend()
@@ -76,7 +76,7 @@ def freeze(world: World) -> None:
 
 
 def step_a_clock(world: World) -> None:
-    """The clock of one machine leaps ten minutes, and back again."""
+    """Change the clock of one machine by ten minutes, and back."""
     host = world.chance.choice(world.hosts)
     clock.set_off(host.clock, world.chance.choice((-600, 600)))
     world.wait(20)
@@ -84,7 +84,7 @@ def step_a_clock(world: World) -> None:
 
 
 def rotate_the_key(world: World) -> None:
-    """``SECRET_KEY`` changes, on the site first and then on one machine after the other."""
+    """Change ``SECRET_KEY``, first on the web server and then on each machine."""
     world.old_keys.insert(0, settings.SECRET_KEY)
     del world.old_keys[2:]
     settings.SECRET_KEY = Conf.SECRET_KEY = secrets.token_hex()
@@ -95,7 +95,7 @@ def rotate_the_key(world: World) -> None:
 
 
 def deploy(world: World) -> None:
-    """Another version goes out, machine by machine, and is taken back after a while."""
+    """Deploy another version to each machine, and roll it back after a while."""
     version = world.chance.choice(VERSIONS[1:])
     world.site.is_deployed.clear()
     _roll(world, {**world.environment, "SOAK_DEPLOYED": version})
@@ -111,7 +111,7 @@ def _roll(world: World, environment: Mapping[str, str]) -> None:
 
 
 def vacuum(world: World) -> None:
-    """Each table is written anew, and nobody gets at it meanwhile."""
+    """Rewrite each table under an exclusive lock."""
 
     def act() -> None:
         with connection.cursor() as cursor:
@@ -125,7 +125,7 @@ def vacuum(world: World) -> None:
 
 
 def restart_the_server(world: World) -> None:
-    """PostgreSQL ends at once, in order or as after a crash, and is started again."""
+    """Stop PostgreSQL cleanly or as in a crash, and start it again."""
     postmaster = psutil.Process(world.server.get_pid())
     os.kill(postmaster.pid, world.chance.choice((signal.SIGINT, signal.SIGQUIT)))
     postmaster.wait(PATIENCE)
@@ -134,7 +134,7 @@ def restart_the_server(world: World) -> None:
 
 
 def crowd_the_server(world: World) -> None:
-    """Strangers take every connection that the server has."""
+    """Use up all connections of the server."""
     with _crowded():
         world.wait(5)
 
@@ -152,21 +152,21 @@ def _crowded() -> Iterator[None]:
 
 
 def swallow(world: World) -> None:
-    """The wire of a machine is there, and nothing comes through."""
+    """Stop a machine's network traffic without closing its connections."""
     assert world.proxy is not None
     with world.proxy.silent():
         world.wait(5)
 
 
 def cut(world: World) -> None:
-    """The wire of a machine is cut, and for a while nobody gets in."""
+    """Close a machine's connections and refuse new ones for a while."""
     assert world.proxy is not None
     with world.proxy.down():
         world.wait(20)
 
 
 def fill_the_disk(world: World) -> None:
-    """No file of a machine's processes grows or changes for a while."""
+    """Prevent a machine's processes from writing files for a while."""
     host = world.chance.choice(world.hosts)
     host.look()
     _allow(host, 0)

@@ -1,4 +1,4 @@
-"""The graph of the soak, in the versions of which one is deployed."""
+"""The graph of the soak test, in several versions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing_extensions import TypedDict
 from hitl_django import END, START, StateGraph, interrupt, register
 from hitl_django.engine.task.node_api import get_runtime
 
-#: What is deployed: "" as a rule; "more" has a node more, which paused threads don't mind; under
-#: "renamed" the node that asks has another name, so that they can't go on.
+#: Deployed version. "" is the default; "more" has an additional node and can resume paused threads;
+#: in "renamed" the node with the interrupt has another name, so paused threads can't resume.
 VERSIONS = ("", "more", "renamed")
 DEPLOYED = os.environ.get("SOAK_DEPLOYED", "")
 BOOK = os.environ.get("SOAK_BOOK", "")
 
 
 class State(TypedDict, total=False):
-    """``asks`` questions are yet to be asked."""
+    """``asks`` is the number of remaining interrupts."""
 
     asks: int
     total: Annotated[int, operator.add]
@@ -38,14 +38,14 @@ def counted(**more: Any) -> dict[str, Any]:
 
 def work(seconds: float) -> Callable[[State], Any]:
     def run(state: State) -> Any:
-        time.sleep(seconds)  # what a node does for a living: it waits for somebody
+        time.sleep(seconds)  # simulates waiting for an external service
         return counted()
 
     return run
 
 
 def ask(state: State) -> Any:
-    """Ask, and notes when it got its answer, which says when it was given."""
+    """Create an interrupt, and note the times of the decision and of the resumption."""
     number = len(state.get("answers", []))
     answer = interrupt({"title": f"Question {number}"})
     note(answer["at"], time.time())
@@ -53,7 +53,7 @@ def ask(state: State) -> Any:
 
 
 def note(*times: float) -> None:
-    """Add a line to the book of answers and when they came, whole or not at all."""
+    """Append a line to the log of decisions and resumptions, atomically."""
     opened = os.open(BOOK, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     with suppress(OSError):  # the disk is full
         os.write(opened, (" ".join(f"{each:.3f}" for each in times) + "\n").encode())
@@ -62,7 +62,7 @@ def note(*times: float) -> None:
 
 @register("soak", version=DEPLOYED or "base")
 def soak() -> StateGraph:
-    """Open, looks at two things side by side, asks as often as it is told to, and close."""
+    """Build the graph: open, two parallel checks, the requested number of interrupts, close."""
     asking = "inquire" if DEPLOYED == "renamed" else "ask"
 
     def way(state: State) -> str:

@@ -1,4 +1,4 @@
-"""A machine that works hints off: a command, its processes, and the service manager over it."""
+"""A worker machine: a command, its processes, and their service manager."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import psutil
 from tests.cluster.conftest import Cluster
 
 COMMAND = ("hitl", "worker")
-#: What the environment of all processes of one machine says, and of no others.
+#: Environment variable that identifies the processes of one machine.
 MARK = "SOAK_CLOCK"
 
 
 class Host:
-    """Keeps ``hitl worker`` running while the block lasts, as a service manager does.
+    """Keeps ``hitl worker`` running during the block, like a service manager.
 
-    When its main process ends, what is left of its unit is killed before the next one is begun.
-    ``own`` is what of the environment is this machine's alone.
+    When its main process ends, the remaining processes are killed before a new one is started.
+    ``own`` is the part of the environment specific to this machine.
     """
 
     def __init__(
@@ -39,22 +39,22 @@ class Host:
         self._end()
 
     def deploy(self, environment: Mapping[str, str]) -> None:
-        """End what runs as it wants to be ended, and begins it with another environment."""
+        """Stop the processes gracefully, and start them with another environment."""
         self._end()
         self._begin(environment)
 
     def look(self) -> None:
-        """Begin anew what has ended."""
+        """Restart the command if it has ended."""
         if self._cluster.process.poll() is not None:
             self.kill()
             self._begin(self._environment)
 
     def processes(self) -> list[psutil.Process]:
-        """Return what runs here, whoever began it."""
+        """Return all processes of this machine."""
         return list(self._marked())
 
     def memory(self) -> int:
-        """Return the bytes that its largest process holds."""
+        """Return the memory of its largest process in bytes."""
         sizes = [0]
         for process in self._marked():
             with suppress(psutil.Error):
@@ -62,13 +62,13 @@ class Host:
         return max(sizes)
 
     def kill(self) -> None:
-        """Kill what runs here, and what it begins meanwhile."""
+        """Kill all processes, including those started meanwhile."""
         while found := self.processes():
             for process in found:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
             threading.Event().wait(0.01)
-            self._cluster.process.poll()  # or it would be there for ever, as a zombie
+            self._cluster.process.poll()  # otherwise it would remain as a zombie
 
     def _marked(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():

@@ -1,4 +1,4 @@
-"""Who starts runs, who answers questions and who looks after what is parked; each a thread."""
+"""OS threads that start runs, decide interrupts and handle parked runs."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from hitl_django.models import Interrupt, Run
 REVIEWERS = 8
 MOST_INTERRUPTS = 5
 ASKING = 0.3
-#: Seconds between two looks of somebody who waits.
+#: Polling interval in seconds.
 LOOK = 0.5
 
 
 class Site:
-    """What they do all day, until they are told to stop; and what of it went wrong."""
+    """The people of the site until the test stops, and the errors they encountered."""
 
     def __init__(self, seed: int, rate: float, within: float) -> None:
         self.chance = Random(seed)
         self.rate, self.within = rate, within
         self.is_closed, self.is_over = threading.Event(), threading.Event()
-        #: Set while the machines run what the threads were begun with; how often they came to.
+        #: Set while all machines run the default version; the second counts deployments of it.
         self.is_deployed = threading.Event()
         self.is_deployed.set()
         self.deployments = 0
-        #: By run that has yet to end: how many questions it asks.
+        #: Number of interrupts by id of an active run.
         self.under_way: dict[UUID, int] = {}
         self.started = self.answered = 0
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
-        self._retried: dict[UUID, int] = {}  # in which deployment
+        self._retried: dict[UUID, int] = {}  # number of the deployment
         self._failed: set[UUID] = set()
         self._threads = [
             threading.Thread(target=self._at_work, args=act, daemon=True)
@@ -58,7 +58,7 @@ class Site:
             thread.start()
 
     def close(self) -> None:
-        """No more runs are started; who answers goes on."""
+        """Stop starting runs; deciding continues."""
         self.is_closed.set()
 
     def end(self) -> None:
@@ -83,7 +83,7 @@ class Site:
                 asks = self.chance.randint(1, MOST_INTERRUPTS)
             given = {"asks": asks, "total": 0, "tasks": [], "answers": []}
             key = f"number {self.started}"
-            # The same key: if the first attempt was heard after all, this is its run.
+            # The same key: if the first attempt succeeded, this returns its run.
             run = surely(lambda given=given, key=key: services.start("soak", given, key=key))
             self.under_way[run.id] = asks
             self.started += 1
@@ -126,24 +126,24 @@ class Site:
                     self.faults.append(f"run {pk} failed: {error}")
 
     def _look_after(self, pk: UUID, error: str) -> None:
-        """Has a parked run try again; one that is parked for its shape once more is given up."""
+        """Retry a parked run; cancel one that was already parked in this deployment."""
         self.counts[f"parked: {error.splitlines()[0][:60]}"] += 1
-        # It has the shape of a version that is gone: what was paused under that can't go on.
+        # A thread paused under another version's graph structure can't resume.
         is_lost = "another shape" in error and self._retried.get(pk) == self.deployments
         self._retried[pk] = self.deployments
-        # RunStateError: the first attempt was heard after all.
+        # RunStateError: the first attempt succeeded.
         with suppress(RunStateError):
             surely(lambda: (services.cancel if is_lost else services.retry)(pk))
 
 
 def answering(pk: UUID) -> tuple[int, ...]:
-    """Return who looks at a question: one, and at every tenth another one as well."""
+    """Return the reviewers of an interrupt: one, or two for every tenth interrupt."""
     first = pk.int % REVIEWERS
     return (first, (first + 1) % REVIEWERS) if pk.int % 10 == 0 else (first,)
 
 
 def surely(act: Callable[[], Any]) -> Any:
-    """Does it again and again while the database is away."""
+    """Repeat the call while the database is unavailable."""
     while True:
         try:
             return act()

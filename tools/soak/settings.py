@@ -1,4 +1,4 @@
-"""The settings of the soak: those of the tests, with the timings that people have."""
+"""Settings of the soak test: those of the tests with realistic timings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The soak itself: things go wrong, all that was started comes to its end, and it is told."""
+"""The soak test: injects faults, waits until all runs have ended, and reports the result."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from .people import Site, surely
 from .watch import LONG, Watch, percentiles, told
 
 MACHINES = 2
-#: With ``--quick`` all waits are this fraction of themselves.
+#: Fraction of all waiting times with ``--quick``.
 QUICK = 0.05
-#: Seconds that pass between two faults, and after each ten of them.
+#: Seconds between two faults (range), and after each ten of them.
 APART, CALM = (20, 60), 180
 FAULTS_IN_A_ROW = 10
-#: Seconds until whatever a fault has left behind is over: lease and sweep, and a little more.
+#: Seconds until all effects of a fault are over: lease and sweep, and some more.
 RECOVERY = 90
 REVIEWED_WITHIN = 60
-#: Seconds a run may be due and nobody told of it; and all that was started may take to end.
+#: Maximum seconds a run may be due unnoticed, and until all runs must have ended.
 LEFT_ALONE, PATIENCE = 300, 900
-#: Seconds between two looks at the machines, at the threads, and two lines of report.
+#: Seconds between checks of the machines, of the threads, and between lines of the report.
 LOOK, CHECK, REPORT = 1, 60, 600
 HOUR = 3600
 
 
 class Soak:
-    """A site and its machines. What ``run`` returns is the command's exit code."""
+    """A site and its machines. ``run`` returns the exit code of the command."""
 
     def __init__(self, folder: Path, options: argparse.Namespace, server: Any) -> None:
         self.folder, self.server = folder, server
@@ -83,13 +83,13 @@ class Soak:
         place.mkdir()
         clock.set_off(place / "clock", 0)
         own = {}
-        if proxy is not None and number == 0:  # a wire of its own, which may break
+        if proxy is not None and number == 0:  # a separate connection that can be disrupted
             own = {"DATABASE_URL": databases.to_url(connection, **proxy.settings())}
         return Host(place, environment, own)
 
     def _go_wrong(self, world: World) -> None:
         end = time.monotonic() + self.hours * HOUR
-        # All of them once, and from then on by chance.
+        # All faults once, then random ones.
         first = self.chance.sample(self.faults, len(self.faults))
         while time.monotonic() < end or first:
             for _ in range(FAULTS_IN_A_ROW):
@@ -111,7 +111,7 @@ class Soak:
             self.watch.faults.append(f"not at their end: {self.watch.left()}")
 
     def _stand_by(self, seconds: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Look after the machines, and at what the runs have come to, until something is so."""
+        """Keep the machines running, and check the runs, until the time or the condition."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not is_over():
             self.site.is_over.wait(min(LOOK, left))

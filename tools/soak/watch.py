@@ -1,4 +1,4 @@
-"""What is looked at meanwhile: every thread that has ended, what lies about, and how much of it."""
+"""Checks of ended threads, leftover rows and growth."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.chaos import invariants
 from .hosts import Host
 from .people import surely
 
-#: How many times as much there may be in the last quarter of a long soak as in its second.
+#: Maximum growth between the second and the last quarter of a long test.
 GROWTH = 1.2
-#: Hours of soak from which on growth says something.
+#: Hours after which growth is meaningful.
 LONG = 2
 MEBIBYTE = 1 << 20
 
 
 @dataclass
 class Reading:
-    """How much there was of everything, in bytes what has a size."""
+    """Sizes in bytes and counts at one time."""
 
     memory: int
     threads: int
@@ -37,13 +37,13 @@ class Reading:
 
 @dataclass
 class Watch:
-    """Looks at what the runs have come to; ``faults`` is what it didn't like."""
+    """Checks of the runs; ``faults`` are the problems found."""
 
-    #: By run that has yet to end: how many questions it asks.
+    #: Number of interrupts by id of an active run.
     under_way: dict[UUID, int]
     hosts: list[Host]
     book: Path
-    #: How long a run may be due and left alone.
+    #: Maximum time a run may be due without being handled.
     bound: timedelta
     readings: list[Reading] = field(default_factory=list)
     calm: list[tuple[float, float]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Watch:
     ended: int = 0
 
     def check(self) -> None:
-        """Check what has ended since the last time, and what nobody looks after."""
+        """Check threads that ended since the last call, and runs not handled in time."""
         surely(self._check)
 
     def read(self) -> None:
@@ -73,7 +73,7 @@ class Watch:
             if run.state == Run.State.SUCCEEDED and run.decided != asked:
                 faults.append(f"run {run.pk} asked {asked} times, and {run.decided} were decided")
         faults += invariants.unfinished(self.bound)
-        # Nothing is kept of a look that the database interrupts.
+        # An interrupted check stores no results.
         self.faults += faults
         self.ended += len(ended)
         for pk in {run.pk for run in ended}.union(under_way.keys() - found.keys()):
@@ -88,12 +88,12 @@ class Watch:
         )
 
     def left(self) -> dict[str, int]:
-        """Return how many of the runs that were started are in which state yet."""
+        """Return the number of unfinished runs by state."""
         rows = Run.objects.filter(pk__in=list(self.under_way)).values_list("state")
         return dict(rows.annotate(count=Count("pk")))
 
     def growth(self) -> list[str]:
-        """Return what there was ever more of, after retention had begun to take away."""
+        """Return the sizes that kept growing after the retention had started deleting."""
         count = len(self.readings) // 4
         found = []
         for name in ("memory", "threads", "messages", "stored"):
@@ -104,7 +104,7 @@ class Watch:
         return found
 
     def answers(self) -> list[float]:
-        """Return how long answers took that were given while all was well, in seconds."""
+        """Return the delays in seconds of decisions in periods without faults."""
         lines = self.book.read_text().splitlines() if self.book.exists() else []
         times = (tuple(map(float, line.split())) for line in lines)
         return [
@@ -123,7 +123,7 @@ def told(reading: Reading) -> str:
 
 
 def percentiles(times: list[float]) -> str:
-    """Says how long the middle one took, and all but one of a hundred."""
+    """Return the median and the 99th percentile as text."""
     if len(times) < 100:
         return f"{len(times)} answers while all was well, too few to say how long they take"
     cuts = quantiles(times, n=100)

@@ -1,1 +1,1 @@
-"""The task queues that carry runs to their workers, measured beside each other."""
+"""Comparison of the task queues that deliver runs to workers."""

@@ -1,9 +1,9 @@
-"""Measures each task queue that the package brings, with its own workers, as their guides have it.
+"""Measures each supported task queue with its own workers, configured as in its guide.
 
-    python -m tools.benchmarks.task_queues [--only NAME ...] [--quick] [--json FILE]
+|    python -m tools.benchmarks.task_queues [--only NAME ...] [--quick] [--json FILE]
 
-How soon an answer is with its node, how many a second 1, 2 and 4 workers take on, and what becomes
-of the runs whose workers are killed. Prints the table of the guide.
+It measures the delay between a decision and its node, the throughput of 1, 2 and 4 workers, and the
+fate of runs after their workers are killed. Prints the table of the guide.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..stores import POSTGRES
 from ..worker.__main__ import ROOT
 from .queues import QUEUES, TaskQueue
 
-#: Seconds that one queue may take.
+#: Maximum seconds for one queue.
 TIMEOUT = 1800
 WORKERS = (1, 2, 4)
 COUNT, SMALL = 400, 16
@@ -69,13 +69,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 @contextmanager
 def prepared(queue: TaskQueue, **timings: float) -> Iterator[dict[str, str]]:
-    """Make the database and the broker of one queue; yields what its processes find in their
-    environment. ``timings`` are settings of HITL that aren't the usual ones.
+    """Create the database and the broker of one queue, and yield the environment of its processes.
+
+    ``timings`` are changed settings of HITL.
     """
     with stores.prepared({queue.database}) as known, tempfile.TemporaryDirectory() as folder:
         url = known[stores.variable(OURS, queue.database)]
         if queue.database == POSTGRES:
-            # The server keeps what it has planned, as the guide to deploying recommends.
+            # The server keeps query plans, as recommended by the deployment guide.
             url += ("&" if "?" in url else "?") + "prepare_threshold=5"
         found = {
             "DATABASE_URL": url,
@@ -94,7 +95,7 @@ def prepared(queue: TaskQueue, **timings: float) -> Iterator[dict[str, str]]:
 
 
 def measured(name: str, environment: dict[str, str], count: int) -> Any:
-    """Run all measurements of one queue in a fresh process; returns what it tells."""
+    """Run all measurements of one queue in a new process and return the results."""
     command = [sys.executable, "-m", f"{__package__}.client", name, "--count", str(count)]
     done = subprocess.run(
         [*command, "--workers", *map(str, WORKERS)],

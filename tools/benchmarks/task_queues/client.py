@@ -1,4 +1,4 @@
-"""Who measures one queue, on the database and the broker of its environment."""
+"""Measuring process of one queue, with the database and broker of its environment."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from hitl_django.testing import inline  # noqa: E402
 from ..worker import cluster, graphs  # noqa: E402
 from .queues import QUEUES, TaskQueue  # noqa: E402
 
-#: Workers where their number isn't what is measured.
+#: Number of workers in measurements that don't vary it.
 USUAL = 2
-#: What the first runs of a process take longer: it imports, connects and builds the graph.
+#: Number of warm-up runs, in which a process imports modules, connects and builds the graph.
 WARM = 20
-#: Part of a batch that is over before its rate is taken.
+#: Part of a batch that is excluded from its rate as warm-up.
 HEAD = 0.1
-#: Seconds that a node waits for something else, where it does.
+#: Seconds of waiting in a node, if it waits.
 WAITS = 0.05
-#: Seconds after which a run is lost: three times what lease and sweep may take.
+#: Seconds after which a run counts as lost: three times lease plus sweep.
 PATIENCE = 180
 
 
 def asked(count: int, **state: Any) -> list[Any]:
-    """Return that many questions which wait for their answers, and no message in the queue."""
+    """Create that many pending interrupts, without any messages in the queue."""
     with inline() as advance:
         runs = [services.start(graphs.GRAPH, {"waits": 0, **state}).id for _ in range(count)]
         advance()
@@ -54,12 +54,12 @@ def running(queue: TaskQueue, workers: int) -> Any:
 
 
 def delays(queue: TaskQueue, samples: int) -> list[float]:
-    """Return the seconds from a decision to its node, with workers that have nothing to do."""
+    """Return the seconds from a decision to its node, with idle workers."""
     waiting = asked(WARM + samples)
     found = []
     with running(queue, USUAL) as workers:
         for number, interrupt in enumerate(waiting):
-            # A queue that is asked every so often is met at each moment between two looks alike.
+            # Spreads the messages evenly over the polling interval of a queue.
             time.sleep(number / len(waiting) * 0.2)
             sent = time.monotonic()
             answer([interrupt])
@@ -69,7 +69,7 @@ def delays(queue: TaskQueue, samples: int) -> list[float]:
 
 
 def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
-    """Return how many decisions a second so many workers take to the end of their run."""
+    """Return the number of decisions per second that the workers run to the end."""
     interrupts = asked(count, waits=waits)
     with tempfile.NamedTemporaryFile() as gate, running(queue, workers) as begun:
         signs = begun.signs
@@ -90,10 +90,10 @@ def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
 
 
 def killed(queue: TaskQueue, count: int) -> dict[str, float]:
-    """Kill all workers in the middle of their work, and start them anew at once.
+    """Kill all workers while they are running, and restart them immediately.
 
-    Returns how many seconds later the last run was at its end, how many nodes began twice, and how
-    many runs were lost, which came to no end.
+    Returns the seconds until the last run had ended, the number of nodes that began twice, and the
+    number of runs that never ended.
     """
     interrupts = asked(count, waits=WAITS)
     runs = Run.objects.filter(interrupts__in=interrupts)
@@ -112,7 +112,7 @@ def killed(queue: TaskQueue, count: int) -> dict[str, float]:
                 break
             time.sleep(0.05)
         seconds = time.monotonic() - killed_at
-        begun += workers.signs.count("begun")  # of those that have been given
+        begun += workers.signs.count("begun")  # from the signals received so far
     lost = runs.exclude(state=Run.State.SUCCEEDED).count()
     return {"seconds": seconds, "again": begun - count, "lost": lost}
 
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--workers", type=int, nargs="+", required=True)
     options = parser.parse_args()
-    logging.disable(logging.INFO)  # django-q2 tells of every message it queues
+    logging.disable(logging.INFO)  # django-q2 logs every message
     queue, count = QUEUES[options.queue], options.count
     found = {
         "delays": delays(queue, count // 8),

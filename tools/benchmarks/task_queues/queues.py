@@ -1,4 +1,4 @@
-"""The task queues with their workers, as their guides have them."""
+"""The task queues and their workers, configured as in their guides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..stores import POSTGRES, SQLITE
 from ..worker.cluster import WORKER
 
-#: The variable that tells a queue's processes how many workers there are to be.
+#: Environment variable with the number of workers.
 VARIABLE = "HITL_BENCH_WORKERS"
 
 Programs = Sequence[Sequence[str]]
@@ -17,24 +17,23 @@ Programs = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class TaskQueue:
-    """A task queue, and where its messages are. A worker is what takes one run on at a time."""
+    """A task queue and its broker. A worker runs one run at a time."""
 
     title: str
     database: str
     dispatcher: str
-    #: What is started for so many workers.
+    #: Programs to start for a number of workers.
     programs: Callable[[int], Programs]
-    #: Where its broker is a Redis: the variable that names it, and how its socket is written there.
+    #: For a Redis broker: the environment variable of its URL, and the URL format of its socket.
     broker: tuple[str, str] | None = None
 
     def environment(self, workers: int) -> dict[str, str]:
-        """Return what its processes find in their environment, for so many workers."""
+        """Return the environment of the queue's processes, for a number of workers."""
         cluster = {"workers": workers}
         return {VARIABLE: str(workers), "TEST_Q_CLUSTER": json.dumps(cluster)}
 
 
 def _one(workers: int) -> Programs:
-    """Whatever there are to be, ``hitl worker`` starts them."""
     return [WORKER]
 
 

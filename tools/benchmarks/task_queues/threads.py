@@ -1,4 +1,4 @@
-"""Procrastinate with as many threads as there are to be workers."""
+"""Procrastinate with OS threads as workers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a worker's task costs beside an empty one of django-q2: real clusters, measured."""
+"""Cost of a worker's task compared with an empty django-q2 task, measured with real clusters."""

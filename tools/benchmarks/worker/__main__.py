@@ -1,11 +1,11 @@
-"""Measures what a worker does with decisions, beside empty tasks of django-q2 in the same cluster.
+"""Measures a worker's decisions, compared with empty django-q2 tasks in the same cluster.
 
-    python -m tools.benchmarks.worker [--only NAME ...] [--rounds N] [--quick] [--json FILE]
+|    python -m tools.benchmarks.worker [--only NAME ...] [--rounds N] [--quick] [--json FILE]
 
-Real processes of ``hitl worker``, with the settings that are recommended for many runs a second;
-TEST_Q_CLUSTER holds others, as JSON. Bare tasks and decisions take turns in one cluster, so that
-whatever else the machine does meets both; times are taken where something happens, in the node or
-the task, and the ratio of two neighbours is what is compared with its target.
+It runs processes of ``hitl worker`` with the settings recommended for high throughput;
+TEST_Q_CLUSTER may contain other settings as JSON. Empty tasks and decisions alternate in one
+cluster, so that other load on the machine affects both. Times are taken in the node or the task.
+The ratio of two consecutive measurements is compared with its target.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ..stores import POSTGRES, SQLITE
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT = 600
-REDIS = "redis"  # the broker; the database beside it is PostgreSQL
+REDIS = "redis"  # the broker; the database is PostgreSQL
 
 Told = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Something to measure, the same on each queue."""
+    """A measurement, the same for each queue."""
 
     module: str
     what: str
@@ -46,7 +46,7 @@ class Kind:
     size: int
     small: int
     target: str
-    #: The ratio has to be at most, or at least, this.
+    #: Maximum and minimum of the ratio.
     most: float = float("inf")
     least: float = 0.0
     queues: Sequence[str] = (SQLITE, POSTGRES, REDIS)
@@ -117,14 +117,12 @@ def is_chosen(name: str, parts: Sequence[str]) -> bool:
 
 @contextmanager
 def prepared(queues: set[str]) -> Iterator[dict[str, dict[str, str]]]:
-    """Make the databases and brokers; yields what each queue's processes find in their
-    environment.
-    """
+    """Create the databases and brokers, and yield the environment of each queue's processes."""
     databases = {SQLITE if queue == SQLITE else POSTGRES for queue in queues}
     with stores.prepared(databases) as known, tempfile.TemporaryDirectory() as folder:
         urls = {kind: known[stores.variable(OURS, kind)] for kind in databases}
         if POSTGRES in urls:
-            # The server keeps what it has planned, as the guide to deploying recommends.
+            # The server keeps query plans, as recommended by the deployment guide.
             urls[POSTGRES] += ("&" if "?" in urls[POSTGRES] else "?") + "prepare_threshold=5"
         found = {
             queue: {"DATABASE_URL": urls[SQLITE if queue == SQLITE else POSTGRES]}
@@ -142,7 +140,7 @@ def prepared(queues: set[str]) -> Iterator[dict[str, dict[str, str]]]:
 
 
 def measured(kind: Kind, options: argparse.Namespace, environment: dict[str, str]) -> Any:
-    """Run one measurement in a fresh process; returns what it tells."""
+    """Run one measurement in a new process and return the results."""
     size = kind.small if options.quick else kind.size
     command = [sys.executable, "-m", f"{__package__}.{kind.module}", kind.what]
     command += ["--count", str(size)]
@@ -162,7 +160,7 @@ def measured(kind: Kind, options: argparse.Namespace, environment: dict[str, str
 
 
 def of_starts(found: dict[str, list[float]]) -> Told:
-    """Return the middle times in milliseconds, and those that one in twenty goes beyond."""
+    """Return the medians and the 95th percentiles in milliseconds."""
     ours, bare = ([1000 * each for each in found[kind]] for kind in ("ours", "bare"))
     middle = statistics.median(ours), statistics.median(bare)
     late = [statistics.quantiles(times, n=20)[-1] for times in (ours, bare)]
@@ -175,7 +173,7 @@ def of_starts(found: dict[str, list[float]]) -> Told:
 
 
 def of_rates(found: dict[str, list[float]]) -> Told:
-    """Return the middle rates a second, and the middle ratio of two that follow one another."""
+    """Return the median rates per second, and the median ratio of two consecutive rates."""
     against, ours = found.values()
     ratios = [one / other for one, other in zip(ours, against, strict=True)]
     return {
@@ -187,7 +185,7 @@ def of_rates(found: dict[str, list[float]]) -> Told:
 
 
 def of_memory(found: list[dict[str, int]]) -> Told:
-    """Return the megabytes before and after, and how many objects there are more."""
+    """Return the megabytes before and after, and the number of additional objects."""
     before, after = found
     return {
         "ours": after["bytes"] / 1e6,

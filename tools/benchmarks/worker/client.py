@@ -1,7 +1,7 @@
-"""Who measures a cluster, on the database and the broker of its environment.
+"""Measuring process of a cluster, with the database and broker of its environment.
 
-What is sent here comes to work there: a bare task of django-q2, or a decision, in turn. A time is
-taken where something happens, in the node, in the task, in the monitor; nobody looks for it.
+It sends empty django-q2 tasks and decisions alternately. Times are taken by the node, the task or
+the monitor, without polling.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .signs import Signs  # noqa: E402
 
 Send = Callable[[], None]
 BARE, OURS = "bare", "ours"
-#: How many the settings have.
+#: Number of workers in the settings.
 WORKERS = int(Conf.WORKERS)
-#: What the first tasks of a process take longer: it imports, connects and builds the graph.
+#: Number of warm-up tasks, in which a process imports modules, connects and builds the graph.
 WARM = 20
-#: Part of a batch that is over before its rate is taken.
+#: Part of a batch that is excluded from its rate as warm-up.
 HEAD = 0.1
 
 
 def asked(count: int, waits: float = 0.0) -> list[Any]:
-    """Return that many questions which wait for their answers, and no message in the queue."""
+    """Create that many pending interrupts, without any messages in the queue."""
     with inline() as advance:
         runs = [services.start(graphs.GRAPH, {"waits": waits}).id for _ in range(count)]
         advance()
@@ -51,17 +51,17 @@ def asked(count: int, waits: float = 0.0) -> list[Any]:
 
 
 def bare() -> None:
-    """Send an empty task, as the hints are sent."""
+    """Send an empty task in the same way as messages of runs."""
     async_task(graphs.EMPTY, BARE, save=False, ack_failure=True)
 
 
 def decisions(count: int, waits: float = 0.0) -> list[Send]:
-    """Return that many decisions, to be made."""
+    """Return that many decisions to make."""
     return [partial(services.decide, pk, "respond", "yes") for pk in asked(count, waits)]
 
 
 def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> list[float]:
-    """Fill the queue while its workers are held back; returns when each was worked off."""
+    """Fill the queue while its workers are blocked; return the time of each task's completion."""
     with tempfile.NamedTemporaryFile() as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         for _ in range(workers):
@@ -77,12 +77,12 @@ def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> l
 
 
 def starts(samples: int) -> dict[str, list[float]]:
-    """Return the seconds from commit to the node, and from a message to the bare task."""
+    """Return the seconds from commit to the node, and from a message to the empty task."""
     sent = [0.0]
 
     def note(**kwargs: Any) -> None:
-        # The last thing before the message is made: with the ORM broker just before the commit
-        # that it is a part of, with any other just after the commit that it tells of.
+        # Called just before the message is created: with the ORM broker before the commit that
+        # includes the message, with any other broker after the commit.
         sent[0] = time.monotonic()
 
     pre_enqueue.connect(note, weak=False)
@@ -93,9 +93,9 @@ def starts(samples: int) -> dict[str, list[float]]:
         worked_off(signs, [bare] * WARM)
         worked_off(signs, [waiting.pop() for _ in range(WARM)])
         for number in range(samples):
-            # A broker that looks every so often is met at each moment between two looks alike.
+            # Spreads the messages evenly over the polling interval of a broker.
             pause = (number + 0.5) / samples * (Conf.POLL if Conf.ORM else 0.02)
-            # Each follows the other as often as itself.
+            # Alternate the order of the two kinds.
             for kind in (BARE, OURS)[:: 1 if number % 2 else -1]:
                 time.sleep(pause)
                 (bare if kind == BARE else waiting.pop())()
@@ -105,7 +105,7 @@ def starts(samples: int) -> dict[str, list[float]]:
 
 
 def rates(count: int, rounds: int) -> dict[str, list[float]]:
-    """Return how many a second the cluster works off of a queue full of either."""
+    """Return how many tasks of each kind per second the cluster completes with a full queue."""
     found: dict[str, list[float]] = {BARE: [], OURS: []}
     with cluster.running() as workers:
         signs = workers.signs
@@ -118,7 +118,7 @@ def rates(count: int, rounds: int) -> dict[str, list[float]]:
 
 
 def scaling(count: int, rounds: int, waits: float) -> dict[str, list[float]]:
-    """Return how many decisions a second one worker works off, and how many two do."""
+    """Return the number of decisions per second completed by one worker and by two."""
     found: dict[str, list[float]] = {"1": [], "2": []}
     for _ in range(rounds):
         for workers, kept in found.items():
@@ -130,7 +130,7 @@ def scaling(count: int, rounds: int, waits: float) -> dict[str, list[float]]:
 
 
 def rate(times: Sequence[float]) -> float:
-    """Return how many a second there were, from where the first workers are under way."""
+    """Return the rate per second, without the warm-up."""
     first = int(len(times) * HEAD)
     return (len(times) - 1 - first) / (times[-1] - times[first])
 
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    logging.disable(logging.INFO)  # django-q2 tells of every message it queues
+    logging.disable(logging.INFO)  # django-q2 logs every message
     measures: dict[str, Callable[[], Any]] = {
         "starts": lambda: starts(options.count),
         "rates": lambda: rates(options.count, options.rounds),

@@ -1,4 +1,4 @@
-"""Worker processes of the benchmark's own, started as the guides have it."""
+"""Worker processes of the benchmark, started as described in the guides."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import psutil
 from .signs import VARIABLE, Signs
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 45  # seconds to end by themselves; they take 30 at most
-#: What takes runs on, and what looks after it, as arguments of the interpreter.
+PATIENCE = 45  # seconds to stop; they take 30 at most
+#: The worker and its supervisor, as arguments of the interpreter.
 WORKER = ("-m", "django", "hitl", "worker")
 
 
 class Workers:
-    """Programs that work on this process's database, and the signs that they give."""
+    """Worker processes using this process's database, and the signals they send."""
 
     def __init__(
         self, programs: Sequence[Sequence[str]], environment: dict[str, str], signs: Signs, log: IO
@@ -47,7 +47,7 @@ class Workers:
         ]
 
     def kill(self) -> None:
-        """Kill all of them at once, with what they have begun: the machine goes."""
+        """Kill all processes at once, with their tasks, like a machine failure."""
         found = [each for one in self._running for each in (one, *one.children(recursive=True))]
         for each in found:
             each.kill()
@@ -66,7 +66,7 @@ class Workers:
 
 @contextmanager
 def running(*programs: Sequence[str], **environment: str) -> Iterator[Workers]:
-    """Run ``hitl worker``, or those programs, on this process's database until the block ends."""
+    """Run ``hitl worker``, or the given programs, with this process's database during the block."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
         signs = Signs(folder)
         workers = Workers(programs or [WORKER], environment, signs, log)

@@ -1,4 +1,4 @@
-"""What the measured workers do: a graph that says when it is answered, and a bare task."""
+"""Work of the measured workers: a graph that signals its response, and an empty task."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ EMPTY, HOLD = f"{__name__}.empty", f"{__name__}.hold"
 
 
 class Asked(TypedDict, total=False):
-    #: A file; once it has its answer, the node waits until nobody has it to themselves.
+    #: Lock file for which the node waits after its response.
     gate: str
-    #: Seconds that the node waits for something else once it has its answer.
+    #: Seconds for which the node waits after its response.
     waits: float
     answer: Any
 
 
 @register(GRAPH)
 def pending() -> StateGraph:
-    """Ask once."""
+    """Request one response."""
 
     def ask(state: Asked) -> Asked:
         answer = interrupt({"question": "Go on?"})
@@ -42,20 +42,20 @@ def pending() -> StateGraph:
 
 
 def empty(name: str) -> None:
-    """Does nothing, as a task of django-q2."""
+    """Signal that the django-q2 task runs."""
     signs.give("begun", "task")
 
 
 def hold(gate: str) -> None:
-    """Keep its worker until nobody has the file to themselves any more."""
+    """Block the worker until the file is no longer locked exclusively."""
     with open(gate) as file:
         signs.give("held", gate)
         fcntl.flock(file, fcntl.LOCK_SH)
 
 
 def _settled(task: dict[str, Any], **kwargs: Any) -> None:
-    # Said by the monitor: the task is done, its result is taken in, its message acknowledged.
-    # A task without a subject is a sweep that came due meanwhile.
+    # Called by the monitor: the task is done, its result stored, its message acknowledged. A task
+    # without arguments is a sweep that was due in the meantime.
     for subject in task["args"][:1]:
         signs.give("settled", subject)
 

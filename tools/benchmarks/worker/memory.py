@@ -1,4 +1,4 @@
-"""What a process holds that takes a run far, or many runs to their questions."""
+"""Memory of a process that runs many super-steps, or many runs to their interrupts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hitl_django.testing import inline  # noqa: E402
 
 from . import graphs  # noqa: E402
 
-#: Where a run is looked at for the first time, in parts of its way.
+#: The first reading is taken after one of so many parts.
 EARLY = 10
 
 
@@ -33,13 +33,13 @@ class Rounds(TypedDict):
 
 
 def held() -> dict[str, int]:
-    """Return the memory of this process in bytes, and how many objects the collector follows."""
+    """Return this process's memory in bytes, and the number of objects tracked by the collector."""
     gc.collect()
     return {"bytes": psutil.Process().memory_info().rss, "objects": len(gc.get_objects())}
 
 
 def steps(count: int) -> list[dict[str, int]]:
-    """Return what is held within a run after a tenth of its super-steps, and after all."""
+    """Return the memory within a run after a tenth of its super-steps, and after all."""
     found: list[dict[str, int]] = []
 
     def go(state: Rounds) -> Rounds:
@@ -60,7 +60,7 @@ def steps(count: int) -> list[dict[str, int]]:
 
 
 def paused(count: int) -> list[dict[str, int]]:
-    """Return what is held before so many threads are taken to their questions, and after."""
+    """Return the memory before and after running so many threads to their interrupts."""
     found = []
     for more in (count // EARLY, count):
         with inline() as advance:

@@ -1,4 +1,4 @@
-"""Settings of the measured clusters: those that are recommended for many runs a second."""
+"""Settings of the measured clusters, as recommended for high throughput."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster's processes tell who measures them: one line each, with the time, down a pipe."""
+"""Signals from a cluster's processes to the measuring process: lines with times in a named pipe."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import select
 import time
 from dataclasses import dataclass
 
-#: The environment variable that names the pipe.
+#: Environment variable with the path of the pipe.
 VARIABLE = "HITL_BENCH_SIGNS"
-PATIENCE = 120.0  # seconds without any sign; a run of a worker that died waits for 60
-KEPT = 1 << 20  # bytes that wait in the pipe while nobody reads: a measurement's, all of them
+PATIENCE = 120.0  # seconds without a signal; the run of a dead worker waits for 60
+KEPT = 1 << 20  # pipe size in bytes, enough for all unread signals of a measurement
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What happened to which task, and when by the clock that all processes share."""
+    """An event, the name of its task, and the time on a clock common to all processes."""
 
     word: str
     name: str
@@ -27,7 +27,7 @@ _pipe: int | None = None
 
 
 def give(word: str, name: str) -> None:
-    """Tell who measures; nobody where nobody does."""
+    """Send a signal to the measuring process, if there is one."""
     global _pipe
     if VARIABLE not in os.environ:
         return
@@ -37,19 +37,19 @@ def give(word: str, name: str) -> None:
 
 
 class Signs:
-    """The end of who measures; a named pipe, which the processes find however they are started."""
+    """Receiver of the signals, a named pipe that all processes find by their environment."""
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, "signs")
         os.mkfifo(self.path)
-        # Also to write to, so that it has no end while no other process has it open.
+        # Opened for writing, too, so that reading doesn't end while no other process has opened it.
         self._pipe = os.open(self.path, os.O_RDWR)
         fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, KEPT)
         self._known: list[Sign] = []
         self._rest = b""
 
     def next(self, word: str) -> Sign:
-        """Wait for the next sign that says ``word``; what comes before it is passed over."""
+        """Wait for the next signal ``word``; skip others."""
         while True:
             while not self._known:
                 self._read()
@@ -58,7 +58,7 @@ class Signs:
                 return sign
 
     def count(self, word: str) -> int:
-        """Return how many signs say ``word`` of those that have been given and not looked at."""
+        """Return the number of unread signals ``word``."""
         while select.select([self._pipe], [], [], 0)[0]:
             self._read()
         known, self._known = self._known, []
