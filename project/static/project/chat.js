@@ -1,7 +1,6 @@
-/* A chat with the agent "support", over the HTTP that LangGraph's clients speak.
-   The page follows a run by its stream. Where the run asks a person, its stream ends: then the page
-   looks at the thread until somebody has decided, and joins the stream again behind the last event
-   that it has. */
+/* A chat with the agent "support" over the LangGraph-compatible API.
+   The page reads the stream of a run. The stream ends when the run waits for review. The page then
+   polls the thread until a decision was made, and joins the stream again after the last event. */
 "use strict";
 
 (() => {
