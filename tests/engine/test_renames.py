@@ -325,10 +325,10 @@ def test_a_thread_of_a_version_that_renamed_without_saying_so_keeps_its_interrup
     ("renamed", "message"),
     [
         ({"review": "ask"}, "'review' as an old name, but the graph still has it"),
-        ({"gone": "nothing"}, "'nothing' as a new name, but the graph has nothing of it"),
-        ({"a": "b", "b": "a"}, "in a circle: 'a' -> 'b' -> 'a'"),
-        ({"a": "a"}, "in a circle: 'a' -> 'a'"),
-        ({"__start__": "plan"}, "'__start__', which names nothing of a graph's own"),
+        ({"gone": "nothing"}, "'nothing' as a new name, but the graph doesn't have it"),
+        ({"a": "b", "b": "a"}, "contains a cycle: 'a' -> 'b' -> 'a'"),
+        ({"a": "a"}, "contains a cycle: 'a' -> 'a'"),
+        ({"__start__": "plan"}, "'__start__', which is not a node or channel name"),
         ({"log": "total"}, "'log' as an old name, but the graph still has it"),
     ],
 )
