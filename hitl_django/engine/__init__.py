@@ -1,1 +1,1 @@
-"""The graph engine: plain Python, no Django, no database, no clock but the one it is given."""
+"""The graph engine: plain Python without Django, a database or a clock of its own."""

@@ -1,7 +1,7 @@
-"""Bridges to LangChain and LangGraph. The engine imports neither of them.
+"""Bridges to LangChain and LangGraph, which the engine itself doesn't import.
 
-A bridge is a module that knows the classes of another package. An installed distribution names it
-in the entry point group ``hitl_django.bridges``, under the name of that package.
+A bridge is a module that knows the classes of another package. An installed distribution registers
+it in the entry point group ``hitl_django.bridges``, under the name of that package.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ def find_langgraph() -> Any:
 
 
 def is_of_langchain(value: Any) -> bool:
-    """Return whether a value's class is one of langchain-core's, or is derived from one."""
+    """Return whether a value's class comes from langchain-core or derives from such a class."""
     return any(base.__module__.startswith("langchain_core") for base in type(value).__mro__)
 
 
 def find_ambient_variable() -> ContextVar[Any] | None:
-    """Return the variable in which langchain looks for a config; None where it isn't loaded."""
+    """Return the variable that contains langchain's current config; None if it isn't loaded."""
     module = sys.modules.get("langchain_core.runnables.config")
     return getattr(module, "var_child_runnable_config", None)  # it may be half loaded
 
 
 def is_traced() -> bool:
-    """Return whether langchain traces what is called here, as an environment variable has it do.
+    """Return whether langchain's tracing is enabled here.
 
-    So LangSmith is switched on: no config has to name it.
+    The environment variables of LangSmith can enable tracing without any config.
     """
     module = sys.modules.get("langchain_core.tracers.context")
-    asks = getattr(module, "_tracing_v2_is_enabled", None)  # langchain's own look, before each run
+    asks = getattr(module, "_tracing_v2_is_enabled", None)  # langchain's own check before a run
     return asks is not None and bool(asks())

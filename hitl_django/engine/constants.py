@@ -1,4 +1,4 @@
-"""Names on the wire: they stand in stored checkpoints, so they never change."""
+"""Names used in stored checkpoints. They must never change."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ ROOT = sys.intern("__root__")
 COPY = sys.intern("__copy__")
 SCHEDULED = sys.intern("__scheduled__")
 
-# What a task remembers from one attempt to the next: answers by key, fingerprints of its questions,
-# results of once(), the questions that turned out to have changed after they were answered, and
-# how often it has been tried.
+# State that a task keeps between attempts: resume values by key, fingerprints of its interrupts,
+# results of once(), interrupts that changed after their decision, and the number of attempts.
 KEYED = sys.intern("__keyed__")
 ASKED = sys.intern("__asked__")
 ONCE = sys.intern("__once__")
@@ -38,8 +37,8 @@ NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
 NS_SEP = "|"  # between the levels of a namespace
 NS_END = ":"  # between a node's name and its task id
 
-#: Control writes have a fixed slot, so that a later one of the same kind replaces the earlier.
-#: Everything else a task wrote is one unit, in slot 0, and is kept as first written.
+#: Control writes have a fixed slot, so that a later write of the same kind replaces the earlier.
+#: All other writes of a task form one unit in slot 0, which is never replaced.
 CONTROL_SLOTS = {
     ERROR: -1,
     SCHEDULED: -2,
@@ -53,10 +52,10 @@ CONTROL_SLOTS = {
     ATTEMPTS: -10,
 }
 
-#: The same table, by the name that other savers know it by.
+#: The same table under the name used by other savers.
 WRITES_IDX_MAP = CONTROL_SLOTS
 
-#: Writes that never reach a channel.
+#: Writes that are not applied to channels.
 CONTROL_WRITES = frozenset({*CONTROL_SLOTS, NO_WRITES, RETURN})
 
 TAG_HIDDEN = "langsmith:hidden"

@@ -1,4 +1,4 @@
-"""Parameters whose names have changed: the old ones are taken, with a warning."""
+"""Support for renamed parameters: old names are accepted with a warning."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ R = TypeVar("R")
 
 
 def takes_old_names(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for a function of which parameters were ``renamed``: old to new.
+    """Return a decorator that maps old parameter names to new ones, given as ``old="new"``.
 
-    Raises TypeError where a call gives one under both names.
+    The decorated function raises TypeError if a call uses both names of a parameter.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

@@ -54,7 +54,7 @@ from .types import ErrorCode, Interrupt
 
 
 class HitlError(Exception):
-    """Something in the graph engine or the review queue was refused."""
+    """The graph engine or the review queue refused an operation."""
 
     def __init__(self, *args: object) -> None:
         if not args:
@@ -62,12 +62,12 @@ class HitlError(Exception):
         super().__init__(*args)
 
     def __str__(self) -> str:
-        # KeyError and friends quote their message, which is a sentence here.
+        # KeyError would show its message in quotes, but messages here are complete sentences.
         return str(self.args[0]) if len(self.args) == 1 else super().__str__()
 
 
 class GraphError(HitlError):
-    """The graph, or what a node of it did, is at fault."""
+    """The graph definition or a node's behavior is invalid."""
 
 
 class GraphDefinitionError(GraphError, ValueError):
@@ -75,9 +75,9 @@ class GraphDefinitionError(GraphError, ValueError):
 
 
 class InvalidUpdateError(GraphError):
-    """A node or a caller wrote what a channel can't take.
+    """A node or a caller wrote a value that the channel can't accept.
 
-    ``code`` tells apart two writes where one may be, and a node's result that is no update.
+    ``code`` distinguishes several writes to a channel that accepts one from an invalid node result.
     """
 
     def __init__(self, *args: object, code: ErrorCode | None = None) -> None:
@@ -101,9 +101,9 @@ class EmptyInputError(GraphError, ValueError):
 
 
 class GraphRecursionError(GraphError, RecursionError):
-    """The run reached its limit of super-steps without coming to an end.
+    """The run reached its limit of super-steps without ending.
 
-    ``limit`` is that limit, ``next`` names the nodes that would have run.
+    ``limit`` is the limit. ``next`` names the nodes that would have run next.
     """
 
     code = ErrorCode.GRAPH_RECURSION_LIMIT
@@ -114,9 +114,9 @@ class GraphRecursionError(GraphError, RecursionError):
 
 
 class GraphDrained(GraphError):
-    """The run stopped at the edge of a super-step because it was asked to; it can go on later.
+    """The run stopped between two super-steps because a drain was requested; it can be resumed.
 
-    ``reason`` is what it was asked with.
+    ``reason`` is the reason given with the request.
     """
 
     def __init__(self, reason: str = "shutdown") -> None:
@@ -127,9 +127,9 @@ class GraphDrained(GraphError):
 class NodeTimeoutError(GraphError):
     """An attempt at a node took longer than its timeout.
 
-    No builtin TimeoutError, which is an OSError: a retry policy tries again after this one.
-    ``kind`` is ``run`` or ``idle``, ``timeout`` the limit that was reached, ``elapsed`` how long
-    the attempt had run; all in seconds.
+    Not derived from the builtin TimeoutError, which is an OSError and therefore not retried by the
+    default policy. ``kind`` is ``run`` or ``idle``. ``timeout`` is the exceeded limit and
+    ``elapsed`` the duration of the attempt, both in seconds.
     """
 
     def __init__(
@@ -152,9 +152,9 @@ class NodeTimeoutError(GraphError):
 
 
 class AttemptTimedOutError(GraphError, RuntimeError):
-    """An attempt whose time is over called something that only the next one may; nothing was done.
+    """A timed-out attempt called once(), a task or a graph; nothing was called or stored.
 
-    Raised in the code of the late attempt, which has failed with NodeTimeoutError already.
+    Raised in the code of the late attempt, which has already failed with NodeTimeoutError.
     """
 
     def __init__(self, node: str, attempt: int) -> None:
@@ -166,7 +166,7 @@ class AttemptTimedOutError(GraphError, RuntimeError):
 
 
 class ConcurrentOnceError(GraphError, RuntimeError):
-    """Code of a node called once() with a key under which something is being done right now."""
+    """A node called once() with a key while another call with that key was running."""
 
     def __init__(self, node: str, key: str) -> None:
         super().__init__(
@@ -177,7 +177,7 @@ class ConcurrentOnceError(GraphError, RuntimeError):
 
 
 class NodeCancelledError(GraphError):
-    """A node raised asyncio.CancelledError although nobody had cancelled the run."""
+    """A node raised asyncio.CancelledError although the run was not cancelled."""
 
     def __init__(self, node: str, message: str | None = None) -> None:
         super().__init__(message or f"Node '{node}' raised asyncio.CancelledError")
@@ -185,9 +185,9 @@ class NodeCancelledError(GraphError):
 
 
 class GraphChangedError(GraphError):
-    """The stored thread was paused under another shape of the graph.
+    """The stored thread doesn't fit the current structure of the graph.
 
-    ``changes`` says in words what it relies on and isn't there any more.
+    ``changes`` describes each incompatible change in words.
     """
 
     def __init__(
@@ -202,13 +202,13 @@ class NoSaverError(GraphError, RuntimeError):
 
 
 class ResumeError(HitlError):
-    """An answer can't be taken."""
+    """The resume value can't be accepted."""
 
 
 class UnknownInterruptError(ResumeError, LookupError, RuntimeError):
-    """The resume names a question that isn't open.
+    """The resume value names an interrupt that isn't pending.
 
-    Raised before anything is written: the questions in ``pending_ids`` can still be answered.
+    Raised before anything is written: the interrupts in ``pending_ids`` can still be resolved.
     ``reason`` is ``not_pending``, ``ambiguous`` or ``empty_map``.
     """
 
@@ -222,7 +222,7 @@ class UnknownInterruptError(ResumeError, LookupError, RuntimeError):
 
 
 class NothingPendingError(ResumeError, RuntimeError):
-    """The thread waits for no answer, so there is nothing to resume."""
+    """The thread has no pending interrupt, so there is nothing to resume."""
 
     def __init__(self, *args: object, thread_id: str | None = None) -> None:
         super().__init__(*args)
@@ -230,9 +230,9 @@ class NothingPendingError(ResumeError, RuntimeError):
 
 
 class PendingInterruptsError(ResumeError, RuntimeError):
-    """The thread waits for answers and would lose them.
+    """The thread has pending interrupts, which the call would discard.
 
-    ``pending_ids`` names the open questions, ``thread_id`` the thread.
+    ``pending_ids`` names the interrupts, ``thread_id`` the thread.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class PendingInterruptsError(ResumeError, RuntimeError):
 
 
 class InvalidAnswerError(ResumeError, ValueError):
-    """The answer doesn't fit the question's response schema; nothing was recorded.
+    """The response doesn't fit the interrupt's response schema; nothing was stored.
 
     ``faults`` lists ``(JSON pointer, reason)`` pairs.
     """
@@ -254,7 +254,7 @@ class InvalidAnswerError(ResumeError, ValueError):
 
 
 class InterruptChangedError(ResumeError):
-    """A task that ran again asked something else where an answer was already given."""
+    """A task that ran again created a different interrupt than the one already decided."""
 
 
 class PayloadError(HitlError, ValueError):
@@ -264,7 +264,7 @@ class PayloadError(HitlError, ValueError):
 class UnserializableError(PayloadError, TypeError):
     """The value has a part that can't be stored.
 
-    ``path`` leads to it, as ``$.state.user``.
+    ``path`` is the path to that part, as ``$.state.user``.
     """
 
     def __init__(self, message: str, path: str) -> None:
@@ -273,7 +273,7 @@ class UnserializableError(PayloadError, TypeError):
 
 
 class UnknownTagError(PayloadError):
-    """Stored bytes carry a type tag that nothing is registered for."""
+    """Stored bytes have a type tag without a registered type."""
 
 
 class CorruptPayloadError(PayloadError):
@@ -289,9 +289,9 @@ class PayloadLimitError(PayloadError):
 
 
 class LeaseError(HitlError):
-    """A run doesn't have its thread to itself.
+    """A run has no exclusive lease on its thread.
 
-    ``thread_id`` is the thread, where it was named.
+    ``thread_id`` is the thread, if known.
     """
 
     def __init__(self, *args: object, thread_id: str | None = None) -> None:
@@ -300,17 +300,18 @@ class LeaseError(HitlError):
 
 
 class LeaseHeldError(LeaseError):
-    """Another run has the thread, in this process or elsewhere: this one has stored nothing."""
+    """Another run has the lease on this thread; nothing was stored."""
 
 
 class LeaseLostError(LeaseError):
-    """Another run has taken the thread over; nothing was written."""
+    """Another run has taken over the lease on this thread; nothing was stored."""
 
 
 class ThreadNotFound(HitlError, LookupError):
-    """There is no such thread.
+    """Thread not found.
 
-    ``thread_id`` is what was asked for, ``checkpoint_id`` the checkpoint that it doesn't have.
+    ``thread_id`` is the requested thread. ``checkpoint_id`` is the requested checkpoint, if the
+    thread doesn't have it.
     """
 
     def __init__(
@@ -321,22 +322,22 @@ class ThreadNotFound(HitlError, LookupError):
 
 
 class TaskNotFound(HitlError, LookupError):
-    """There is no such task at the addressed checkpoint."""
+    """Task not found at this checkpoint."""
 
 
 class InvalidNamespaceError(HitlError, ValueError):
-    """A store's namespace is a tuple of non-empty labels without periods."""
+    """A store's namespace must be a tuple of non-empty labels without periods."""
 
 
 class GraphBubbleUp(BaseException):
     """Control flow between a node and the loop.
 
-    A BaseException, so that a node's ``except Exception`` can't swallow it.
+    Derived from BaseException, so that a node's ``except Exception`` doesn't catch it.
     """
 
 
 class GraphInterrupt(GraphBubbleUp):
-    """A task stops to ask; ``interrupts`` are its questions, in the order asked."""
+    """A task paused; ``interrupts`` are its interrupts, in order of creation."""
 
     def __init__(self, interrupts: Sequence[Any] = ()) -> None:
         super().__init__(tuple(interrupts))
@@ -344,7 +345,7 @@ class GraphInterrupt(GraphBubbleUp):
 
 
 class NodeInterrupt(GraphInterrupt):
-    """A node stops to ask, in the way of old code: ``raise NodeInterrupt(value)``."""
+    """A node paused with the deprecated ``raise NodeInterrupt(value)``."""
 
     def __init__(self, value: Any, id: str | None = None, **_: Any) -> None:
         warnings.warn(
@@ -354,7 +355,7 @@ class NodeInterrupt(GraphInterrupt):
 
 
 class ParentCommand(GraphBubbleUp):
-    """A node of a subgraph addresses a Command to the graph that called it."""
+    """A node of a subgraph addressed a Command to the calling graph."""
 
     def __init__(self, command: Any) -> None:
         super().__init__(command)
@@ -362,14 +363,14 @@ class ParentCommand(GraphBubbleUp):
 
 
 class DrainSignal(GraphBubbleUp):
-    """A graph that a node called has stopped at an edge, because the run was asked to."""
+    """A graph called by a node stopped between two super-steps, because a drain was requested."""
 
 
 class SaverFailed(GraphBubbleUp):
-    """An error that passes through a node and isn't a failure of the node's.
+    """An error that passes through a node without counting as the node's failure.
 
-    ``error`` is what the saver raised, or what the task queue raised to stop its task; it comes out
-    of the run as that.
+    ``error`` was raised by the saver, or by the task queue to stop its task. The run raises
+    ``error`` itself to its caller.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -378,7 +379,7 @@ class SaverFailed(GraphBubbleUp):
 
 
 def iterate_leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors in a group, of whatever depth; an error that isn't a group yields itself."""
+    """Yield the leaf errors of a group of any depth; a plain error yields itself."""
     if isinstance(error, BaseExceptionGroup):
         for part in error.exceptions:
             yield from iterate_leaves(part)
@@ -387,11 +388,11 @@ def iterate_leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error or signal that a group of errors stands for.
+    """Return the error or signal represented by an exception group.
 
-    Task groups of asyncio and anyio raise groups. A group of pauses is one pause with all their
-    questions. In a mixed group the failures count: the group is returned without its signals.
-    Cancellations count only where there is nothing else.
+    asyncio and anyio task groups raise such groups. A group of pauses becomes one pause with all
+    interrupts. In a mixed group, only the failures are returned. Cancellations count only if the
+    group contains nothing else.
     """
     signals, failures = group.split(GraphBubbleUp)
     failed = failures and failures.split(asyncio.CancelledError)[1]
@@ -419,11 +420,11 @@ def resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def annotate(error: BaseException, note: str) -> None:
-    """Add a note to an error, unless its class, which may be the user's, takes none."""
+    """Add a note to an error; ignore classes that reject notes."""
     with suppress(Exception):
         error.add_note(note)
 
 
 def is_invalid_resume(error: BaseException) -> bool:
-    """Return whether an answer that doesn't fit its response schema raised the error."""
+    """Return whether the error says that a response doesn't fit its schema."""
     return isinstance(error, InvalidAnswerError)

@@ -1,4 +1,4 @@
-"""Ids: of checkpoints, which sort by time, and of tasks and questions, which are computed."""
+"""Ids of checkpoints (sorted by time), tasks and interrupts (computed from their position)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def new_uuid6() -> str:
-    """Return a version-6 UUID as text; later ones of this process sort after earlier ones."""
+    """Return a version-6 UUID as text; later ids of this process sort after earlier ones."""
     global _last
     now = time.time_ns() // 100 + _GREGORIAN
     with _lock:
-        # Two ids of one tick, or a clock set back, must still sort in the order of their making.
+        # Ids must sort by creation even within one clock tick and after the clock was set back.
         if now <= _last:
             now = _last + 1
         _last = now
@@ -36,12 +36,12 @@ def new_uuid6() -> str:
 
 
 def new_id() -> UUID:
-    """Return the id of a new row; rows of one process sort in the order of their making."""
+    """Return the id of a new row; ids of one process sort by creation."""
     return UUID(new_uuid6())
 
 
 def sort_ids_after(checkpoint_id: str) -> None:
-    """Make later ids of this process sort after one that may come from another's faster clock."""
+    """Make later ids of this process sort after an id created by a faster clock elsewhere."""
     global _last
     made = read_time(checkpoint_id)
     with _lock:
@@ -49,7 +49,7 @@ def sort_ids_after(checkpoint_id: str) -> None:
 
 
 def read_time(checkpoint_id: str) -> int:
-    """Return when an id was made, in steps of 100 ns; 0 for somebody else's idea of an id."""
+    """Return the creation time of an id in units of 100 ns; 0 for an id that isn't a UUID."""
     try:
         return int(f"{checkpoint_id[:8]}{checkpoint_id[9:13]}{checkpoint_id[15:18]}", 16)
     except ValueError:
@@ -62,38 +62,38 @@ def encode_checkpoint_id(checkpoint_id: str) -> bytes:
 
 
 def make_task_id(checkpoint: bytes, *parts: str) -> str:
-    """Return a task's id: a hash of the checkpoint it starts from and its parts."""
+    """Return a task's id: a hash of its starting checkpoint and of these parts."""
     digest = xxh3_128_hexdigest(checkpoint + "".join(parts).encode())
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"
 
 
 def make_interrupt_id(ns: str, index: int) -> str:
-    """Return the id of the question that a task asks after ``index`` answers."""
+    """Return the id of the interrupt that a task creates after ``index`` resume values."""
     return xxh3_128_hexdigest((f"{ns}{NS_SEP}{index}" if index else ns).encode())
 
 
 def make_keyed_id(ns: str, key: str) -> str:
-    """Return the id of the question that a task asks under a key of its own."""
+    """Return the id of an interrupt created with an explicit key."""
     return xxh3_128_hexdigest(f"{ns}{NS_SEP}#{key}".encode())
 
 
 def hash_json(value: Any) -> str:
-    """Return the fingerprint of a question or a graph's shape: a hash of its canonical JSON."""
+    """Return the fingerprint of an interrupt or graph structure: a hash of its canonical JSON."""
     return xxh3_64_hexdigest(_canonical(value).encode())
 
 
 def make_triggered_path_key(name: str) -> str:
-    """Return the path key of the task of a node that its channels have started."""
+    """Return the path key of the task of a node triggered by its channels."""
     return f"~{PULL}, {name}"
 
 
 def make_sent_path_key(index: int) -> str:
-    """Return the path key of the ``index``-th Send of a step."""
+    """Return the path key of the task of the ``index``-th Send of a step."""
     return f"~{PUSH}, {index:010d}, False"
 
 
 def make_path_key(path: str | int | tuple[Any, ...]) -> str:
-    """Return a task's path as text that sorts as the path does."""
+    """Return a task's path as text that sorts like the path."""
     if isinstance(path, tuple):
         return f"~{', '.join([p if type(p) is str else make_path_key(p) for p in path])}"
     return f"{path:010d}" if isinstance(path, int) else str(path)

@@ -1,4 +1,4 @@
-"""Checks payloads of questions: plain JSON, so that any reviewer's screen can show it."""
+"""Validation of interrupt payloads, which are plain JSON so that any screen can show them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from .errors import PayloadLimitError, UnserializableError
 
 WHAT = "The interrupt payload"
 MAX_DEPTH = 64
-#: Bits of an integer: Python writes and reads decimals of up to 4,300 digits.
+#: Maximum bits of an integer: Python converts decimals of up to 4,300 digits.
 MAX_BITS = 14_000
 
-# NUL is refused by PostgreSQL text, a lone surrogate by UTF-8; refused here, they mean the same
-# on every database.
+# PostgreSQL text can't contain NUL and UTF-8 can't encode a lone surrogate. Both are refused here,
+# so that all databases behave the same.
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
-#: Members of payloads that ask about tool calls.
+#: Keys of payloads about tool calls.
 _CALLS = frozenset({"action_request", "action_requests", "tool_call", "tool_call_id"})
 
 
 def check_payload(value: Any) -> Any:
-    """Return an interrupt's payload, checked to be plain JSON.
+    """Return an interrupt's payload, validated as plain JSON.
 
-    A model writes the arguments of a tool call. Characters of them that can't be stored are escaped
-    for the reviewer; the call itself keeps them, as an approval sends no arguments back.
+    In a payload about tool calls, characters that can't be stored are escaped for the reviewer. The
+    call itself keeps them, because an approval doesn't send the arguments back.
 
     Raises:
-        UnserializableError: the payload isn't plain JSON, or can't be stored and isn't about a tool
-            call.
+        UnserializableError: the payload isn't plain JSON, or it can't be stored and isn't about a
+            tool call.
     """
     try:
         check_json(value, WHAT)
@@ -57,7 +57,7 @@ def _escape_text(value: Any, depth: int = 0) -> Any:
 
 
 def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
-    """Raise UnserializableError, naming the path, unless ``value`` is plain JSON."""
+    """Raise UnserializableError, which names the path, unless ``value`` is plain JSON."""
     kind = type(value)
     if kind is str:
         if _BAD_TEXT.search(value):
@@ -100,7 +100,7 @@ def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
         for index, item in enumerate(value):
             check_json(item, what, f"{path}[{index}]", depth + 1)
     elif isinstance(value, str) and not (isinstance(value, Enum) or hasattr(value, "__dict__")):
-        # Such as the text of a langchain message: a str is all there is to store of it.
+        # Such as the text of a langchain message, which has no state besides the str.
         check_json(str.__str__(value), what, path, depth)
     else:
         raise UnserializableError(

@@ -1,4 +1,4 @@
-"""What a stream emits with ``version="v2"``: parts that say what they are, by ``type``."""
+"""Typed parts of a stream with ``version="v2"``, distinguished by ``type``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .types import Interrupt, OutputT, RunnableConfig, StateSnapshot, StateT
 
 
 class TaskPayload(TypedDict):
-    """A task that begins: what its node is given, and the channels that started it."""
+    """A started task: its input and the channels that triggered it."""
 
     id: str
     name: str
@@ -18,7 +18,7 @@ class TaskPayload(TypedDict):
 
 
 class TaskResultPayload(TypedDict):
-    """A task that has ended: what it wrote, by channel, what it asks, or how it failed."""
+    """A finished task: its writes by channel, its interrupts, or its error."""
 
     id: str
     name: str
@@ -28,7 +28,7 @@ class TaskResultPayload(TypedDict):
 
 
 class CheckpointTask(TypedDict):
-    """A task of a checkpoint: its ``error`` or ``result``, and the ``state`` of its graph."""
+    """A task of a checkpoint: its ``error`` or ``result``, and the ``state`` of its subgraph."""
 
     id: str
     name: str
@@ -39,7 +39,7 @@ class CheckpointTask(TypedDict):
 
 
 class CheckpointPayload(TypedDict, Generic[StateT]):
-    """A checkpoint that was stored, with the state and the tasks that it leads to."""
+    """A stored checkpoint, with its state and the tasks that follow."""
 
     config: RunnableConfig | None
     metadata: dict[str, Any]
@@ -70,12 +70,12 @@ class _TaskResultEvent(TypedDict):
     payload: TaskResultPayload
 
 
-#: What the stream mode "debug" emits: which it is says ``type``.
+#: An item of the stream mode "debug"; ``type`` distinguishes the kinds.
 DebugPayload = _CheckpointEvent[StateT] | _TaskEvent | _TaskResultEvent
 
 
 class ValuesStreamPart(TypedDict, Generic[OutputT]):
-    """The state after a super-step, and what it asks."""
+    """The state after a super-step, and its interrupts."""
 
     type: Literal["values"]
     ns: tuple[str, ...]
@@ -84,7 +84,7 @@ class ValuesStreamPart(TypedDict, Generic[OutputT]):
 
 
 class UpdatesStreamPart(TypedDict):
-    """What nodes returned, by their names; a pause by ``__interrupt__``."""
+    """Results of nodes, by node name; a pause under the key ``__interrupt__``."""
 
     type: Literal["updates"]
     ns: tuple[str, ...]
@@ -92,7 +92,7 @@ class UpdatesStreamPart(TypedDict):
 
 
 class MessagesStreamPart(TypedDict):
-    """A message of a model, or a part of one, with what is known of the call."""
+    """A message of a model, or a chunk of one, with metadata about the call."""
 
     type: Literal["messages"]
     ns: tuple[str, ...]
@@ -100,7 +100,7 @@ class MessagesStreamPart(TypedDict):
 
 
 class CustomStreamPart(TypedDict):
-    """What a node wrote with its stream writer."""
+    """A value written with a node's stream writer."""
 
     type: Literal["custom"]
     ns: tuple[str, ...]
@@ -108,7 +108,7 @@ class CustomStreamPart(TypedDict):
 
 
 class CheckpointStreamPart(TypedDict, Generic[StateT]):
-    """A checkpoint that was stored."""
+    """A stored checkpoint."""
 
     type: Literal["checkpoints"]
     ns: tuple[str, ...]
@@ -116,7 +116,7 @@ class CheckpointStreamPart(TypedDict, Generic[StateT]):
 
 
 class TasksStreamPart(TypedDict):
-    """A task that begins, or has ended."""
+    """A started or finished task."""
 
     type: Literal["tasks"]
     ns: tuple[str, ...]
@@ -124,7 +124,7 @@ class TasksStreamPart(TypedDict):
 
 
 class DebugStreamPart(TypedDict, Generic[StateT]):
-    """A checkpoint, or a task that begins or has ended, with its step and time."""
+    """A checkpoint, or a started or finished task, with its step and time."""
 
     type: Literal["debug"]
     ns: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Values that graphs, callers and savers pass to each other."""
+"""Values passed between graphs, callers and checkpoint savers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xxhash import xxh3_128_hexdigest
 
 N = TypeVar("N")
 
-# What a program may name in annotations, as in StateGraph[State]; nothing looks at them.
+# Type variables for annotations such as StateGraph[State]. They have no effect at run time.
 StateT = typing_extensions.TypeVar("StateT", default=Any)
 ContextT = typing_extensions.TypeVar("ContextT", default=Any)
 InputT = typing_extensions.TypeVar("InputT", default=Any)
@@ -35,17 +35,19 @@ Durability = Literal["sync", "async", "exit"]
 StreamMode = Literal[
     "values", "updates", "custom", "messages", "tools", "tasks", "checkpoints", "debug"
 ]
-#: What a stream is made of: the namespace by its levels, the stream mode, the data.
+#: An item of a stream: the namespace as a tuple of levels, the stream mode, the data.
 Chunk = tuple[tuple[str, ...], str, Any]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Interrupt(Generic[ValueT]):
-    """A question that a task asked; its ``id`` addresses the answer.
+    """A pause of a task that waits for a response from a person.
 
-    ``value`` is what ``interrupt()`` was called with, ``response_schema`` the JSON schema of the
-    answer, or None where any JSON value will do. The arguments ``ns``, ``resumable`` and ``when``
-    of old code are taken and dropped; an id that isn't given follows from ``ns``.
+    ``id`` addresses the response. ``value`` is the payload given to ``interrupt()``.
+    ``response_schema`` is the JSON schema of the response, or None if any JSON value is valid.
+
+    The arguments ``ns``, ``resumable`` and ``when`` are accepted for compatibility and not stored.
+    If no id is given, it is derived from ``ns``.
     """
 
     value: Any
@@ -70,12 +72,12 @@ class Interrupt(Generic[ValueT]):
 
     @classmethod
     def from_ns(cls, value: Any, ns: str, *, response_schema: Any = None) -> Interrupt:
-        """Return the question that the task with this namespace asks first."""
+        """Return the first interrupt of the task with this namespace."""
         return cls(value, xxh3_128_hexdigest(ns.encode()), response_schema=response_schema)
 
     @property
     def interrupt_id(self) -> str:
-        """The id, by its old name."""
+        """The id, under its deprecated name."""
         warnings.warn(
             "Interrupt.interrupt_id is deprecated; use .id.", DeprecationWarning, stacklevel=2
         )
@@ -84,13 +86,18 @@ class Interrupt(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """When a question that nobody has answered expires, and what becomes of its run.
+    """When a pending interrupt expires, and the effect on its run.
 
-    ``after`` counts from when it is asked, on the database's clock. ``then`` is "park" (the run is
-    set aside until an operator lets it go on, which asks again), "cancel" (it ends), "answer" (it
-    goes on with ``answer``), "keep" (the question stays open, as overdue) or "escalate" (so does
-    it, and it is assigned to the group of that name). For runs that a worker advances; the sweep
-    looks for what is due.
+    ``after`` counts from the creation of the interrupt, on the database's clock. ``then`` is one
+    of:
+
+    - "park": the run is parked until an operator retries it, which creates the interrupt again.
+    - "cancel": the run is cancelled.
+    - "answer": the run resumes with the value of ``answer``.
+    - "keep": the interrupt stays pending and is overdue.
+    - "escalate": like "keep", and the interrupt is assigned to the group named by ``group``.
+
+    Applies only to runs executed by a worker. The sweep processes expired interrupts.
     """
 
     after: timedelta
@@ -113,13 +120,17 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutPolicy:
-    """Limits how long one attempt at an async node may take.
+    """Time limits for one attempt of an async node.
 
-    ``run_timeout`` is the whole attempt's time, ``idle_timeout`` the longest time without
-    progress, both in seconds or as a timedelta. Progress is each call of ``runtime.heartbeat()``
-    and, with ``refresh_on="auto"``, each custom stream chunk, each result of ``once()``, the
-    beginning and the end of each @task and tool that the node calls, each event of langchain in it,
-    such as a model's token, and each thing that a graph which it calls does.
+    ``run_timeout`` limits the whole attempt, ``idle_timeout`` the time without progress. Both are
+    seconds or a timedelta. ``runtime.heartbeat()`` always counts as progress. With
+    ``refresh_on="auto"``, these events also count:
+
+    - a custom stream chunk,
+    - a result of ``once()``,
+    - the start or end of a @task or tool,
+    - an event of langchain, such as a model's token,
+    - any progress of a graph called by the node.
     """
 
     run_timeout: float | timedelta | None = None
@@ -128,9 +139,12 @@ class TimeoutPolicy:
 
     @classmethod
     def coerce(cls, value: Timeout | None) -> TimeoutPolicy | None:
-        """Return a policy in seconds, or None where it limits nothing.
+        """Return a policy in seconds, or None if there is no limit.
 
-        A bare time is a ``run_timeout``. Raises ValueError unless each time is more than 0.
+        A bare number or timedelta is a ``run_timeout``.
+
+        Raises:
+            ValueError: a time is not greater than 0.
         """
         policy = value if isinstance(value, cls) else cls(run_timeout=value)  # type: ignore[arg-type]
         if policy.refresh_on not in ("auto", "heartbeat"):
@@ -155,9 +169,9 @@ def _seconds(name: str, given: float | timedelta | None) -> float | None:
 
 
 class Send:
-    """Runs ``node`` in the next super-step with ``arg`` as its input, verbatim.
+    """A call of ``node`` in the next super-step, with ``arg`` as its unchanged input.
 
-    ``timeout`` takes the place of the node's own for this call.
+    ``timeout`` overrides the node's own timeout for this call.
     """
 
     __slots__ = ("arg", "node", "timeout")
@@ -181,11 +195,13 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command(Generic[N]):
-    """Updates the state, says where to go next, or answers what was asked.
+    """A state update, a choice of the next nodes, or a resume value.
 
-    From a node: ``update`` is applied like its return value and ``goto`` adds to its edges;
-    ``graph=Command.PARENT`` addresses both to the calling graph. As the input of a run:
-    ``resume`` is the answer to the one open question, or ``{interrupt id: answer}``.
+    Returned from a node: ``update`` is applied like a return value and ``goto`` adds to the node's
+    edges. ``graph=Command.PARENT`` addresses both to the calling graph.
+
+    As the input of a run: ``resume`` is the response to the only pending interrupt, or ``{interrupt
+    id: response}``.
     """
 
     graph: str | None = None
@@ -198,9 +214,9 @@ class Command(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """Replaces a channel's value past its reducer.
+    """A value that replaces a channel's value instead of passing through its reducer.
 
-    A caller that can only write JSON gives ``{"type": "__overwrite__", "value": ...}``.
+    The JSON form is ``{"type": "__overwrite__", "value": ...}``.
     """
 
     value: Any
@@ -209,18 +225,18 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True)
 class MissingResume:
-    """Holds the place of an answer that isn't there while a later one is.
+    """A placeholder for a missing resume value that comes before an existing one.
 
-    Several questions of one task may be open at once, and be answered in any order.
+    Several interrupts of one task may be pending at once and resolved in any order.
     """
 
 
 class RetryPolicy(NamedTuple):
-    """Runs a failed task again.
+    """When and how often a failed task runs again.
 
-    The wait before attempt n+1 is ``initial_interval * backoff_factor ** (n - 1)`` seconds, at
-    most ``max_interval``, plus up to one second where ``jitter``. ``max_attempts`` counts the
-    first attempt. ``retry_on`` is an exception class, several, or a predicate.
+    The delay before attempt n+1 is ``initial_interval * backoff_factor ** (n - 1)`` seconds, at
+    most ``max_interval``. ``jitter`` adds up to one second. ``max_attempts`` includes the first
+    attempt. ``retry_on`` is an exception class, a sequence of classes, or a predicate.
     """
 
     initial_interval: float = 0.5
@@ -235,10 +251,10 @@ class RetryPolicy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePolicy(Generic[KeyT]):
-    """Lets a node's result be used again for the same input, in a graph that has a cache.
+    """Reuse of a node's result for the same input, in a graph with a cache.
 
-    ``key_func`` makes the key (str or bytes) from the node's input; without it the key follows
-    from the whole input. ``ttl`` is how long a result is good for, in seconds; None is for ever.
+    ``key_func`` computes the key (str or bytes) from the node's input. By default, the key is
+    derived from the whole input. ``ttl`` is the lifetime in seconds, None for no limit.
     """
 
     key_func: Callable[[Any], str | bytes] | None = None
@@ -247,10 +263,9 @@ class CachePolicy(Generic[KeyT]):
 
 @dataclass(frozen=True, slots=True)
 class NodeError:
-    """What an error handler gets as its parameter ``error``: which node failed, and how.
+    """The argument ``error`` of an error handler: the failed node and its exception.
 
-    A handler that takes up a failure from storage gets an exception with the words of the
-    original one, but not of its class.
+    If the failure was read from storage, the exception has the original message but another class.
     """
 
     node: str
@@ -258,7 +273,7 @@ class NodeError:
 
 
 class PregelTask(NamedTuple):
-    """One node call of one super-step, as a snapshot shows it."""
+    """A node call of one super-step, as shown in a snapshot."""
 
     id: str
     name: str
@@ -272,8 +287,8 @@ class PregelTask(NamedTuple):
 class StateSnapshot(NamedTuple):
     """The state of a thread at one checkpoint.
 
-    ``next`` names the nodes that run next, ``config`` addresses the checkpoint,
-    ``interrupts`` are the questions that wait for an answer.
+    ``next`` names the nodes that run next. ``config`` addresses the checkpoint. ``interrupts`` are
+    the pending interrupts.
     """
 
     values: Any
@@ -288,13 +303,13 @@ class StateSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput(Generic[OutputT]):
-    """What invoke returns with ``version="v2"``: the state, and the questions that stopped it."""
+    """The result of invoke with ``version="v2"``: the state and the pending interrupts."""
 
     value: Any
     interrupts: tuple[Interrupt, ...] = ()
 
     def __getitem__(self, key: str) -> Any:
-        """Read the state by key, for code written for version 1."""
+        """Return the state's value for a key, as in version 1 (deprecated)."""
         warnings.warn(
             "GraphOutput[key] is deprecated; use .value and .interrupts.",
             DeprecationWarning,
@@ -318,7 +333,7 @@ class GraphOutput(Generic[OutputT]):
 
 
 class ErrorCode(Enum):
-    """Tells apart, as the ``code`` of an error, what one class of errors stands for."""
+    """The ``code`` of an error, which distinguishes errors of the same class."""
 
     GRAPH_RECURSION_LIMIT = "GRAPH_RECURSION_LIMIT"
     INVALID_CONCURRENT_GRAPH_UPDATE = "INVALID_CONCURRENT_GRAPH_UPDATE"
@@ -328,7 +343,7 @@ class ErrorCode(Enum):
 
 
 class StateUpdate(NamedTuple):
-    """One update of ``bulk_update_state``."""
+    """One update passed to ``bulk_update_state``."""
 
     values: Any
     as_node: str | None = None

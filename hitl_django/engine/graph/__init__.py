@@ -1,3 +1,3 @@
-"""Builders of graphs, the compiled graph that callers invoke, and the state of its threads."""
+"""Graph builders, the compiled graph, and access to the state of its threads."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several inputs at a time: side by side on threads, or on the running event loop."""
+"""Execution of several inputs in parallel: on OS threads, or on the running event loop."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 from ..types import RunnableConfig
 
-#: Calls the graph with one of several inputs and its config.
+#: A function that runs the graph with one input and its config.
 Run = Callable[[Any, RunnableConfig], Any]
 ARun = Callable[[Any, RunnableConfig], Awaitable[Any]]
 Jobs = Sequence[tuple[Any, RunnableConfig]]
-#: Which of the inputs, and its result, or the exception that there was instead.
+#: The index of the input, and its result or exception.
 Ended = tuple[int, Any]
 
 
 def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> Iterator[Ended]:
-    """Run each job; yields which one has ended, and its result, as they end.
+    """Run each job and yield its index and result as soon as it ends.
 
-    Raises the first exception, and begins no further job; with ``keeps_errors`` exceptions are
-    results. Without threads they are run one after the other.
+    The first exception is raised and no further job starts. With ``keeps_errors``, exceptions are
+    yielded as results. Without threads, the jobs run one after the other.
     """
     if not on_threads or len(jobs) < 2:
         for index, (value, config) in enumerate(jobs):
@@ -41,7 +41,10 @@ def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> I
 
 
 async def arun_jobs(run: ARun, jobs: Jobs, *, keeps_errors: bool) -> AsyncIterator[Ended]:
-    """Like run_jobs, on the running event loop; jobs that are under way are cancelled, too."""
+    """Async variant of run_jobs.
+
+    After an exception, running jobs are cancelled too.
+    """
     limit = jobs[0][1].get("max_concurrency") if jobs else None
     gate = asyncio.Semaphore(limit or len(jobs) or 1)
 

@@ -1,4 +1,4 @@
-"""Compiles a graph definition: its faults, its nodes, its channels."""
+"""Compilation of a graph definition into nodes and channels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .policies import apply_defaults
 
 
 def find_faults(graph: GraphDefinition, interrupt: Sequence[str]) -> Iterator[str]:
-    """Yield in words what keeps a graph from being compiled."""
+    """Yield a message for each reason why a graph can't be compiled."""
     known = {*graph.nodes, START}
     starts = {start for start, _ in graph.edges} | set(graph.branches)
     starts.update(start for several, _ in graph.waiting_edges for start in several)
@@ -53,33 +53,33 @@ def find_faults(graph: GraphDefinition, interrupt: Sequence[str]) -> Iterator[st
 def build_nodes(
     graph: GraphDefinition, specs: Mapping[str, NodeSpec]
 ) -> tuple[dict[str, Node], dict[str, BaseChannel]]:
-    """Return the nodes and the channels of a graph that hangs together."""
+    """Return the nodes and channels of a valid graph definition."""
     channels: dict[str, BaseChannel] = dict(graph.channels)
     channels[START] = EphemeralValue(graph.input_schema, key=START)
     channels[TASKS] = Topic(Send, key=TASKS)
-    ends, keys = _ends(graph), frozenset(graph.channels)
-    nodes = {START: _start_node(graph, ends.get(START, []))}
+    ends, keys = _list_edge_writes(graph), frozenset(graph.channels)
+    nodes = {START: _make_start_node(graph, ends.get(START, []))}
     for name, spec in specs.items():
         writer = StateWriter(keys, ends.get(name, []), name, drops=is_graph(spec.action.source))
-        nodes[name] = _node(graph, name, spec, channels, writer)
+        nodes[name] = _make_node(graph, name, spec, channels, writer)
     _attach_joins(graph, nodes, channels)
     return nodes, channels
 
 
-def _start_node(graph: GraphDefinition, static: list[Write]) -> Node:
+def _make_start_node(graph: GraphDefinition, static: list[Write]) -> Node:
     keys = frozenset(key for key in graph.keys_of(graph.input_schema) if key in graph.channels)
     return Node(
         action=None,
         triggers=(START,),
         keys=START,
         writers=(StateWriter(keys, static, START),),
-        branches=_branches(graph, START, graph.input_schema),
+        branches=_make_branches(graph, START, graph.input_schema),
         tags=(TAG_HIDDEN,),
         hidden=True,
     )
 
 
-def _node(
+def _make_node(
     graph: GraphDefinition,
     name: str,
     spec: NodeSpec,
@@ -100,7 +100,7 @@ def _node(
         keys=ROOT if keys == (ROOT,) else keys,
         coercion=get_coercion(spec.input_schema),
         writers=(writer,),
-        branches=_branches(graph, name, spec.input_schema),
+        branches=_make_branches(graph, name, spec.input_schema),
         retry=policies.retry,
         timeout=policies.timeout,
         cache=policies.cache,
@@ -109,8 +109,7 @@ def _node(
     )
 
 
-def _ends(graph: GraphDefinition) -> dict[str, list[Write]]:
-    """Return the writes of each node's own edges."""
+def _list_edge_writes(graph: GraphDefinition) -> dict[str, list[Write]]:
     ends: dict[str, list[Write]] = {}
     for start, end in graph.edges:
         if end != END:
@@ -118,7 +117,7 @@ def _ends(graph: GraphDefinition) -> dict[str, list[Write]]:
     return ends
 
 
-def _branches(graph: GraphDefinition, start: str, schema: Any) -> tuple[Branch, ...]:
+def _make_branches(graph: GraphDefinition, start: str, schema: Any) -> tuple[Branch, ...]:
     made = []
     for spec in graph.branches.get(start, {}).values():
         seen = spec.input_schema or (graph.state_schema if start == START else schema)

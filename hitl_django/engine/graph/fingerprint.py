@@ -1,8 +1,9 @@
-"""The shape of a graph: what a stored thread relies on, and what has changed of it.
+"""The structure of a graph: the parts that stored threads depend on, and their changes.
 
-A shape is plain JSON: nodes with what starts them and where they lead, channels with their rules
-and types, and the shapes of the graphs below. What a node's function does is no part of it. Two
-functions of one name count as the same reducer, since code may move; lambdas can't be told apart.
+A graph structure is plain JSON: nodes with their triggers and targets, channels with their rules
+and types, and the structures of subgraphs. The code of a node's function is not included. Two
+functions of the same name count as the same reducer, since code may move. Lambdas can't be
+distinguished.
 """
 
 from __future__ import annotations
@@ -38,28 +39,32 @@ GraphStructure = dict[str, Any]
 #: Reads the newest checkpoint of a namespace.
 Load = Callable[[str], CheckpointTuple | None]
 
-#: Stands for a value that isn't at hand: of it only is known that it is there.
+#: A placeholder for a value that exists but isn't available.
 UNKNOWN = object()
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> GraphStructure:
-    """Return the shape of a compiled graph."""
+    """Return the structure of a compiled graph."""
     above = (*_above, id(graph))
     return {
-        "nodes": {name: _node(graph, name, node, above) for name, node in graph.nodes.items()},
-        "channels": {name: _channel(channel) for name, channel in graph.channels.items()},
+        "nodes": {
+            name: _describe_node(graph, name, node, above) for name, node in graph.nodes.items()
+        },
+        "channels": {name: _describe_channel(channel) for name, channel in graph.channels.items()},
         "keeps_history": graph.checkpointer is True,
     }
 
 
 def hash_shape(shape: GraphStructure) -> str:
-    """Name a shape by a hash of it."""
+    """Return the hash that identifies a graph structure."""
     return ids.hash_json(shape)
 
 
-def _node(graph: CompiledGraph, name: str, node: Node, above: tuple[int, ...]) -> GraphStructure:
+def _describe_node(
+    graph: CompiledGraph, name: str, node: Node, above: tuple[int, ...]
+) -> GraphStructure:
     leads = {channel for writer in node.writers for channel, _ in getattr(writer, "static", ())}
     for branch in node.branches:
         leads |= set((branch.ends or {}).values())
@@ -73,7 +78,7 @@ def _node(graph: CompiledGraph, name: str, node: Node, above: tuple[int, ...]) -
     return shape
 
 
-def _channel(channel: BaseChannel) -> GraphStructure:
+def _describe_channel(channel: BaseChannel) -> GraphStructure:
     shape: GraphStructure = {
         "kind": type(channel).__name__,
         "type": _ADDRESS.sub("", getattr(channel.typ, "__qualname__", None) or repr(channel.typ)),
@@ -97,25 +102,25 @@ def list_changes(
     new_input: bool = False,
     migrates: bool = False,
 ) -> list[str]:
-    """Says why what was stored under the shape ``before`` can't go on in ``graph``.
+    """Return why state stored under the structure ``before`` can't resume in ``graph``.
 
-    An empty list where it can. What nothing stored relies on may change as it likes: other nodes,
-    other edges, channels that hold nothing, and whatever the nodes do. With ``new_input`` the tasks
-    that would run next don't count, as new input drops them. Where the state ``migrates``, what
-    the channels of this graph hold doesn't.
+    The list is empty if it can. Only parts that stored state depends on are compared: nodes and
+    edges without pending tasks, empty channels and the code of nodes may change. With
+    ``new_input``, pending tasks are ignored, because new input discards them. With ``migrates``,
+    the values of state channels are ignored.
     """
     saved = rename_checkpoint(graph.spec, load(ns))
     if saved is None:
         return []
-    merged = _list_merged(before, graph.spec.renames)
+    merged = _list_merged_names(before, graph.spec.renames)
     if merged:
         return merged
     before = _rename_shape(before, graph.spec.renames)
     after = describe_shape(graph)
-    where = f" in '{NS_SEP.join(_path(ns))}'" if ns else ""
+    where = f" in '{NS_SEP.join(_list_node_names(ns))}'" if ns else ""
     found = [
         change
-        for name, task_ns in ([] if new_input else _waiting(before, saved, ns))
+        for name, task_ns in ([] if new_input else _list_next_tasks(before, saved, ns))
         for change in _node_changes(before, after, graph, load, name, task_ns, where)
     ]
     for name, held in saved.checkpoint["channel_values"].items():
@@ -131,8 +136,7 @@ def _is_state(channel: str) -> bool:
     return channel not in RESERVED_KEYS and not channel.startswith((BRANCH_TO, JOIN))
 
 
-def _list_merged(before: GraphStructure, renames: Renames) -> list[str]:
-    """Says which names of one shape have become one."""
+def _list_merged_names(before: GraphStructure, renames: Renames) -> list[str]:
     found = []
     kinds = (("node", "nodes", renames.nodes), ("channel", "channels", renames.channels))
     for what, part, renamed in kinds:
@@ -149,7 +153,6 @@ def _list_merged(before: GraphStructure, renames: Renames) -> list[str]:
 
 
 def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
-    """Return a shape under the names of today."""
     if not renames:
         return shape
     channel, node = renames.rename_channel, renames.rename_node
@@ -168,15 +171,17 @@ def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
     return {**shape, "nodes": nodes, "channels": channels}
 
 
-def _waiting(before: GraphStructure, saved: CheckpointTuple, ns: str) -> Iterator[tuple[str, str]]:
-    """Yield each task that would run next under the old shape: its node, and its namespace."""
+def _list_next_tasks(
+    before: GraphStructure, saved: CheckpointTuple, ns: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the node and the namespace of each task that is next under the old structure."""
     checkpoint, step = saved.checkpoint, saved.metadata.get("step", -1) + 1
     held, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
     origin = ids.encode_checkpoint_id(checkpoint["id"])
 
     former = checkpoint.get("former_names")
 
-    def placed(name: str, *parts: str) -> tuple[str, str]:
+    def locate(name: str, *parts: str) -> tuple[str, str]:
         known = name if former is None else former.nodes.get(name, name)
         node_ns = f"{ns}{NS_SEP}{known}" if ns else known
         task = ids.make_task_id(origin, node_ns, str(step), known, *parts)
@@ -184,21 +189,23 @@ def _waiting(before: GraphStructure, saved: CheckpointTuple, ns: str) -> Iterato
 
     for index, send in enumerate(held.get(TASKS) or ()):
         if isinstance(send, Send):
-            yield placed(send.node, PUSH, str(index))
+            yield locate(send.node, PUSH, str(index))
     for name, node in before["nodes"].items():
         seen = checkpoint["versions_seen"].get(name, {})
         for trigger in node["triggers"]:
             last, version = seen.get(trigger), versions.get(trigger)
             moved = version is not None and (last is None or version > last)
-            if moved and _is_open(before["channels"].get(trigger, {}), held.get(trigger, MISSING)):
+            if moved and _is_triggering(
+                before["channels"].get(trigger, {}), held.get(trigger, MISSING)
+            ):
                 starts = node["triggers"]
                 starts = starts if former is None else former.get_triggers(starts)
-                yield placed(name, PULL, *starts)
+                yield locate(name, PULL, *starts)
                 break
 
 
-def _is_open(channel: GraphStructure, held: Any) -> bool:
-    """Return whether a channel that holds this starts the nodes that listen to it."""
+def _is_triggering(channel: GraphStructure, held: Any) -> bool:
+    """Return whether a channel with this value triggers the nodes that subscribe to it."""
     kind = channel.get("kind", "")
     if held is MISSING:
         return False
@@ -253,7 +260,7 @@ def _channel_change(
         return _barrier_change(before, after, name, held)
     node = name.removeprefix(BRANCH_TO)
     if node != name:
-        # That the node itself is gone is said of the node.
+        # A removed node has its own message.
         changed = new is not None and old["kind"] != new["kind"]
         return f"node '{node}' has a different trigger condition" if changed else ""
     if new is None:
@@ -281,7 +288,6 @@ def _channel_change(
 
 
 def _barrier_change(before: GraphStructure, after: GraphStructure, name: str, held: Any) -> str:
-    """Says what changed of a barrier that some of its nodes have reached."""
     old, new = before["channels"][name], after["channels"].get(name)
     reached = held[0] if old["kind"].endswith("AfterFinish") else held
     waiting = [
@@ -295,18 +301,17 @@ def _barrier_change(before: GraphStructure, after: GraphStructure, name: str, he
 
 
 def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
-    """Says what of ``values`` can't be the state of a graph."""
+    """Return why ``values`` can't be the state of a graph; an empty list if they can."""
     keys = [name for name in graph.channels if _is_state(name)]
     found = [f"'{name}' is not a key of the state" for name in values if name not in keys]
     for name in keys:
         if name in values and not _is_of_type(graph.channels[name], values[name]):
-            typ = _channel(graph.channels[name])["type"]
+            typ = _describe_channel(graph.channels[name])["type"]
             found.append(f"the new value of '{name}' is not a valid {typ}")
     return found
 
 
 def _fits(channel: BaseChannel, held: Any) -> bool:
-    """Return whether a held value is of the channel's type, as far as that can be seen."""
     return _is_of_type(channel, channel.read(held))
 
 
@@ -316,9 +321,9 @@ def _is_of_type(channel: BaseChannel, value: Any) -> bool:
     except ValidationError:
         return False
     except Exception:
-        return True  # no type that values could be compared with
+        return True  # the type can't be validated
     return True
 
 
-def _path(ns: str) -> list[str]:
+def _list_node_names(ns: str) -> list[str]:
     return [part.partition(NS_END)[0] for part in ns.split(NS_SEP)]

@@ -1,4 +1,4 @@
-"""Workflows as plain functions: @entrypoint makes one a graph, @task its steps ones that last."""
+"""The functional API: @entrypoint turns a function into a graph, @task into a stored step."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Timeout = float | timedelta | TimeoutPolicy | None
 
 
 class TaskFunction(Generic[P]):
-    """A function whose calls within a run are tasks of their own.
+    """A function whose calls within a run are separate tasks.
 
-    A call returns a future: ask it for its ``result()``, or await it in async code.
+    A call returns a future. Call its ``result()``, or await it in async code.
     """
 
-    #: A node that mentions such a function is given a thread to wait on.
+    #: A node that refers to such a function gets a worker thread to wait on.
     starts_tasks = True
 
     def __init__(self, function: Callable[P, Any], name: str | None, policies: Policies) -> None:
@@ -66,17 +66,17 @@ class TaskFunction(Generic[P]):
         register_schema_types(_hints(function).get("return"))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyFuture:
-        """Start a task, or finds what the same call returned before the run was interrupted."""
+        """Start a task, or return the stored result of the same call before an interruption."""
         context = get_context()
         calls = TaskCalls.open(context.full_context)
         return calls.make(context, self._node, self.name, (args, kwargs), self._is_async)
 
     def clear_cache(self, cache: BaseCache) -> None:
-        """Drop what a cache keeps of this function's results."""
+        """Delete this function's results from a cache."""
         cache.clear([build_cache_namespace(self.name, self._node)])
 
     async def aclear_cache(self, cache: BaseCache) -> None:
-        """Like clear_cache."""
+        """Async variant of clear_cache."""
         await cache.aclear([build_cache_namespace(self.name, self._node)])
 
     def _call(self, value: tuple[tuple[Any, ...], dict[str, Any]], **given: Any) -> Any:
@@ -109,19 +109,19 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: Timeout = None,
 ) -> Any:
-    """Make a function a step of its own: what it returned is kept, and it isn't run again.
+    """Make a function a task: a step whose result is stored, so that it doesn't run again.
 
-    Call it within an @entrypoint or a node of a graph; a call starts the step and returns a
-    future. Steps that were started before the first result was asked for run side by side. The
-    result is stored before the caller sees it, so when the caller runs again, after a pause, a
-    failure or a crash, the n-th call it makes gets what the n-th call returned. That is why a
-    caller has to make the same calls in the same order each time. A step that failed runs again.
-    It may ask, with interrupt(), and call other steps.
+    Call it within an @entrypoint or a node of a graph. A call starts the task and returns a future.
+    Tasks started before the first ``result()`` call run in parallel.
 
-    The result has to be storable like state. ``retry_policy`` is the entrypoint's where it isn't
-    given. With a ``cache_policy``, results are used again for the same arguments where the graph
-    has a cache. A ``timeout`` is for async functions, as for nodes. An async function can't be
-    called from sync code that a sync caller runs.
+    A result is stored before the caller receives it. When the caller runs again after a pause, a
+    failure or a crash, its n-th call returns the stored result of the n-th call. The caller must
+    therefore make the same calls in the same order each time. A failed task runs again. A task may
+    call interrupt() and other tasks.
+
+    The result must be serializable like state. ``retry_policy`` defaults to that of the entrypoint.
+    With a ``cache_policy`` and a graph with a cache, results are reused for the same arguments.
+    ``timeout`` requires an async function. Sync code of a sync run can't call an async function.
     """
     policies = Policies.given(retry_policy, cache_policy, timeout)
     if function is None:
@@ -131,21 +131,24 @@ def task(
 
 @dataclass(frozen=True, slots=True)
 class Final(Generic[R, S]):
-    """The result of a workflow where something else is saved for its next run."""
+    """The result of a workflow that saves a different value for its next run."""
 
     value: R
     save: S
 
 
 class entrypoint(Generic[ContextT]):
-    """Makes a function a graph: it is called with the input, and its result is the output.
+    """A decorator that turns a function into a graph from its input to its result.
 
-    With a checkpointer it can stop to ask, and starts again from its first line once the answer is
-    there; what is done in @task functions isn't done again. The function's first parameter is the
-    input. It may also have parameters named ``previous`` (what the thread's last run returned, or
-    saved: ``return entrypoint.final(value=..., save=...)``), ``config``, ``runtime``, ``store`` and
-    ``writer``. ``retry_policy`` is also that of tasks without one; ``timeout`` and
-    ``cache_policy`` are as for nodes, and ``cache`` keeps the results of tasks, too.
+    With a checkpointer, the function can pause for a response. It then starts again from its first
+    line, but the results of @task functions are reused.
+
+    The function's first parameter is the input. Optional parameters are ``config``, ``runtime``,
+    ``store``, ``writer`` and ``previous``. The last is the value returned by the thread's previous
+    run, or saved by it with ``return entrypoint.final(value=..., save=...)``.
+
+    ``retry_policy`` also applies to tasks without their own. ``timeout`` and ``cache_policy`` work
+    as for nodes. ``cache`` also stores the results of tasks.
     """
 
     final = Final
@@ -166,7 +169,7 @@ class entrypoint(Generic[ContextT]):
         self.policies = Policies.given(retry_policy, cache_policy, timeout)
 
     def __call__(self, function: Callable[..., Any]) -> Pregel:
-        """Return the function as a graph with one node, of the function's name."""
+        """Return a graph with one node, named after the function."""
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise NotImplementedError("Generators are not supported in the Functional API.")
         first = next(iter(inspect.signature(function).parameters), None)
@@ -201,12 +204,12 @@ class entrypoint(Generic[ContextT]):
             cache=self.cache,
             input_schema=takes,
             context_schema=self.context_schema,
-            auto_validate=False,  # its channels have names that are kept from other graphs
+            auto_validate=False,  # its channels have reserved names
             name=action.name,
         )
         graph.retry_policy = policies.retry
         graph.returned_type = _find_returned(hints.get("return", Any))
-        graph.schema_name = "LangGraph"  # all schemas of functions have it there
+        graph.schema_name = "LangGraph"  # as for all functions in LangGraph
         for name in ("__module__", "__qualname__", "__doc__"):
             setattr(graph, name, getattr(function, name, None))
         return graph
@@ -223,12 +226,11 @@ def _finished(output: Any) -> list[Write]:
 
 
 def _find_returned(annotation: Any) -> Any:
-    """Return the type of a workflow's result, which may be one part of a ``Final``."""
     return get_args(annotation)[0] if get_origin(annotation) is Final else annotation
 
 
 def _positions(function: Any, names: Sequence[str]) -> dict[str, int]:
-    """Return how many positional arguments leave each of these parameters to be filled in."""
+    """Return by parameter the number of positional arguments up to which it must be injected."""
     if not names:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""The schemas of a compiled graph, as pydantic models and as JSON schemas."""
+"""Schemas of a compiled graph, as pydantic models and JSON schemas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..state.schema import (
 )
 from ..types import RunnableConfig
 
-#: The types of a config's keys, of which ``config_schema`` includes those that it is asked for.
+#: Types of the config keys that ``config_schema`` can include.
 _CONFIG_TYPES: dict[str, Any] = {
     "tags": list[str],
     "metadata": dict[str, Any],
@@ -32,10 +32,10 @@ _CONFIG_TYPES: dict[str, Any] = {
 
 
 class GraphSchemas:
-    """What a graph takes and returns.
+    """Schemas of a graph's input, output, context and config.
 
-    Methods whose names end in ``schema`` return pydantic models, those with ``jsonschema`` their
-    JSON schemas. ``config`` is taken for langchain's sake: no config changes them.
+    Methods with names that end in ``schema`` return pydantic models, those in ``jsonschema`` JSON
+    schemas. The argument ``config`` is accepted for compatibility with langchain and has no effect.
     """
 
     input_type: Any
@@ -45,20 +45,20 @@ class GraphSchemas:
     output_keys: Sequence[str] | str
     channels: dict[str, BaseChannel]
     get_name: Any
-    #: What the function of an entrypoint says that it returns.
+    #: The return annotation of an entrypoint's function.
     returned_type: Any = None
-    #: The name of the schemas, where that isn't the graph's.
+    #: The name of the schemas, if it differs from the graph's.
     schema_name: str | None = None
 
     @property
     def InputType(self) -> Any:
-        """What a graph takes whose input is one channel's; None where there are several."""
+        """The input type of a graph with one input channel, else None."""
         keys = self.input_keys
         return self.channels[keys].UpdateType if isinstance(keys, str) else None
 
     @property
     def OutputType(self) -> Any:
-        """What a graph returns whose output is one channel's; None where there are several."""
+        """The output type of a graph with one output channel, else None."""
         keys = self.output_keys
         if self.returned_type is not None:
             return self.returned_type
@@ -66,23 +66,23 @@ class GraphSchemas:
 
     @property
     def input_schema(self) -> type[Any]:
-        """The model of the input."""
+        """The pydantic model of the input."""
         return self.get_input_schema()
 
     @property
     def output_schema(self) -> type[Any]:
-        """The model of what a run comes to."""
+        """The pydantic model of the output."""
         return self.get_output_schema()
 
     def get_input_schema(self, config: RunnableConfig | None = None) -> type[Any]:
-        """Return the model of the input."""
+        """Return the pydantic model of the input."""
         if isinstance(self.input_keys, str):
             return _build_root_model(self._name_schema("Input"), self.InputType)
         types = {key: self.channels[key].UpdateType for key in self.input_keys}
         return _build_model(self._name_schema("Input"), types)
 
     def get_output_schema(self, config: RunnableConfig | None = None) -> type[Any]:
-        """Return the model of what a run comes to."""
+        """Return the pydantic model of the output."""
         if isinstance(self.output_keys, str):
             return _build_root_model(self._name_schema("Output"), self.OutputType)
         types = {key: self.channels[key].ValueType for key in self.output_keys}
@@ -95,14 +95,14 @@ class GraphSchemas:
         return self.get_input_schema().model_json_schema()  # type: ignore[no-any-return]
 
     def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Return the JSON schema of what a run comes to."""
+        """Return the JSON schema of the output."""
         output_type = self.returned_type if self.output_type is None else self.output_type
         if output_type is not None:
             return describe_state(output_type, self._name_schema("Output"))
         return self.get_output_schema().model_json_schema()  # type: ignore[no-any-return]
 
     def get_context_jsonschema(self) -> dict[str, Any] | None:
-        """Return the JSON schema of a run's context; None for a graph that declares none."""
+        """Return the JSON schema of a run's context; None if the graph declares no context."""
         if self.context_schema is None:
             return None
         if get_hints(self.context_schema) is None:
@@ -116,11 +116,11 @@ class GraphSchemas:
         return self.get_name(suffix, name=self.schema_name)  # type: ignore[no-any-return]
 
     def encode_context(self, context: Any) -> Any:
-        """Return a run's context as a JSON value; None for a graph that neither has nor needs one.
+        """Return a run's context as a JSON value; None without a context and a context schema.
 
         Raises:
-            InvalidInputError: It doesn't fit the context schema, or none is given and a field of
-                the schema has no default.
+            InvalidInputError: the context doesn't fit the context schema, or none is given and a
+                field of the schema has no default.
         """
         schema = self.context_schema
         if schema is None and context is None:
@@ -142,10 +142,10 @@ class GraphSchemas:
         return given
 
     def decode_context(self, stored: Any) -> Any:
-        """Return a stored context as an instance of the graph's schema.
+        """Return a stored context as an instance of the graph's context schema.
 
         Raises:
-            GraphChangedError: It was stored under another schema.
+            GraphChangedError: the stored context doesn't fit the current schema.
         """
         schema = self.context_schema
         if schema is None or stored is None:
@@ -160,7 +160,7 @@ class GraphSchemas:
         return coerce_context(schema, stored)
 
     def config_schema(self, *, include: Sequence[str] | None = None) -> type[Any]:
-        """Return the model of a run's config: the context, and the keys that are included."""
+        """Return the pydantic model of a run's config: the context, and the ``include``d keys."""
         types = {key: _CONFIG_TYPES[key] for key in include or () if key in _CONFIG_TYPES}
         if self.context_schema is not None:
             types = {"configurable": self.context_schema, **types}

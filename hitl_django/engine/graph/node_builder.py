@@ -1,4 +1,4 @@
-"""The low-level way to a graph: nodes that subscribe to channels and write to channels."""
+"""Low-level graph building: nodes that subscribe to channels and write to channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..types import CachePolicy, RetryPolicy, Timeout, TimeoutPolicy
 
 
 class NodeBuilder:
-    """Describes one node of a Pregel: what it listens to, what it does, where it writes."""
+    """Builder of one Pregel node: its subscriptions, its functions and its writes."""
 
     def __init__(self) -> None:
         self._channels: str | list[str] = []
@@ -27,7 +27,7 @@ class NodeBuilder:
         self._metadata: dict[str, Any] = {}
 
     def subscribe_only(self, channel: str) -> NodeBuilder:
-        """Run the node when the channel is updated, with its bare value."""
+        """Run the node when this channel is updated, with the bare value as input."""
         if self._channels:
             raise ValueError(
                 "Cannot subscribe to single channels when other channels are already subscribed to"
@@ -37,7 +37,7 @@ class NodeBuilder:
         return self
 
     def subscribe_to(self, *channels: str, read: bool = True) -> NodeBuilder:
-        """Run the node when any channel is updated, with a dict of them where ``read``."""
+        """Run the node when any of these channels is updated; ``read`` adds them to its input."""
         if isinstance(self._channels, str):
             raise ValueError("Cannot subscribe to channels when subscribed to a single channel")
         if read:
@@ -46,19 +46,22 @@ class NodeBuilder:
         return self
 
     def read_from(self, *channels: str) -> NodeBuilder:
-        """Add channels to the node's input without listening to them."""
+        """Add channels to the node's input without subscribing to them."""
         if isinstance(self._channels, str):
             raise ValueError("Cannot read additional channels when subscribed to single channels")
         self._channels.extend(channels)
         return self
 
     def do(self, node: Any) -> NodeBuilder:
-        """Add a function; the next one gets what this one returns."""
+        """Add a function, which receives the result of the previous one."""
         self._actions.append(build_action(node))
         return self
 
     def write_to(self, *channels: str, **values: Any) -> NodeBuilder:
-        """Write the result to channels; by keyword a fixed value, or a function of the result."""
+        """Write the result to channels.
+
+        A keyword argument gives a channel a fixed value, or a function of the result.
+        """
         self._writes += [(channel, _itself) for channel in channels]
         self._writes += [
             (channel, value if callable(value) else _always(value))
@@ -73,22 +76,21 @@ class NodeBuilder:
         return self
 
     def add_retry_policies(self, *policies: RetryPolicy) -> NodeBuilder:
-        """Add retry policies; the first that speaks for an error decides."""
+        """Add retry policies; the first one that matches an error applies."""
         self._retry.extend(policies)
         return self
 
     def add_cache_policy(self, policy: CachePolicy) -> NodeBuilder:
-        """Let the node's results be used again for the same input."""
+        """Reuse the node's results for the same input."""
         self._cache = policy
         return self
 
     def set_timeout(self, timeout: Timeout | None) -> NodeBuilder:
-        """Limit each attempt at the node, which has to be async."""
+        """Limit the duration of each attempt; the node must be async."""
         self._timeout = TimeoutPolicy.coerce(timeout)
         return self
 
     def build(self) -> Node:
-        """Return the node."""
         channels = self._channels
         return Node(
             action=_chained(self._actions),
@@ -104,8 +106,6 @@ class NodeBuilder:
 
 
 class _ChannelWriter:
-    """Turns a node's result into its writes."""
-
     def __init__(self, writes: Sequence[tuple[str, Callable[[Any], Any]]]) -> None:
         self.writes = writes
 
@@ -149,7 +149,7 @@ def build_node_map(
     retry: tuple[RetryPolicy, ...] = (),
     cache: CachePolicy | None = None,
 ) -> dict[str, Node]:
-    """Return nodes that are ready to run; with these policies where they have none."""
+    """Return validated nodes, with these policies as defaults."""
     made = {}
     for name, node in nodes.items():
         if isinstance(node, NodeBuilder):
@@ -172,7 +172,7 @@ def check_graph(
     output_channels: Iterable[str],
     breakpoints: Iterable[str],
 ) -> None:
-    """Raise ValueError unless every channel and node that is named is there."""
+    """Raise ValueError if a referenced channel or node doesn't exist."""
     shown = repr(sorted(channels))[:100]
     for name in channels:
         if name in RESERVED_KEYS and name not in (TASKS, START):

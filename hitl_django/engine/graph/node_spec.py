@@ -1,4 +1,4 @@
-"""Nodes and conditional edges as a builder was given them."""
+"""Definitions of nodes and conditional edges, as given to a graph builder."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .policies import NodeDefaults, Policies
 
 @dataclass(slots=True)
 class NodeSpec:
-    """A node as it was added."""
+    """The definition of a node."""
 
     action: Action
     input_schema: Any
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     defer: bool = False
-    #: Where its Commands may lead, and the label of each way.
+    #: Possible targets of its Commands, with the label of each edge.
     ends: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class BranchSpec:
-    """A conditional edge as it was added."""
+    """The definition of a conditional edge."""
 
     path: Action
     ends: Mapping[Hashable, str] | None
@@ -34,7 +34,7 @@ class BranchSpec:
 
 
 class GraphDefinition(Protocol):
-    """What a builder was given of a graph; ``StateGraph`` is the one that there is."""
+    """The definition of a graph before compilation; implemented by ``StateGraph``."""
 
     nodes: dict[str, NodeSpec]
     edges: dict[tuple[str, str], None]
@@ -46,4 +46,4 @@ class GraphDefinition(Protocol):
     input_schema: Any
 
     def keys_of(self, schema: Any) -> tuple[str, ...]:
-        """Return the keys of a schema, which is one of the graph's from then on."""
+        """Return the keys of a schema, and register the schema with the graph."""

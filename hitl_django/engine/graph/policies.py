@@ -1,4 +1,4 @@
-"""Retry, cache and timeout policies and error handlers: of one node, and defaults for all."""
+"""Retry, cache and timeout policies and error handlers, per node or as defaults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..types import CachePolicy, RetryPolicy, TimeoutPolicy
 class Policies:
     """The policies of one node, or the defaults of all nodes.
 
-    ``handler`` names the node that takes failures; ``handles`` says that this node is such a one.
+    ``handler`` names the node that handles failures. ``handles`` is true for such a handler node.
     """
 
     retry: tuple[RetryPolicy, ...] = ()
@@ -39,10 +39,10 @@ class Policies:
         return cls(retries, cache, TimeoutPolicy.coerce(timeout))
 
     def over(self, default: Policies) -> Policies:
-        """Return these policies, with the defaults where nothing was given.
+        """Return these policies, completed with defaults.
 
-        A node that handles failures handles none of its own, and its results, which follow from
-        a failure, are never used again.
+        A handler node gets no default handler. Its results aren't cached, because they depend on a
+        failure.
         """
         return Policies(
             self.retry or default.retry,
@@ -54,7 +54,7 @@ class Policies:
 
 
 class NodeDefaults:
-    """The defaults that set_node_defaults has given for all nodes of one graph."""
+    """The defaults set by set_node_defaults for all nodes of a graph."""
 
     __slots__ = ("handler", "policies")
 
@@ -63,7 +63,7 @@ class NodeDefaults:
         self.handler: Any = None
 
     def update(self, policies: Policies, handler: Any) -> None:
-        """Take the defaults of a further call, and keep those that it doesn't give."""
+        """Merge the defaults of a further call into the existing ones."""
         if handler is not None:
             self.handler = handler
             policies.handler = DEFAULT_HANDLER
@@ -71,7 +71,11 @@ class NodeDefaults:
 
 
 def apply_defaults(name: str, action: Action, own: Policies, defaults: NodeDefaults) -> Policies:
-    """Return the policies of a compiled node; raises ValueError where its timeout can't hold."""
+    """Return the policies of a compiled node.
+
+    Raises:
+        ValueError: a timeout is set and the node can't be stopped.
+    """
     policies = own.over(defaults.policies)
     if policies.timeout is not None:
         check_stoppable(name, action)
@@ -79,7 +83,7 @@ def apply_defaults(name: str, action: Action, own: Policies, defaults: NodeDefau
 
 
 def check_free(name: str, taken: bool) -> None:
-    """Raise GraphDefinitionError where a node has the name that an error handler gets."""
+    """Raise GraphDefinitionError if the name of an error handler is already used by a node."""
     if taken:
         raise GraphDefinitionError(
             f"The error handler needs the node name `{name}`, which is already in use."

@@ -1,4 +1,4 @@
-"""A compiled graph: what callers invoke, stream, inspect and resume."""
+"""The compiled graph, which callers invoke, stream, inspect and resume."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from .subgraphs import find_called_graph, iterate_subgraphs
 from .thread_states import ThreadStates
 from .traced_run import atrace_run, trace_run
 
-#: What copy() changes: parameters and the attributes that they set.
+#: Parameters of copy(), and the attributes that they set.
 _COPIED = {
     **{
         name: name
@@ -63,17 +63,17 @@ _COPIED = {
 class Pregel(
     ThreadStates, GraphSchemas, RunnableMethods, Generic[StateT, ContextT, InputT, OutputT]
 ):
-    """Nodes over channels, advanced in super-steps.
+    """A graph of nodes that communicate over channels and run in super-steps.
 
     Build one with ``StateGraph(...).compile()``. ``input_keys``, ``output_keys`` and
-    ``stream_keys`` name channels: one for its bare value, several for a dict.
+    ``stream_keys`` are either one channel name, for its bare value, or several names, for a dict.
     """
 
-    #: A graph called as a node finds the running task by itself.
+    #: A graph called as a node finds the running task without an injected config.
     reads_context = True
-    #: Of nodes, and of tasks that they call, that have none of their own.
+    #: Default for nodes, and for tasks called by nodes.
     retry_policy: tuple[RetryPolicy, ...]
-    #: What the thread's state is to be before the run goes on, where that isn't what is stored.
+    #: State values that replace the stored ones before the run resumes, see with_migrated.
     migrated: Mapping[str, Any] | None = None
 
     def __init__(
@@ -135,9 +135,10 @@ class Pregel(
             self.validate()
 
     def validate(self) -> Self:
-        """Return the graph, if its nodes, channels and breakpoints fit together.
+        """Return the graph if its nodes, channels and breakpoints are consistent.
 
-        Raises ValueError where one names another that isn't there.
+        Raises:
+            ValueError: a node, a channel or a breakpoint refers to a missing name.
         """
         stops = (self.interrupt_before, self.interrupt_after)
         check_graph(
@@ -149,8 +150,6 @@ class Pregel(
             [name for names in stops if names != "*" for name in names],
         )
         return self
-
-    # Running.
 
     def invoke(
         self,
@@ -170,13 +169,17 @@ class Pregel(
         version: Literal["v1", "v2"] = "v1",
         checkpoint_during: bool | None = None,
     ) -> Any:
-        """Run the graph to its end or its next question; returns the state.
+        """Run the graph until it ends or pauses, and return the state.
 
-        ``input`` is the new input, a Command, or None to go on. A run that stopped to ask carries
-        its questions under ``"__interrupt__"``; with ``version="v2"`` the result is a GraphOutput,
-        which has them beside the state. With another ``stream_mode`` the result is the list of
-        the chunks that stream() yields. ``print_mode`` and ``debug`` are as for stream(). Raises
-        what a node raised.
+        ``input`` is the new input, a Command, or None to resume the thread.
+
+        If the run paused, the state contains its interrupts under ``"__interrupt__"``. With
+        ``version="v2"``, the result is a GraphOutput with the state and the interrupts.
+
+        With a ``stream_mode`` other than "values", the result is the list of chunks yielded by
+        stream(). ``print_mode`` and ``debug`` are as for stream().
+
+        An exception of a node is raised to the caller.
         """
         durability = _choose_durability(durability, checkpoint_during)
         modes = frozenset() if stream_mode == "values" else results.parse_modes(stream_mode)
@@ -216,16 +219,28 @@ class Pregel(
         version: Literal["v1", "v2"] = "v1",
         checkpoint_during: bool | None = None,
     ) -> Iterator[Any]:
-        """Run the graph and yield its stream chunks while it goes.
+        """Run the graph and yield its stream chunks.
 
-        ``stream_mode`` is ``values`` (the state after each super-step), ``updates`` (what each
-        node wrote), ``custom``, ``messages`` (what models say), ``tools`` (calls of tools),
-        ``tasks``, ``checkpoints`` or ``debug``; by default it is the graph's own, which is
-        ``updates`` of a StateGraph and an entrypoint, else ``values``. With
-        a list of modes each chunk comes as ``(mode, data)``. With ``subgraphs`` it starts with the
-        namespace. With ``version="v2"`` each chunk is a dict of ``type``, ``ns`` and ``data``, and
-        the state has the form of its schema. The chunks of ``print_mode`` are printed, whether
-        they are yielded or not; with ``debug`` those are ``updates`` and ``values``.
+        ``stream_mode`` is one mode, or a list of modes:
+
+        - ``values``: the state after each super-step
+        - ``updates``: the writes of each node
+        - ``custom``: chunks written by nodes
+        - ``messages``: messages of models
+        - ``tools``: tool calls
+        - ``tasks``: started and finished tasks
+        - ``checkpoints``: stored checkpoints
+        - ``debug``: tasks and checkpoints
+
+        The default is the graph's own mode: ``updates`` for a StateGraph or an entrypoint,
+        otherwise ``values``. With a list of modes, each chunk is ``(mode, data)``. With
+        ``subgraphs``, the namespace comes first.
+
+        With ``version="v2"``, each chunk is a dict of ``type``, ``ns`` and ``data``, and the state
+        is an instance of its schema.
+
+        Chunks of ``print_mode`` are printed, even if they are not yielded. With ``debug``, these
+        are ``updates`` and ``values``.
         """
         durability = _choose_durability(durability, checkpoint_during)
         mode = self._default_mode() if stream_mode is None else stream_mode
@@ -257,7 +272,7 @@ class Pregel(
         version: Literal["v1", "v2"] = "v1",
         checkpoint_during: bool | None = None,
     ) -> Any:
-        """Like invoke, on the running event loop."""
+        """Async variant of invoke."""
         durability = _choose_durability(durability, checkpoint_during)
         modes = frozenset() if stream_mode == "values" else results.parse_modes(stream_mode)
         state = run_options.open_run_state(
@@ -296,7 +311,7 @@ class Pregel(
         version: Literal["v1", "v2"] = "v1",
         checkpoint_during: bool | None = None,
     ) -> AsyncIterator[Any]:
-        """Like stream, on the running event loop."""
+        """Async variant of stream."""
         durability = _choose_durability(durability, checkpoint_during)
         mode = self._default_mode() if stream_mode is None else stream_mode
         options = Options(
@@ -310,15 +325,20 @@ class Pregel(
                 yield results.convert_chunk(self, chunk, mode, subgraphs, version)
         results.raise_outcome(state)
 
-    # Running from rows: the input is stored first, the run goes on from what is stored.
+    # The methods below store the input first and then run from the stored state.
 
     def submit(
         self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
     ) -> str:
-        """Store ``input`` as the thread's next checkpoint, and the state it makes; runs nothing.
+        """Store ``input`` as the thread's next checkpoint without running a node.
 
-        Returns the newest checkpoint's id. Raises EmptyInputError, PendingInterruptsError or what
-        an invalid update raises, with nothing stored. ``modes`` is as for ``advance``.
+        Return the id of the newest checkpoint. ``modes`` is as for ``advance``. Nothing is stored
+        if an error is raised.
+
+        Raises:
+            EmptyInputError: the input contains no value for the graph.
+            PendingInterruptsError: the thread has pending interrupts.
+            InvalidUpdateError: a channel can't accept the input.
         """
         options = Options(before=(), after=(), modes=modes, kind="submit")
         state = run_options.open_run_state(self, input, config, options)
@@ -340,14 +360,15 @@ class Pregel(
         interrupt_after: All | Sequence[str] | None = None,
         context: Any = None,
     ) -> Outcome:
-        """Goes on from what is stored of the thread, and returns how the run left off.
+        """Run the thread from its stored state, and return the outcome.
 
-        First start, resume and recovery are this one call: answers are found among the pending
-        writes of the tasks that asked. A failure of a node is an outcome, not an exception;
-        what the saver raises, and KeyboardInterrupt, passes through. The chunks
-        of the stream ``modes`` come with the commits, for the saver to store; with ``subgraphs``
-        those of graphs further down as well, and not only what their nodes write. ``durability``
-        and the breakpoints are as for ``invoke``, ``context`` is what ``encode_context`` returned.
+        The same call starts, resumes and recovers a run: resume values are read from the pending
+        writes of the interrupted tasks. A node's failure is returned as an outcome. Exceptions of
+        the saver and KeyboardInterrupt are raised.
+
+        Chunks of the stream ``modes`` are part of the commits passed to the saver. With
+        ``subgraphs``, they include the chunks of subgraphs. ``durability`` and the breakpoints are
+        as for ``invoke``. ``context`` is a result of ``encode_context``.
         """
         options = Options(
             self.decode_context(context), interrupt_before, interrupt_after, durability, control,
@@ -359,39 +380,38 @@ class Pregel(
         assert state.outcome is not None
         return state.outcome
 
-    # Its form.
-
     def validate_input(self, input: Any) -> None:
         """Raise InvalidInputError unless ``input`` fits the input schema.
 
-        A missing field is no fault, as nodes may fill it; an unknown field is.
+        A missing field is valid, because nodes may set it. An unknown field is invalid.
         """
         check_input(get_hints(self.input_type), self.input_type, input)
 
     def get_graph(
         self, config: RunnableConfig | None = None, *, xray: int | bool = False
     ) -> Drawing:
-        """Return nodes and edges to draw; ``config`` is taken for LangGraph's sake.
+        """Return the nodes and edges of a drawing of the graph.
 
-        With ``xray`` the nodes of the graphs that this one calls take the place of their callers.
+        ``config`` is accepted for compatibility with LangGraph. ``xray`` replaces nodes that call
+        subgraphs with the nodes of these subgraphs, up to this depth if it is a number.
         """
         return build_drawing(self, xray)
 
     async def aget_graph(
         self, config: RunnableConfig | None = None, *, xray: int | bool = False
     ) -> Drawing:
-        """Like get_graph."""
+        """Async variant of get_graph."""
         return self.get_graph(config, xray=xray)
 
     def input_writes(self, value: Any) -> list[Write]:
-        """Return the channel writes in an input; a state object counts as the fields it sets."""
+        """Return the channel writes of an input; a state object counts as the fields it sets."""
         keys = self.input_keys
         if value is None:
             return []
         if isinstance(keys, str):
             if (
                 keys == START
-                and type(value) is not dict  # said faster than of any Mapping
+                and type(value) is not dict  # faster than the check for any Mapping
                 and not isinstance(value, Mapping)
                 and START in self.nodes
                 and ROOT not in self.channels
@@ -404,7 +424,7 @@ class Pregel(
         return [(key, value[key]) for key in value if key in keys]
 
     def update_writes(self, update: Any) -> list[Write]:
-        """Return the channel writes in the ``update`` of a Command."""
+        """Return the channel writes of a Command's ``update``."""
         if update is None:
             return []
         if ROOT in self.channels:
@@ -420,14 +440,12 @@ class Pregel(
             return list_updates(update, frozenset(self.state_keys))
         return [(ROOT, update)]
 
-    # Cached results.
-
     def clear_cache(self, nodes: Sequence[str] | None = None) -> None:
-        """Drop what is cached of the results of ``nodes``, or of all this graph's nodes."""
+        """Delete the cached results of ``nodes``, or of all nodes of this graph."""
         self._known_cache().clear(list_cache_namespaces(self.nodes, nodes))
 
     async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
-        """Like clear_cache."""
+        """Async variant of clear_cache."""
         await self._known_cache().aclear(list_cache_namespaces(self.nodes, nodes))
 
     def _known_cache(self) -> BaseCache:
@@ -438,33 +456,32 @@ class Pregel(
     def get_subgraphs(
         self, *, namespace: str | None = None, recurse: bool = False
     ) -> Iterator[tuple[str, Pregel]]:
-        """Yield the graphs that this graph's nodes call, by their path of node names."""
+        """Yield the subgraphs called by nodes, with their path of node names."""
         found = iterate_subgraphs(self, namespace, recurse)
         yield from cast("Iterator[tuple[str, Pregel]]", found)
 
     async def aget_subgraphs(
         self, *, namespace: str | None = None, recurse: bool = False
     ) -> AsyncIterator[tuple[str, Pregel]]:
-        """Like get_subgraphs."""
+        """Async variant of get_subgraphs."""
         for found in self.get_subgraphs(namespace=namespace, recurse=recurse):
             yield found
 
     def subgraph_of(self, name: str) -> Pregel | None:
-        """Return the graph that the node calls, as far as that can be seen.
+        """Return the subgraph called by a node, if it can be detected.
 
-        A function that reads its own graph may do so to look at the state: this isn't seen as call.
+        A function that refers to its own graph may only read its state, so this isn't a call.
         """
         called = cast("Pregel | None", find_called_graph(self.nodes[name].action))
         if called is None or called.checkpointer is False or called.nodes is self.nodes:
             return None
         return called
 
-    # Variants.
-
     def copy(self, update: Mapping[str, Any] | None = None) -> Self:
-        """Return the same graph with other attributes.
+        """Return a copy of the graph with other attributes.
 
-        Raises ValueError for what it has no attribute of, or what its nodes were made for.
+        Raises:
+            ValueError: the graph has no such attribute, or its nodes depend on it.
         """
         twin = copy.copy(self)
         for name, value in (update or {}).items():
@@ -474,10 +491,12 @@ class Pregel(
         return twin
 
     def with_renames(self, renamed: Mapping[str, str]) -> Self:
-        """Return the same graph, which goes on with what was stored under other names.
+        """Return a copy of the graph that can resume threads stored under former names.
 
-        ``renamed`` has the new names of nodes and keys of the state by the old ones. Raises
-        GraphDefinitionError where an old name is still there, or a new one isn't.
+        ``renamed`` maps former names of nodes and state keys to their new names.
+
+        Raises:
+            GraphDefinitionError: a former name still exists, or a new name doesn't exist.
         """
         twin = copy.copy(self)
         renames = build_renames(renamed, self.nodes, self.channels)
@@ -485,16 +504,16 @@ class Pregel(
         return twin
 
     def with_migrated(self, values: Mapping[str, Any]) -> Self:
-        """Return the same graph, which goes on with ``values`` in place of the stored state.
+        """Return a copy of the graph that replaces the stored state with ``values``.
 
-        They are stored with the next checkpoint.
+        The values are stored with the next checkpoint.
         """
         twin = copy.copy(self)
         twin.migrated = values
         return twin
 
     def with_saver(self, saver: BaseCheckpointSaver | bool | None) -> Pregel:
-        """Return the same graph with another checkpointer."""
+        """Return a copy of the graph with another checkpointer."""
         twin = copy.copy(self)
         twin.checkpointer = saver
         return twin
@@ -525,7 +544,7 @@ class Pregel(
                 raise
             raise failed.error from None
         finally:
-            _let_go(state.run)
+            _release_driver(state.run)
 
     async def _achunks(self, state: LoopState) -> AsyncGenerator[Chunk]:
         driver = AsyncDriver(state, state.job.max_concurrency)
@@ -545,13 +564,12 @@ class Pregel(
                 raise
             raise failed.error from None
         finally:
-            # Whoever drops the stream half-way has its tasks cancelled now, not some time later.
+            # An abandoned stream must cancel its tasks now, not at garbage collection.
             await chunks.aclose()
-            _let_go(state.run)
+            _release_driver(state.run)
 
 
 def _choose_durability(durability: str | None, checkpoint_during: bool | None) -> str | None:
-    """Return the durability, which had another name: whether checkpoints are stored meanwhile."""
     if checkpoint_during is None:
         return durability
     if durability is not None:
@@ -567,16 +585,16 @@ def _several(names: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def _choose_emit(state: LoopState, driver: SyncDriver | AsyncDriver) -> Callable[[Chunk], None]:
-    """Return what takes the chunks of running nodes.
+    """Return the function that receives the chunks of running nodes.
 
-    In a node of LangGraph's they go to the stream around at once, where nobody else has them.
+    In a node of LangGraph, chunks without another receiver go directly to the enclosing stream.
     """
     if state.run.host is None or state.forward is None or state.wanted or state.printed:
         return driver.emit
     return state.forward
 
 
-def _let_go(run: RunContext) -> None:
-    """Part a run from its driver, which holds it: no cycle is left to collect."""
+def _release_driver(run: RunContext) -> None:
+    """Remove the references from a run to its driver, so that no reference cycle remains."""
     run.emit, run.spawner = run_options.drop_chunk, None
     del run.loop_state

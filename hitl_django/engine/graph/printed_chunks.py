@@ -1,18 +1,18 @@
-"""Stream chunks on the console, for who looks on: what ``print_mode`` and ``debug`` ask for."""
+"""Printing of stream chunks on the console, for ``print_mode`` and ``debug``."""
 
 from __future__ import annotations
 
 from ..types import Chunk
 
 NO_MODES: frozenset[str] = frozenset()
-#: What ``debug`` prints.
+#: The modes printed with ``debug``.
 DEBUG_MODES: frozenset[str] = frozenset(("updates", "values"))
 
 _BOLD, _YELLOW, _PLAIN = "\033[1m", "\033[1;33m", "\033[0m"
 
 
 def print_chunk(chunk: Chunk, subgraphs: bool) -> None:
-    """Print a chunk's mode and data; with ``subgraphs`` also the namespace that it comes from."""
+    """Print a chunk's mode and data; with ``subgraphs`` also its namespace."""
     ns, mode, data = chunk
     parts = [f"{_BOLD}[{mode}]{_PLAIN}"]
     if subgraphs and ns:

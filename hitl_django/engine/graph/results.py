@@ -1,4 +1,4 @@
-"""Results of a run for its callers: the state, the chunks, or the error that is raised."""
+"""Results of a run for its callers: the state, the chunks, or an exception."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..types import Chunk, GraphOutput
 
 
 def build_result(state: LoopState, version: str) -> Any:
-    """Return what invoke returns of a loop that has ended, or raise what it raises."""
+    """Return the result of invoke for an ended loop, or raise its error."""
     raise_outcome(state)
     assert state.outcome is not None
     values = state.read_output() if state.has_values else None
@@ -28,14 +28,14 @@ def build_result(state: LoopState, version: str) -> Any:
 
 
 def raise_outcome(state: LoopState) -> None:
-    """Raise what an outcome means to a caller: an error, or for a parent task its pause."""
+    """Raise the error of an outcome, or for a parent task its pause."""
     failure = find_failure(state)
     if failure is not None:
         raise failure
 
 
 def find_failure(state: LoopState) -> BaseException | None:
-    """Return what an outcome raises, if anything."""
+    """Return the exception raised for the outcome; None for a success or a pause."""
     failure = _find_own_failure(state)
     if failure is None or state.run.host is None:
         return failure
@@ -59,16 +59,16 @@ def _find_own_failure(state: LoopState) -> BaseException | None:
 
 
 def parse_modes(stream_mode: Any) -> frozenset[str]:
-    """Return the stream modes that a caller names, one or several."""
+    """Return the stream modes of a caller as a set."""
     return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
 
 
 def convert_chunk(
     graph: CompiledGraph, chunk: Chunk, modes: Any, subgraphs: bool, version: str
 ) -> Any:
-    """Return a chunk in the form that the caller asked for.
+    """Return a chunk in the requested version.
 
-    That of version 1 has as little around the data as the call asks for.
+    A chunk of version 1 includes the namespace and the mode only if requested.
     """
     ns, mode, data = chunk
     if version == "v2":
@@ -79,7 +79,6 @@ def convert_chunk(
 
 
 def _build_part(graph: CompiledGraph, ns: Any, mode: str, data: Any) -> dict[str, Any]:
-    """Return a chunk in the form of version 2."""
     part = {"type": mode, "ns": ns, "data": data}
     if mode == "values":
         interrupts = data.get(INTERRUPT, ()) if isinstance(data, dict) else ()
@@ -95,9 +94,9 @@ def _build_part(graph: CompiledGraph, ns: Any, mode: str, data: Any) -> dict[str
 
 
 def _coerce_checkpoint(graph: CompiledGraph, checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint's chunk with a state of its schema's form.
+    """Return a checkpoint chunk with its state as an instance of the state schema.
 
-    Before the input has become state there is none yet that would fit.
+    Before the input is applied, the state doesn't fit the schema and is returned unchanged.
     """
     if START in checkpoint["next"]:
         return checkpoint

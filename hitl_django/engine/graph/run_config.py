@@ -1,4 +1,4 @@
-"""Configs of runs: what is bound to a graph, what a caller gives, and one for each of several."""
+"""Merging of configs: of a graph, of a call, and for batches of inputs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from ..bridges import find_langchain
 from ..types import RunnableConfig
 
-#: Coordinates of a checkpoint: a config that names one says itself which thread it is about.
+#: Keys that address a checkpoint. A config with any of these names its thread itself.
 COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 
 
 def merge_configs(*configs: RunnableConfig | None) -> RunnableConfig:
-    """Return the configs as one, in which a later one counts for more.
+    """Return the merged configs; later configs take precedence.
 
-    Tags and callbacks are added to each other, metadata and ``configurable`` are merged by key.
+    Tags and callbacks are concatenated. Metadata and ``configurable`` are merged by key.
     """
     merged: RunnableConfig = {}
     for config in configs:
@@ -45,9 +45,9 @@ def _add_callbacks(callbacks: Any, more: Any) -> Any:
 def list_configs(
     config: RunnableConfig | Sequence[RunnableConfig] | None, count: int
 ) -> list[RunnableConfig]:
-    """Return a config for each of several inputs, of one for all or one for each.
+    """Return one config per input, from one shared config or a list.
 
-    A run's id is for one run: with one config for all, the first has it.
+    A run id belongs to one run: if the config is shared, only the first input gets it.
     """
     if isinstance(config, Sequence):
         if len(config) != count:

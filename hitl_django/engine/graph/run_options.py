@@ -1,4 +1,4 @@
-"""The options of a call, and the state that its run starts with: on its own or within another."""
+"""The options of a call, and the initial state of its run as a root or nested run."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ from ..task.tool_stream import ToolStream
 from ..types import All, Chunk, RunnableConfig
 from .run_config import COORDINATES, merge_configs
 
-#: LangGraph's own. A worker's runs have the setting RECURSION_LIMIT.
+#: LangGraph's default. Runs of a worker use the setting RECURSION_LIMIT.
 DEFAULT_RECURSION_LIMIT = 10_007
-#: By which the config of a node of LangGraph's is known, and how such keys begin.
+#: The key that identifies the config of a LangGraph node, and the prefix of such keys.
 _HOSTED, _OF_LANGGRAPH = "__pregel_scratchpad", "__pregel_"
 _NO_CONTEXT: Runtime[Any] = Runtime()
 
 
 @dataclass(slots=True)
 class Options:
-    """The keyword arguments of one call."""
-
     context: Any = None
     before: All | Sequence[str] | None = None
     after: All | Sequence[str] | None = None
@@ -51,17 +49,18 @@ class Options:
 def open_run_state(
     graph: CompiledGraph, input: Any, config: RunnableConfig | None, options: Options
 ) -> LoopState:
-    """Return the state before the first step of a call's run.
+    """Return the state of a call's run before its first step.
 
-    Raises ValueError where the config doesn't make sense.
+    Raises:
+        ValueError: the config is invalid.
     """
     caller, variable = current.get(), find_ambient_variable()
     ambient = None if variable is None else variable.get()
     config = (config or {}) if graph.config is None else merge_configs(graph.config, config)
     configurable = config.get("configurable") or {}
-    parent, host = _parent_of(caller, configurable), None
+    parent, host = _find_parent_task(caller, configurable), None
     if ambient is not None:
-        config = _inherit(ambient, config, caller, parent)
+        config = _merge_ambient_config(ambient, config, caller, parent)
         configurable = config.get("configurable") or {}
     if caller is None and _HOSTED in configurable:
         host = find_langgraph().ParentNode(configurable)
@@ -73,28 +72,28 @@ def open_run_state(
     if (config.get("max_concurrency") or 0) < 0:
         raise ValueError("max_concurrency must be at least 1, or 0 for no limit")
     if host is not None:
-        run, ns = _hosted_run(graph, config, options, host), graph.nested_ns(host.ns)
+        run, ns = _make_hosted_run(graph, config, options, host), graph.nested_ns(host.ns)
         checkpoint_id = None
     elif parent is None:
-        run, ns = _root_run(graph, config, configurable, options), ""
-        # A namespace given to a root run is that of a graph further down, whose checkpoint the
-        # map names; the run itself starts where the map says for the root.
+        run, ns = _make_root_run(graph, config, configurable, options), ""
+        # A root run's namespace addresses a subgraph's checkpoint. The checkpoint map contains that
+        # checkpoint and the one where the root starts.
         checkpoint_id = (
             None if configurable.get("checkpoint_ns") else configurable.get("checkpoint_id")
         )
     else:
         ns = graph.nested_ns(parent.child_ns())
-        run, checkpoint_id = _nested_run(graph, parent, config, options), None
+        run, checkpoint_id = _make_nested_run(graph, parent, config, options), None
     if caller is not None:
-        # A run of its own, too, that a node makes has its saver calls made where its caller's are.
+        # A separate run started by a node makes its saver calls where its caller does.
         run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
         run.savers = {*run.savers, *caller.run.savers}
         if parent is None and caller.run.tool_stream is not None:
             run.tool_stream = caller.run.tool_stream.drop_narrow()
     run.ambient_config = variable
     _join_langchain(run, graph.name, ns, options)
-    speaks = not options.modes.isdisjoint(("custom", "messages", "tools"))
-    run.live = options.streams and (options.subgraphs or speaks)
+    has_node_chunks = not options.modes.isdisjoint(("custom", "messages", "tools"))
+    run.live = options.streams and (options.subgraphs or has_node_chunks)
     checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
     nested = parent is not None or host is not None
     job = RunRequest(
@@ -120,16 +119,16 @@ def open_run_state(
     return state
 
 
-def _inherit(
+def _merge_ambient_config(
     ambient: Any,
     config: RunnableConfig,
     caller: TaskContext | None,
     parent: TaskContext | None,
 ) -> RunnableConfig:
-    """Return the config of a call with what it has from the langchain chain that it is made in.
+    """Return a call's config merged with the config of the surrounding langchain chain.
 
-    Within a node of ours that is who is told of it: all else comes from the node's run, if the
-    call belongs to that.
+    Inside a node of this engine, only the callbacks are merged. All other values come from the
+    node's run, if the call belongs to it.
     """
     if caller is None:
         configurable = config.get("configurable") or {}
@@ -146,16 +145,16 @@ def _inherit(
 
 
 def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> None:
-    """Has the run's streams and callbacks hear of what langchain calls in its nodes."""
+    """Connect the run's streams and callbacks to langchain calls in its nodes."""
     wanted = options.modes.union(options.printed)
     has_messages, has_tools = "messages" in wanted, "tools" in wanted
-    # A run that a node makes has the callbacks of the run around it, a tracer's among them.
-    is_told = run.config.get("callbacks") or (not run.within and is_traced())
-    if not (has_messages or has_tools or is_told):
+    # A run started by a node has the callbacks of the surrounding run, including tracers.
+    has_callbacks = run.config.get("callbacks") or (not run.within and is_traced())
+    if not (has_messages or has_tools or has_callbacks):
         return
     langchain = find_langchain()
     where = (tuple(ns.split(NS_SEP)) if ns else (), options.subgraphs)
-    # Who records a run takes what messages there are, which are none without langchain.
+    # Recording doesn't require langchain: without it there are no messages to record.
     is_recorded = run.chunk_buffer is not None and options.kind != "call"
     if langchain is not None:
         run.ambient_config = find_ambient_variable()
@@ -164,19 +163,19 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
     if has_messages and langchain is not None:
         if is_recorded:
             run.message_recorder = langchain.MessageRecorder(run)
-        emit = _emit_by(run) if run.message_recorder is None else run.message_recorder.add
+        emit = _make_emit(run) if run.message_recorder is None else run.message_recorder.add
         run.message_stream = langchain.MessageStream(emit, *where)
         _add_handler(run, langchain, run.message_stream)
     if has_tools:
-        run.tool_stream = ToolStream(_emit_by(run), *where, above=run.tool_stream)
+        run.tool_stream = ToolStream(_make_emit(run), *where, above=run.tool_stream)
         if langchain is not None:
             _add_handler(run, langchain, langchain.ToolCallbacks(run.tool_stream))
     if langchain is not None:
         run.trace = langchain.open_trace(run, name)
 
 
-def _emit_by(run: RunContext) -> Callable[[Chunk], None]:
-    """Return what emits chunks of a run, by whatever takes them at the time."""
+def _make_emit(run: RunContext) -> Callable[[Chunk], None]:
+    """Return a function that looks up ``run.emit`` at each call, since it may change."""
     return lambda chunk: run.emit(chunk)
 
 
@@ -185,18 +184,20 @@ def _add_handler(run: RunContext, langchain: Any, handler: Any) -> None:
     run.config = {**run.config, "callbacks": callbacks}
 
 
-def _parent_of(caller: TaskContext | None, configurable: Mapping[str, Any]) -> TaskContext | None:
-    """Return the task that makes the call, unless the config makes it a run of its own.
+def _find_parent_task(
+    caller: TaskContext | None, configurable: Mapping[str, Any]
+) -> TaskContext | None:
+    """Return the calling task, unless the config makes the call a separate run.
 
-    A node that hands on the config it was given names the coordinates of its own task: that is
-    no run of its own.
+    A node that passes on its own config names the coordinates of its own task. Such a call is not a
+    separate run.
     """
     if caller is None or not configurable or not any(configurable.get(key) for key in COORDINATES):
         return caller
     return caller if configurable.get("checkpoint_ns") == caller.task.ns else None
 
 
-def _root_run(
+def _make_root_run(
     graph: CompiledGraph, config: RunnableConfig, configurable: Mapping[str, Any], options: Options
 ) -> RunContext:
     saver, thread_id = graph.saver, configurable.get("thread_id")
@@ -228,17 +229,17 @@ def _root_run(
         checkpoint_map=configurable.get("checkpoint_map") or {},
     )
     run.reruns_unanswered = configurable.get("rerun_unanswered", options.kind == "call")
-    # Whoever resumes by a call can give another answer; a stored one has nobody to raise it to.
+    # A direct caller can resume with another value. A stored value has no caller to raise to.
     run.reasks = options.kind == "advance"
     if options.modes and options.kind != "call":
         run.chunk_buffer = ChunkBuffer(options.keep)
     return run
 
 
-def _hosted_run(
+def _make_hosted_run(
     graph: CompiledGraph, config: RunnableConfig, options: Options, host: Any
 ) -> RunContext:
-    """Return what a run in a node of LangGraph's has from that."""
+    """Return the context of a run inside a LangGraph node."""
     context = host.context if options.context is None else options.context
     run = RunContext(
         config=config,
@@ -263,19 +264,19 @@ def _hosted_run(
 
 
 def _choose_forwards(above: RunContext, options: Options) -> frozenset[str]:
-    """Return the modes whose chunks a nested run hands to the run above it."""
+    """Return the modes whose chunks a nested run forwards to the run above it."""
     is_recorded = above.chunk_buffer is not None
     if not above.subgraphs:
-        # A stream that isn't about subgraphs is silent about them, but the record of a run has
-        # what its nodes have to say at any depth.
+        # A stream without subgraphs excludes their chunks, but a recorded run includes the custom
+        # chunks of nodes at any depth.
         return above.modes & {"custom"} if is_recorded else frozenset()
-    # The calls of tools are told to the streams of all runs above without being passed up. What
-    # nodes have to say goes to the nearest stream that asked for it.
+    # Tool calls already reach the streams of all runs above. Custom chunks go to the nearest stream
+    # that requested them.
     own = frozenset() if is_recorded else options.modes & {"custom"}
     return above.modes - {"tools"} - own
 
 
-def _nested_run(
+def _make_nested_run(
     graph: CompiledGraph, parent: TaskContext, config: RunnableConfig, options: Options
 ) -> RunContext:
     above = parent.run
@@ -285,7 +286,7 @@ def _nested_run(
         saver=None if graph.checkpointer is False else above.saver,
         thread_id=above.thread_id,
         store=graph.store or above.store,
-        runtime=_nested_runtime(graph, parent, options),
+        runtime=_make_nested_runtime(graph, parent, options),
         control=options.control or above.control,
         durability=options.durability or above.durability,
         modes=options.modes | options.printed | forwards,
@@ -314,14 +315,16 @@ def _nested_run(
 
 
 def _nest_config(above: RunnableConfig, config: RunnableConfig) -> RunnableConfig:
-    """Return a config with that of the run above it, but for what names that run alone."""
+    """Return a config merged with that of the run above, without its run id and run name."""
     inherited = above
     if "run_id" in above or "run_name" in above:
         inherited = {key: above[key] for key in above if key not in ("run_id", "run_name")}
     return merge_configs(inherited, config) if config else inherited
 
 
-def _nested_runtime(graph: CompiledGraph, parent: TaskContext, options: Options) -> Runtime[Any]:
+def _make_nested_runtime(
+    graph: CompiledGraph, parent: TaskContext, options: Options
+) -> Runtime[Any]:
     runtime = parent.run.runtime
     if options.context is not None:
         context = _coerced(graph.context_schema, options.context)
@@ -339,7 +342,7 @@ def _list_former_ns(graph: CompiledGraph, parent: TaskContext | None) -> tuple[s
 
 
 def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
-    """Return where the history of a graph may be that a node called under an earlier name."""
+    """Return possible namespaces of a graph whose calling node was renamed."""
     above = ns.rpartition(NS_SEP)[0]
     names = [*renames.list_former_names(node), node] if renames else []
     places = [f"{above}{NS_SEP}{name}" if above else name for name in names]
@@ -347,7 +350,7 @@ def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
 
 
 def strip_task_ids(ns: str) -> str:
-    """Return a namespace without its task ids: one history, whichever task calls."""
+    """Return a namespace without task ids, so that all calling tasks share one history."""
     return NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
 
 
@@ -360,7 +363,7 @@ def _coerced(schema: Any, context: Any) -> Any:
 
 
 def drop_chunk(chunk: Chunk) -> None:
-    """Take what nobody listens to."""
+    """Ignore a chunk without a receiver."""
 
 
 def _perform(function: Any, *args: Any) -> Any:

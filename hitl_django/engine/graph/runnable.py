@@ -1,7 +1,7 @@
-"""What a compiled graph has of a langchain Runnable.
+"""The methods of a langchain Runnable on a compiled graph.
 
-What needs no langchain is done here: names, configs, several inputs at a time. The rest makes a
-real Runnable of the graph, and is an error where langchain-core isn't installed.
+Names, configs and batches work without langchain. The other methods convert the graph to a real
+Runnable and raise ImportError if langchain-core isn't installed.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from .batch import arun_jobs, run_jobs, sort_results
 from .run_config import list_configs, merge_configs
 
 Configs = RunnableConfig | Sequence[RunnableConfig] | None
-#: Where langchain's class of Runnables is: a program that hasn't loaded it asks for none.
+#: The module of langchain's Runnable classes. If it isn't loaded, no program can test for them.
 _RUNNABLES = "langchain_core.runnables.base"
 
 
 class RunnableMethods:
-    """The methods of a Runnable, for what has ``invoke``, ``ainvoke``, ``stream`` and ``astream``.
+    """Runnable methods for classes with ``invoke``, ``ainvoke``, ``stream`` and ``astream``.
 
-    For langchain its objects are Runnables by declaration, and not by descent: so they go where
-    one is expected, as in ``prompt | graph``, and the engine knows no langchain. The declaration
-    is made when an object is first looked at with langchain there, whichever came first.
+    Objects are registered as virtual Runnables instead of being derived from langchain's class.
+    They are therefore accepted where a Runnable is expected, as in ``prompt | graph``, without
+    importing langchain. The registration happens when an object is first inspected while langchain
+    is loaded.
     """
 
     name: str
-    #: What each run's config is merged with.
+    #: Merged with the config of each run.
     config: RunnableConfig | None = None
-    # A graph's own, whose keyword arguments are its own, too.
+    # Defined by the subclass, with its own keyword arguments.
     invoke: Any
     ainvoke: Any
     stream: Any
@@ -43,33 +44,31 @@ class RunnableMethods:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[Self]:
-        """Its type; ``isinstance`` asks for it where the type itself doesn't settle the matter."""
+        """The object's type; ``isinstance`` reads this if the type alone doesn't match."""
         if _RUNNABLES in sys.modules:
             find_langchain().declare_runnable(RunnableMethods)
         return type(self)
 
     def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
-        """Return the name, with a suffix in the name's own way of writing."""
+        """Return the name, with a suffix in the style of the name."""
         own = name or self.name
         if not suffix:
             return own
         return f"{own}{suffix.title()}" if own[:1].isupper() else f"{own}_{suffix.lower()}"
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> Self:
-        """Return the same with a config that each run's is merged with; see merge_configs."""
+        """Return a copy with a config that is merged with each run's; see merge_configs."""
         twin = copy.copy(self)
         twin.config = merge_configs(self.config, config, kwargs)
         return twin
 
     def bind(self, **kwargs: Any) -> BoundGraph:
-        """Return the same with keyword arguments that each call is given."""
+        """Return the graph with default keyword arguments for each call."""
         return BoundGraph(self, kwargs)
 
     def map(self) -> MappedGraph:
-        """Return what takes a list of inputs, and return a list of results."""
+        """Return a graph that maps a list of inputs to a list of results."""
         return MappedGraph(self)
-
-    # Several inputs.
 
     def batch(
         self,
@@ -79,12 +78,12 @@ class RunnableMethods:
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[Any]:
-        """Run each input, side by side, and return the results in their order.
+        """Run the inputs in parallel and return the results in order.
 
-        ``config`` is one for all, or a list with one for each; its ``max_concurrency`` limits how
-        many run at a time. Raises what the first failure raised; with ``return_exceptions`` it
-        stands in the place of a result. Within a node, and where the saver's transaction is open,
-        the inputs run one after the other.
+        ``config`` is shared, or a list with one config per input. Its ``max_concurrency`` limits
+        the number of parallel runs. The first exception is raised. With ``return_exceptions``,
+        exceptions are returned in place of results. Inside a node, and in an open transaction of
+        the saver, the inputs run one after the other.
         """
         ended = self.batch_as_completed(
             inputs, config, return_exceptions=return_exceptions, **kwargs
@@ -99,9 +98,9 @@ class RunnableMethods:
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> Iterator[tuple[int, Any]]:
-        """Like batch, but yields each result as it is there, after the number of its input."""
+        """Run the inputs like batch, but yield ``(index, result)`` as each run ends."""
         jobs = list(zip(inputs, list_configs(config, len(inputs)), strict=True))
-        # Saver calls of a node are made on its driver's thread, which may be this very one.
+        # Saver calls of a node run on its driver's OS thread, which may be the current one.
         on_threads = current.get() is None and (self.saver is None or self.saver.serves_threads())
         run = partial(self._run_job, kwargs, on_threads and len(jobs) > 1)
         return run_jobs(run, jobs, keeps_errors=return_exceptions, on_threads=on_threads)
@@ -114,7 +113,7 @@ class RunnableMethods:
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[Any]:
-        """Like batch, on the running event loop."""
+        """Async variant of batch."""
         ended = self.abatch_as_completed(
             inputs, config, return_exceptions=return_exceptions, **kwargs
         )
@@ -128,7 +127,7 @@ class RunnableMethods:
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> AsyncIterator[tuple[int, Any]]:
-        """Like batch_as_completed, on the running event loop."""
+        """Async variant of batch_as_completed."""
         jobs = list(zip(inputs, list_configs(config, len(inputs)), strict=True))
         return arun_jobs(partial(self.ainvoke, **kwargs), jobs, keeps_errors=return_exceptions)
 
@@ -141,22 +140,20 @@ class RunnableMethods:
             if leaves and self.saver is not None and self.saver.leave_thread is not None:
                 self.saver.leave_thread()
 
-    # What langchain does.
-
     def __or__(self, other: Any) -> Any:
-        """Return a langchain chain of this and what comes after: ``graph | parser``."""
+        """Return a langchain chain of this graph and a following step: ``graph | parser``."""
         return self._runnable("|") | other
 
     def __ror__(self, other: Any) -> Any:
-        """Return a langchain chain of what comes before and this: ``{"x": f} | graph``."""
+        """Return a langchain chain of a preceding step and this graph: ``{"x": f} | graph``."""
         return other | self._runnable("|")
 
     def pipe(self, *others: Any, name: str | None = None) -> Any:
-        """Return a langchain chain of this and what comes after it."""
+        """Return a langchain chain of this graph and the following steps."""
         return self._runnable("pipe()").pipe(*others, name=name)
 
     def pick(self, keys: str | list[str]) -> Any:
-        """Return a langchain chain that ends with a key of the result, or several."""
+        """Return a langchain chain that picks one or several keys of the result."""
         return self._runnable("pick()").pick(keys)
 
     def assign(self, **kwargs: Any) -> Any:
@@ -164,56 +161,56 @@ class RunnableMethods:
         return self._runnable("assign()").assign(**kwargs)
 
     def with_retry(self, **kwargs: Any) -> Any:
-        """Return a langchain Runnable that calls this again when it fails."""
+        """Return a langchain Runnable that retries a failed call."""
         return self._runnable("with_retry()").with_retry(**kwargs)
 
     def with_fallbacks(self, fallbacks: Sequence[Any], **kwargs: Any) -> Any:
-        """Return a langchain Runnable that calls something else when this fails."""
+        """Return a langchain Runnable that calls a fallback after a failure."""
         return self._runnable("with_fallbacks()").with_fallbacks(fallbacks, **kwargs)
 
     def with_types(self, **kwargs: Any) -> Any:
-        """Return a langchain Runnable that says what it takes and return."""
+        """Return a langchain Runnable with declared input and output types."""
         return self._runnable("with_types()").with_types(**kwargs)
 
     def with_listeners(self, **kwargs: Any) -> Any:
-        """Return a langchain Runnable that tells listeners when it starts, ends and fails."""
+        """Return a langchain Runnable that calls listeners on start, end and failure."""
         return self._runnable("with_listeners()").with_listeners(**kwargs)
 
     def with_alisteners(self, **kwargs: Any) -> Any:
-        """Like with_listeners, for async listeners."""
+        """Return a langchain Runnable that calls async listeners on start, end and failure."""
         return self._runnable("with_alisteners()").with_alisteners(**kwargs)
 
     def as_tool(self, **kwargs: Any) -> Any:
-        """Return a langchain tool that runs this."""
+        """Return a langchain tool that runs this graph."""
         return self._runnable("as_tool()").as_tool(**kwargs)
 
     def transform(
         self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
-        """Stream what comes of an input that arrives in chunks, as within a langchain chain."""
+        """Stream the results of an input that arrives in chunks, as within a langchain chain."""
         return self._runnable("transform()").transform(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def atransform(
         self, input: AsyncIterator[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Like transform, on the running event loop."""
+        """Async variant of transform."""
         return self._runnable("atransform()").atransform(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def astream_events(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Run it and yield langchain's events: of the run, its nodes, and the models in them."""
+        """Run the graph and yield langchain's events of the run, its nodes and its models."""
         return self._runnable("astream_events()").astream_events(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def astream_log(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Run it and yield langchain's log of the run, patch by patch."""
+        """Run the graph and yield patches of langchain's run log."""
         return self._runnable("astream_log()").astream_log(input, config, **kwargs)  # type: ignore[no-any-return]
 
     @property
     def config_specs(self) -> list[Any]:
-        """Return what a chain that this is in can be configured by: nothing of the graph's."""
+        """The configurable fields for a surrounding chain; always empty."""
         return []
 
     def _runnable(self, what: str) -> Any:
@@ -224,18 +221,18 @@ class RunnableMethods:
 
 
 class BoundGraph(RunnableMethods):
-    """A graph with keyword arguments that each call is given; a call's own count for more."""
+    """A graph with default keyword arguments, which arguments of a call override."""
 
     def __init__(self, graph: RunnableMethods, kwargs: Mapping[str, Any]) -> None:
         self.bound, self.kwargs = graph, dict(kwargs)
         self.name, self.saver = graph.name, graph.saver
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Run the graph to its end or its next question; see Pregel.invoke."""
+        """Run the graph until it ends or pauses; see Pregel.invoke."""
         return self.bound.invoke(input, config, **{**self.kwargs, **kwargs})
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Like invoke, on the running event loop."""
+        """Async variant of invoke."""
         return await self.bound.ainvoke(input, config, **{**self.kwargs, **kwargs})
 
     def stream(
@@ -247,22 +244,22 @@ class BoundGraph(RunnableMethods):
     def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Like stream, on the running event loop."""
+        """Async variant of stream."""
         return self.bound.astream(input, config, **{**self.kwargs, **kwargs})  # type: ignore[no-any-return]
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> BoundGraph:
-        """Return the same for the graph with a config."""
+        """Return a copy with a config for the graph."""
         return BoundGraph(self.bound.with_config(config, **kwargs), self.kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """What else is asked for is the graph's: its state, its schemas, its drawing."""
+        """Return any other attribute of the graph, such as its state, schemas or drawing."""
         if name in ("bound", "__deepcopy__"):
             raise AttributeError(name)
         return getattr(self.bound, name)
 
 
 class MappedGraph(RunnableMethods):
-    """A graph for a list of inputs, which it runs side by side, and returns a list of results."""
+    """A graph that runs a list of inputs in parallel and returns a list of results."""
 
     def __init__(self, graph: RunnableMethods) -> None:
         self.bound, self.saver = graph, None
@@ -277,21 +274,21 @@ class MappedGraph(RunnableMethods):
     async def ainvoke(
         self, input: Sequence[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Any]:
-        """Like invoke, on the running event loop."""
+        """Async variant of invoke."""
         return await self.bound.abatch(input, config, **kwargs)
 
     def stream(
         self, input: Sequence[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[list[Any]]:
-        """Run the graph for each input and yield the list of results, as one chunk."""
+        """Run the graph for each input and yield the list of results as a single chunk."""
         yield self.invoke(input, config, **kwargs)
 
     async def astream(
         self, input: Sequence[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[list[Any]]:
-        """Like stream, on the running event loop."""
+        """Async variant of stream."""
         yield await self.ainvoke(input, config, **kwargs)
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> MappedGraph:
-        """Return the same for the graph with a config."""
+        """Return a copy with a config for the graph."""
         return MappedGraph(self.bound.with_config(config, **kwargs))

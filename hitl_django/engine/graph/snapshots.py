@@ -1,4 +1,4 @@
-"""State snapshots of a thread, made from its stored checkpoints."""
+"""State snapshots of a thread, built from stored checkpoints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .subgraphs import split_path
 
 
 def complete_config(config: RunnableConfig) -> RunnableConfig:
-    """Return a config that names its thread and namespace, as savers want it."""
+    """Return a config with the thread id and namespace required by savers."""
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
         raise ValueError(
@@ -41,7 +41,10 @@ def complete_config(config: RunnableConfig) -> RunnableConfig:
 
 
 def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: bool) -> Query:
-    """Return the addressed state, or the live one; of a graph that isn't known, what is stored."""
+    """Return the addressed state, or the current state if no checkpoint is addressed.
+
+    Without a known graph, the state is read with the structure of the stored checkpoint.
+    """
     live = "checkpoint_id" not in config["configurable"]
     saved = yield Load(config)
     if graph is None:
@@ -52,7 +55,7 @@ def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: b
 
 
 def build_not_found(config: RunnableConfig) -> ValueError:
-    """Return the error for a namespace at which no graph is known."""
+    """Return the error for a namespace without a known graph."""
     return ValueError(
         f"Subgraph {NS_SEP.join(split_path(config['configurable']['checkpoint_ns']))} not found"
     )
@@ -65,7 +68,7 @@ def load_history(
     before: RunnableConfig | None,
     limit: int | None,
 ) -> Query:
-    """Return the recorded states, newest first."""
+    """Return the stored states, newest first."""
     found = yield List(config, filter, before, limit)
     snapshots = []
     for saved in found:
@@ -84,7 +87,7 @@ def build_snapshot(
     live: bool,
     recurse: bool,
 ) -> Generator[Any, Any, StateSnapshot]:
-    """Work out a snapshot from a stored checkpoint and the writes on top of it."""
+    """Return a snapshot built from a stored checkpoint and its pending writes."""
     saved = rename_checkpoint(graph.spec, saved)
     if saved is None:
         configurable = dict(config["configurable"])
@@ -97,8 +100,7 @@ def build_snapshot(
     null_writes = [(n, v) for task, n, v in pending if task == NULL_TASK_ID and n != RESUME]
     if null_writes:
         apply_writes(spec, current, [InputWrites(INPUT, null_writes)], count_version)
-    # Looking at every node, not only at those an update may have triggered, keeps the order in
-    # which the nodes were added.
+    # Checking all nodes, not only those triggered by an update, preserves their definition order.
     current.updated = None
     step = saved.metadata.get("step", -1) + 1
     ns = saved.config["configurable"].get("checkpoint_ns", "")
@@ -106,17 +108,17 @@ def build_snapshot(
     tasks = plan_tasks(spec, current, origin)
     statuses = read_task_statuses(pending)
     handlers = restore_handlers(spec, tasks, statuses)
-    if live and (done := _finished(tasks, handlers, statuses)):
-        after = _with_writes(spec, current, done)
+    if live and (done := _set_stored_writes(tasks, handlers, statuses)):
+        after = _apply_finished(spec, current, done)
         if after is None:
-            # The step has failed and is still to be taken.
+            # The step failed, so its tasks have not been applied.
             for task in done:
                 task.writes = None
         else:
             current = after
     shown = []
-    for task in (*tasks, *(h for h in handlers if _asks(statuses.get(h.id), live))):
-        below = yield from _below(graph, saved, task, recurse, task.id in statuses)
+    for task in (*tasks, *(h for h in handlers if _has_interrupts(statuses.get(h.id), live))):
+        below = yield from _read_subgraph(graph, saved, task, recurse, task.id in statuses)
         shown.append(describe_task(task, statuses.get(task.id), graph.stream_keys, live, below))
     keys = graph.stream_keys
     return StateSnapshot(
@@ -126,21 +128,21 @@ def build_snapshot(
             else read_state(spec, current.values, keys)
         ),
         next=tuple(task.name for task in tasks if task.writes is None),
-        config=_mapped(saved.config, saved),
+        config=_add_checkpoint_map(saved.config, saved),
         metadata=dict(saved.metadata),
         created_at=saved.checkpoint["ts"],
-        parent_config=saved.parent_config and _mapped(saved.parent_config, saved),
+        parent_config=saved.parent_config and _add_checkpoint_map(saved.parent_config, saved),
         tasks=tuple(shown),
         interrupts=tuple(interrupt for task in shown for interrupt in task.interrupts),
     )
 
 
-def _finished(
+def _set_stored_writes(
     tasks: Sequence[Task], handlers: Sequence[HandlerTask], statuses: Mapping[str, TaskStatus]
 ) -> list[Task]:
-    """Give tasks that have finished their stored writes, and return them.
+    """Set the stored writes of finished tasks, and return these tasks.
 
-    A task whose failure was handled has finished, too, without any.
+    A task counts as finished without writes if its failure was handled.
     """
     done = [t for t in (*tasks, *handlers) if t.id in statuses and statuses[t.id].finished]
     for task in done:
@@ -151,8 +153,8 @@ def _finished(
     return [*done, *handled]
 
 
-def _mapped(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
-    """Return the coordinates of a subgraph's checkpoint with those of the graphs that call it."""
+def _add_checkpoint_map(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
+    """Return the config of a subgraph's checkpoint with the checkpoints of the graphs above."""
     parents = saved.metadata.get("parents")
     if not parents:
         return config
@@ -161,10 +163,10 @@ def _mapped(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
     return {"configurable": {**configurable, "checkpoint_map": {**parents, **own}}}
 
 
-def _below(
+def _read_subgraph(
     graph: ReadableGraph, saved: CheckpointTuple, task: Task, recurse: bool, has_run: bool
 ) -> Generator[Any, Any, Any]:
-    """Return what a snapshot shows of the graph that a task calls: where it is, or its state."""
+    """Return the config or, with ``recurse``, the state of the subgraph called by a task."""
     called = graph.subgraph_of(task.name)
     thread_id = saved.config["configurable"]["thread_id"]
     if called is not None:
@@ -181,12 +183,12 @@ def _below(
     return None
 
 
-def _with_writes(
+def _apply_finished(
     spec: GraphSpec, current: ChannelState, done: Sequence[Task]
 ) -> ChannelState | None:
-    """Return the state with what finished tasks wrote, or None where that can't be applied.
+    """Return the state with the writes of finished tasks; None if they can't be applied.
 
-    Such writes have failed the run; whoever looks at it needs to see how far it came.
+    Such writes have failed the run. The snapshot must still show the state before them.
     """
     after = current.copy()
     try:
@@ -197,9 +199,8 @@ def _with_writes(
 
 
 def _same_clock(current: Any, channel: None) -> Any:
-    """Looking on moves no version."""
     return current
 
 
-def _asks(status: TaskStatus | None, live: bool) -> bool:
+def _has_interrupts(status: TaskStatus | None, live: bool) -> bool:
     return status is not None and bool(status.open if live else status.interrupts)

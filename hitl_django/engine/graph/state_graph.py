@@ -1,4 +1,4 @@
-"""StateGraph: the builder of graphs over a shared state."""
+"""StateGraph, the builder of graphs over a shared state."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from .pregel import Pregel
 
 logger = logging.getLogger("hitl_django")
 
-#: A NUL, or half of a character: no database stores a text that has one.
+#: NUL or a lone surrogate, which databases can't store in text.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
-    """Builds a graph whose nodes read and update one state.
+    """Builder of a graph whose nodes read and update a shared state.
 
-    ``state_schema`` is a TypedDict, dataclass or pydantic model; each of its fields is a channel.
-    A field annotated ``Annotated[T, reducer]`` folds every update with ``reducer(old, new)``,
-    any other keeps the last one. ``input_schema`` and ``output_schema`` narrow what callers
-    give and get.
+    ``state_schema`` is a TypedDict, dataclass or pydantic model. Each field is a channel. A field
+    annotated ``Annotated[T, reducer]`` combines updates with ``reducer(old, new)``. Any other field
+    keeps the last update. ``input_schema`` and ``output_schema`` restrict the fields of input and
+    output.
     """
 
     @takes_old_names(config_schema="context_schema", input="input_schema", output="output_schema")
@@ -86,21 +86,18 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self.managed.update(managed)
         self.schemas[id(schema)] = (*channels, *managed)
         register_schema_types(schema)
-        self._kept_schemas.append(schema)  # an id is only good while its object lives
+        self._kept_schemas.append(schema)  # keep it alive, because its id is a key
 
     def keys_of(self, schema: Any) -> tuple[str, ...]:
-        """Return the keys of a schema, which is one of the graph's from then on."""
+        """Return the keys of a schema, and register the schema with the graph."""
         self._add_schema(schema)
         return self.schemas[id(schema)]
 
-    def _schema_seen_by(self, function: Any, hints: Mapping[str, Any]) -> Any:
-        """Return the state class that a function's first parameter is annotated with."""
+    def _get_state_annotation(self, function: Any, hints: Mapping[str, Any]) -> Any:
         hint = hints.get(get_first_parameter(function) or "")
         if not isinstance(hint, type):
             return None
         return hint if id(hint) in self.schemas or get_hints(hint) else None
-
-    # Nodes.
 
     @takes_old_names(retry="retry_policy", input="input_schema")
     def add_node(
@@ -119,16 +116,17 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> StateGraph:
         """Add a node: ``add_node("name", function)`` or ``add_node(function)``.
 
-        The function gets the state and returns an update of it, a Command, or None; it may be
-        async, and it may be a compiled graph. Parameters named ``config``, ``runtime``,
-        ``writer``, ``store`` and ``previous`` are filled in. ``defer`` makes it wait until no
-        other node would run.
+        The function receives the state and returns an update of it, a Command, or None. It may be
+        async or a compiled graph. Arguments named ``config``, ``runtime``, ``writer``, ``store``
+        and ``previous`` are injected. With ``defer``, the node runs only when no other node is left
+        to run.
 
-        ``error_handler`` is a function that runs in the same super-step when the node has failed
-        for good: it gets the node's input, and in a parameter ``error`` (a NodeError) what
-        happened, and returns what a node may return; the failed node's own edges aren't taken.
-        ``timeout`` limits each attempt at an async node, ``cache_policy`` lets its results be
-        used again.
+        ``error_handler`` is a function that runs in the same super-step after the node's last
+        failed attempt. It receives the node's input and a NodeError as ``error``. It may return the
+        same values as a node. The edges of the failed node are not followed.
+
+        ``timeout`` limits each attempt of an async node. ``cache_policy`` enables the reuse of
+        results.
         """
         if not isinstance(node, str):
             action = node
@@ -138,9 +136,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self._check_name(node)
         if error_handler is not None:
             check_free(get_handler_name(node), get_handler_name(node) in self.nodes)
-        function, hints = self._described(action)
+        function, hints = self._get_function_and_hints(action)
         ends = _list_ends(destinations or list_command_targets(hints.get("return")))
-        schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
+        schema = input_schema or self._get_state_annotation(function, hints) or self.state_schema
         self._add_schema(schema)
         policies = Policies.given(retry_policy, cache_policy, timeout)
         self.nodes[node] = NodeSpec(
@@ -148,16 +146,17 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         )
         if error_handler is not None:
             policies.handler = get_handler_name(node)
-            self.nodes[policies.handler] = self._handler(error_handler)
+            self.nodes[policies.handler] = self._make_handler(error_handler)
         return self
 
-    def _described(self, action: Any) -> tuple[Any, dict[str, Any]]:
-        """Return the function that a call of ``action`` is, and its annotations."""
+    def _get_function_and_hints(self, action: Any) -> tuple[Any, dict[str, Any]]:
         function = getattr(action, "__call__", action) if not inspect.isroutine(action) else action  # noqa: B004
         return function, read_annotations(function, self._hints_seen)
 
-    def _handler(self, handler: Any) -> NodeSpec:
-        ends = _list_ends(list_command_targets(self._described(handler)[1].get("return")))
+    def _make_handler(self, handler: Any) -> NodeSpec:
+        ends = _list_ends(
+            list_command_targets(self._get_function_and_hints(handler)[1].get("return"))
+        )
         policies = Policies(handles=True)
         return NodeSpec(build_action(handler), self.state_schema, policies=policies, ends=ends)
 
@@ -169,10 +168,10 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         error_handler: Any = None,
         timeout: float | timedelta | TimeoutPolicy | None = None,
     ) -> StateGraph:
-        """Set what holds for every node that doesn't say otherwise; subgraphs have their own.
+        """Set default policies for all nodes of this graph, but not of its subgraphs.
 
-        ``retry_policy`` and ``timeout`` hold for error handlers too. What isn't given stays as an
-        earlier call has set it.
+        ``retry_policy`` and ``timeout`` also apply to error handlers. Arguments that are not given
+        keep the values of an earlier call.
         """
         self.defaults.update(Policies.given(retry_policy, cache_policy, timeout), error_handler)
         return self
@@ -194,10 +193,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
                     f"'{character}' is a reserved character and is not allowed in the node names."
                 )
 
-    # Edges.
-
     def add_edge(self, start_key: str | Sequence[str], end_key: str) -> StateGraph:
-        """Run ``end_key`` after ``start_key``; after all of several, where it is a list."""
+        """Run ``end_key`` after ``start_key``; if that is a list, after all of its nodes."""
         if end_key == START:
             raise ValueError("START cannot be an end node")
         if isinstance(start_key, str):
@@ -221,10 +218,11 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         path: Callable[..., Any],
         path_map: Mapping[Hashable, str] | Sequence[str] | None = None,
     ) -> StateGraph:
-        """Let ``path(state)`` choose what runs after ``source``.
+        """Let ``path(state)`` choose the next nodes after ``source``.
 
-        It returns a node's name, END, a Send, or a list of them. It sees the state as ``source``
-        leaves it and runs within the same task. ``path_map`` maps what it returns to names.
+        ``path`` returns a node name, END, a Send, or a list of these. It receives the state
+        including the writes of ``source`` and runs in the same task. ``path_map`` maps return
+        values to node names.
         """
         function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
         hints = read_annotations(function, self._hints_seen)
@@ -240,14 +238,14 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             ends = {target: target for target in path_map}
         elif get_origin(hints.get("return")) is Literal:
             ends = {target: target for target in get_args(hints["return"])}
-        schema = self._schema_seen_by(function, hints)
+        schema = self._get_state_annotation(function, hints)
         if schema is not None:
             self._add_schema(schema)
         branches[name] = BranchSpec(action, ends, schema)
         return self
 
     def add_sequence(self, nodes: Sequence[Any]) -> StateGraph:
-        """Add nodes that run one after the other; a node is a function or (name, function)."""
+        """Add nodes that run one after the other, each a function or ``(name, function)``."""
         if not nodes:
             raise ValueError("Sequence requires at least one node.")
         previous: str | None = None
@@ -265,23 +263,21 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self
 
     def set_entry_point(self, key: str) -> StateGraph:
-        """Run ``key`` first."""
+        """Set the first node."""
         return self.add_edge(START, key)
 
     def set_conditional_entry_point(
         self, path: Callable[..., Any], path_map: Any = None
     ) -> StateGraph:
-        """Let ``path(state)`` choose what runs first."""
+        """Let ``path(state)`` choose the first nodes."""
         return self.add_conditional_edges(START, path, path_map)
 
     def set_finish_point(self, key: str) -> StateGraph:
-        """End the graph after ``key``."""
+        """End the graph after this node."""
         return self.add_edge(key, END)
 
-    # Compiling.
-
     def validate(self, interrupt: Sequence[str] = ()) -> StateGraph:
-        """Raise GraphDefinitionError, with all faults, unless the graph hangs together."""
+        """Raise GraphDefinitionError with all faults of the graph definition, if any."""
         found = list(find_faults(self, interrupt))
         if found:
             raise GraphDefinitionError("\n".join(dict.fromkeys(found)))
@@ -299,13 +295,16 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         name: str | None = None,
         renamed: Mapping[str, str] | None = None,
     ) -> CompiledStateGraph:
-        """Return the graph ready to run.
+        """Return the compiled graph.
 
-        ``checkpointer`` stores its threads; without one it can't stop for a person. ``cache``
-        keeps the results of nodes that have a cache policy.
-        ``interrupt_before`` and ``interrupt_after`` name nodes (``"*"``: all) at which each run
-        stops. With ``debug`` each run prints what happens in it. ``renamed`` has the new names of
-        nodes and keys by those under which threads were stored.
+        ``checkpointer`` stores threads. It is required to pause for a person. ``cache`` stores the
+        results of nodes with a cache policy. ``interrupt_before`` and ``interrupt_after`` name
+        nodes (``"*"`` for all) where each run pauses. With ``debug``, runs print their progress.
+        ``renamed`` maps former names of nodes and state keys to current names, for threads stored
+        under former names.
+
+        Raises:
+            GraphDefinitionError: the graph definition has faults.
         """
         before, after = interrupt_before or (), interrupt_after or ()
         self.validate([n for names in (before, after) if names != "*" for n in names])
@@ -313,7 +312,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         specs = dict(self.nodes)
         if self.defaults.handler is not None:
             check_free(DEFAULT_HANDLER, DEFAULT_HANDLER in specs)
-            specs[DEFAULT_HANDLER] = self._handler(self.defaults.handler)
+            specs[DEFAULT_HANDLER] = self._make_handler(self.defaults.handler)
         nodes, channels = build_nodes(self, specs)
         graph = CompiledStateGraph(
             builder=self,
@@ -349,7 +348,7 @@ def _list_ends(destinations: Sequence[str] | Mapping[str, str]) -> Mapping[str, 
 
 
 class CompiledStateGraph(Pregel[StateT, ContextT, InputT, OutputT]):
-    """A StateGraph ready to run; ``builder`` is the StateGraph."""
+    """A compiled StateGraph; ``builder`` is the original StateGraph."""
 
     def __init__(self, *, builder: StateGraph, **parts: Any) -> None:
         super().__init__(**parts)

@@ -1,4 +1,4 @@
-"""A graph of which no more is known than a checkpoint: enough to read its state by."""
+"""A substitute for an unknown graph, derived from a checkpoint to read its state."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ..types import Send
 
 
 class ReadableGraph(Protocol):
-    """What reading the state of a thread needs of its graph."""
+    """The parts of a graph that are needed to read a thread's state."""
 
     spec: GraphSpec
 
     @property
     def stream_keys(self) -> Any:
-        """The channels that make the state, or the one that is the state."""
+        """The channel names of the state, or the name of the single channel that contains it."""
 
     def subgraph_of(self, name: str) -> Any:
-        """Return the graph that the node calls, as far as that can be seen."""
+        """Return the subgraph called by a node, if it can be detected."""
 
 
 class StoredGraph:
-    """The form of a graph as its checkpoint's channels have it.
+    """The structure of a graph, reconstructed from the channels of its checkpoint.
 
-    A node may reach a graph in ways that nobody can see without running it. What such a graph has
-    stored names its channels, and those that start nodes name the nodes.
+    A node may call a graph in ways that can't be detected without running it. The graph's
+    checkpoints name its channels. Channels that trigger nodes contain the node names.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -49,7 +49,7 @@ class StoredGraph:
         self.stream_keys: Any = ROOT if ROOT in channels else tuple(_list_state_keys(channels))
 
     def subgraph_of(self, name: str) -> None:
-        """Nothing is known of what its nodes call."""
+        """Return None, because subgraphs are unknown."""
 
 
 def _build_channel(name: str) -> BaseChannel:
@@ -64,7 +64,6 @@ def _build_channel(name: str) -> BaseChannel:
 
 
 def _started_node(channel: str) -> str | None:
-    """Return the node that a channel starts."""
     if channel == START:
         return START
     if channel.startswith(JOIN):

@@ -1,4 +1,4 @@
-"""Subgraphs of a compiled graph, as far as they can be seen without running it."""
+"""Detection of the subgraphs of a compiled graph without running it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..constants import NS_END, NS_SEP
 from ..loop.compiled_graph import CompiledGraph
 from ..task.nodes import Action, is_own_graph
 
-#: A variable and the attributes that are read of it, one after the other: ``agent.graph.invoke``.
+#: A variable and the attributes read from it in order, as in ``agent.graph.invoke``.
 _Chain = tuple[str, ...]
 _READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
 def find_called_graph(action: Action | None) -> CompiledGraph | None:
-    """Return the graph that a node is, or the first one that its function reads.
+    """Return the graph that is the node's action, or the first graph its function refers to.
 
-    Sees the variables of the function's closure and the globals that the function reads, and the
-    attributes that it reads of these. A graph reached in another way runs as well, but its state
-    can't be changed from above.
+    The detection covers variables of the function's closure, its globals, and attributes read from
+    these. A graph called in another way also runs, but its state can't be updated through the
+    parent graph.
     """
     if action is None:
         return None
@@ -36,7 +36,7 @@ def find_called_graph(action: Action | None) -> CompiledGraph | None:
 
 
 def _iterate_read(source: Any) -> Iterator[Any]:
-    """Yield the source of a node and what its function reads, or its functions."""
+    """Yield a node's source and the values that its functions refer to."""
     if is_own_graph(source):
         yield source
     elif is_of_langchain(source):
@@ -49,7 +49,7 @@ def _iterate_read(source: Any) -> Iterator[Any]:
 
 
 def _iterate_values(function: Any) -> Iterator[Any]:
-    """Yield the outer values that a function reads, attributes included."""
+    """Yield the outer values that a function reads, including attributes."""
     function = getattr(function, "__func__", function)
     if isinstance(function, FunctionType):
         function = inspect.unwrap(function)
@@ -60,7 +60,7 @@ def _iterate_values(function: Any) -> Iterator[Any]:
         try:
             closure[name] = cell.cell_contents
         except ValueError:
-            continue  # the name isn't bound yet
+            continue  # the variable is not bound yet
     yield from closure.values()
     of_closure, of_globals = _list_chains(function.__code__)
     for variables, chains in ((closure, of_closure), (function.__globals__, of_globals)):
@@ -83,7 +83,7 @@ def _follow(variables: Mapping[str, Any], chain: _Chain) -> Iterator[Any]:
 
 @lru_cache(maxsize=1024)
 def _list_chains(code: CodeType) -> tuple[tuple[_Chain, ...], tuple[_Chain, ...]]:
-    """Return the variables of the closure and the globals that a function and those in it read."""
+    """Return the closure variables and globals read by a function and its inner functions."""
     of_closure: dict[_Chain, None] = {}
     of_globals: dict[_Chain, None] = {}
     codes = [code]
@@ -108,10 +108,10 @@ def _list_chains(code: CodeType) -> tuple[tuple[_Chain, ...], tuple[_Chain, ...]
 def iterate_subgraphs(
     graph: CompiledGraph, namespace: str | None, recurse: bool, _above: tuple[int, ...] = ()
 ) -> Iterator[tuple[str, CompiledGraph]]:
-    """Yield the graphs that ``graph`` calls by their path of node names.
+    """Yield the subgraphs of ``graph`` with their path of node names.
 
-    ``namespace`` selects one path; a namespace with task ids is read without them. Graphs that call
-    each other are each gone through once.
+    ``namespace`` selects one path; its task ids are ignored. Each graph of a call cycle is visited
+    once.
     """
     above = (*_above, id(graph))
     wanted = None if namespace is None else split_path(namespace)
@@ -134,6 +134,6 @@ def iterate_subgraphs(
 
 
 def split_path(ns: str) -> tuple[str, ...]:
-    """Return the node names in a namespace, without task ids and call counts."""
+    """Return the node names of a namespace, without task ids and call counts."""
     parts = (part.partition(NS_END)[0] for part in ns.split(NS_SEP))
     return tuple(part for part in parts if part and not part.isdigit())

@@ -1,4 +1,4 @@
-"""Reads and updates the state of a graph's threads between two runs."""
+"""Reading and updating the state of a graph's threads between two runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from .run_config import merge_configs
 
 
 class ThreadStates:
-    """The state of a compiled graph's threads: read, listed and updated; only branches run."""
+    """Methods to read, list and update the state of a compiled graph's threads.
+
+    Updates run the branches of a node, but not the node itself.
+    """
 
     checkpointer: BaseCheckpointSaver | bool | None
     config: RunnableConfig | None
@@ -31,16 +34,16 @@ class ThreadStates:
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """Return the state of a thread.
 
-        Without the key ``checkpoint_id`` it is the live view: what finished tasks wrote is
-        applied, ``next`` names what still has to run, ``interrupts`` are the questions that wait.
-        With the key (even when it is None) it is the record of that super-step. With
-        ``subgraphs``, each task carries the state of the graph it calls.
+        Without the key ``checkpoint_id``, this is the current state: writes of finished tasks are
+        applied, ``next`` names the remaining nodes, and ``interrupts`` are the pending interrupts.
+        With the key (even if it is None), it is the state stored after that super-step. With
+        ``subgraphs``, each task includes the state of its subgraph.
         """
         graph, saver, config = self._addressed(config)
         return run_query(snapshots.load_state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """Like get_state."""
+        """Async variant of get_state."""
         graph, saver, config = self._addressed(config)
         return await arun_query(snapshots.load_state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
 
@@ -52,7 +55,7 @@ class ThreadStates:
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[StateSnapshot]:
-        """Yield the recorded states of a thread, newest first."""
+        """Yield the stored states of a thread, newest first."""
         graph, saver, config = self._addressed(config)
         yield from run_query(snapshots.load_history(graph, config, filter, before, limit), saver)
 
@@ -64,7 +67,7 @@ class ThreadStates:
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[StateSnapshot]:
-        """Like get_state_history."""
+        """Async variant of get_state_history."""
         graph, saver, config = self._addressed(config)
         for found in await arun_query(
             snapshots.load_history(graph, config, filter, before, limit), saver
@@ -78,13 +81,20 @@ class ThreadStates:
         as_node: str | None = None,
         task_id: str | None = None,
     ) -> RunnableConfig:
-        """Write to the state as if node ``as_node`` had returned ``values``.
+        """Update the state as if node ``as_node`` had returned ``values``.
 
-        Its edges and branches apply as well. Without ``as_node`` it is the node that ran last,
-        where only one did. ``as_node=END`` with None clears what is pending, ``"__input__"`` acts
-        as new input, ``"__copy__"`` puts a copy beside the addressed checkpoint. Returns the
-        config of the new checkpoint. Raises PendingInterruptsError where the thread's newest
-        checkpoint waits for answers, which the update would lose.
+        The edges and branches of the node apply as well. ``as_node`` defaults to the node that ran
+        last, if it is unambiguous. Special values are:
+
+        - ``END`` with None as values: clear pending tasks.
+        - ``"__input__"``: apply the values as new input.
+        - ``"__copy__"``: copy the addressed checkpoint as a fork.
+
+        Return the config of the new checkpoint.
+
+        Raises:
+            PendingInterruptsError: the newest checkpoint has pending interrupts, which the update
+                would discard.
         """
         return self.bulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
 
@@ -105,13 +115,13 @@ class ThreadStates:
         as_node: str | None = None,
         task_id: str | None = None,
     ) -> RunnableConfig:
-        """Like update_state."""
+        """Async variant of update_state."""
         return await self.abulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Like bulk_update_state."""
+        """Async variant of bulk_update_state."""
         graph, saver, config = self._addressed(config)
         if graph is None:
             raise snapshots.build_not_found(config)
@@ -121,9 +131,9 @@ class ThreadStates:
     def _addressed(
         self, config: RunnableConfig
     ) -> tuple[CompiledGraph | None, BaseCheckpointSaver, RunnableConfig]:
-        """Return the graph that a config's namespace belongs to, the saver, and the config.
+        """Return the graph of a config's namespace, the saver, and the completed config.
 
-        None stands for a graph that its node reaches in a way that can't be seen.
+        The graph is None if its calling node reaches it in a way that can't be detected.
         """
         if self.saver is None:
             raise NoSaverError("No checkpointer set")
@@ -139,5 +149,5 @@ class ThreadStates:
         return None, self.saver, config
 
     def nested_ns(self, ns: str) -> str:
-        """Return the namespace this graph has when a task with namespace ``ns`` calls it."""
+        """Return the namespace of this graph when a task with namespace ``ns`` calls it."""
         return run_options.strip_task_ids(ns) if self.checkpointer is True else ns

@@ -1,4 +1,4 @@
-"""Runs that langchain's callbacks hear of: that they began, and how they ended."""
+"""Tracing of runs with langchain's callbacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .results import find_failure
 
 
 def trace_run(state: LoopState, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yield a run's chunks, and tells the callbacks of its beginning and its end."""
+    """Yield a run's chunks, and report its start and end to the callbacks."""
     trace = state.run.trace
     trace.begin(state.job.input, is_async=False)
     try:
@@ -27,7 +27,7 @@ def trace_run(state: LoopState, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 async def atrace_run(state: LoopState, chunks: AsyncGenerator[Chunk]) -> AsyncGenerator[Chunk]:
-    """Like trace_run, on the running event loop."""
+    """Async variant of trace_run."""
     trace = state.run.trace
     await trace.begin(state.job.input, is_async=True)
     try:

@@ -1,4 +1,4 @@
-"""update_state: writes to a thread's state as if a node, or the caller's input, had made them."""
+"""update_state: writes to a thread's state in the name of a node or of the input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..types import Command, RunnableConfig, StateUpdate
 
 
 class NodeWrites:
-    """Writes made in a node's name, the ``index``-th of a super-step in which no node ran."""
+    """The ``index``-th writes in a node's name, in a super-step where no node ran."""
 
     __slots__ = ("name", "path", "task_id", "triggers", "writes")
 
@@ -41,7 +41,7 @@ class NodeWrites:
 
 
 class _Change:
-    """One super-step of updates on top of one checkpoint."""
+    """One super-step of updates based on one checkpoint."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class _Change:
         self.graph, self.saved, self.next_version = graph, saved, version
         configurable = config["configurable"]
         self.addressed = configurable.get("checkpoint_id") is not None
-        #: Whether the thread has moved past this checkpoint: what is stored of it is a record then.
+        #: Whether the thread has a newer checkpoint. Pending writes of this one no longer count.
         self.superseded = False
         self.thread_id = str(configurable["thread_id"])
         self.ns = configurable.get("checkpoint_ns") or ""
@@ -75,7 +75,7 @@ class _Change:
         self.plan()
 
     def plan(self) -> None:
-        """Plan the tasks that the checkpoint leads to, with the writes of those that finished."""
+        """Plan the next tasks of the checkpoint, with the writes of finished ones."""
         newest = self.commits.saved_id
         if newest is None:
             return
@@ -94,7 +94,7 @@ class _Change:
 
     @property
     def open_ids(self) -> list[str]:
-        """The questions that wait for an answer on this checkpoint."""
+        """The ids of the pending interrupts of this checkpoint."""
         planned = {task.id for task in self.tasks}
         return [
             interrupt.id
@@ -104,11 +104,11 @@ class _Change:
         ]
 
     def commit(self, source: str, step: int, writes: Sequence[TaskWrites] = ()) -> Save:
-        """Store the state as a new checkpoint on top of the newest one."""
+        """Return a Save of the state as a new checkpoint after the newest one."""
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
         about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
         self.commits.unsaved = list(writes)
-        # What comes next is asked of all nodes: an update leaves what else was due as it is.
+        # All nodes are checked for pending tasks, because an update keeps earlier tasks pending.
         self.state.updated = None
         commit = self.commits.build_with_state(self.state, ids.new_uuid6(), about, None)
         self.commits.mark_stored(commit, self.state)
@@ -118,7 +118,7 @@ class _Change:
 
     @property
     def config(self) -> RunnableConfig:
-        """The coordinates of the newest checkpoint, with those of the graphs above."""
+        """The config of the newest checkpoint, with the checkpoints of the graphs above."""
         config = self.commits.config_for(self.commits.saved_id)
         parents = self.saved.metadata.get("parents") if self.saved else None
         if parents:
@@ -135,9 +135,10 @@ def bulk_update(
     supersteps: Sequence[Sequence[StateUpdate]],
     version: NextVersion,
 ) -> Query:
-    """Apply super-steps of updates; returns the config of the last checkpoint.
+    """Apply super-steps of updates, and return the config of the last checkpoint.
 
-    Raises InvalidUpdateError where an update can't be applied. Super-steps before it are stored.
+    Raises:
+        InvalidUpdateError: an update can't be applied. The super-steps before it are stored.
     """
     if not supersteps:
         raise ValueError("No supersteps provided")
@@ -160,23 +161,23 @@ def _update(
 ) -> Generator[Any, Any, None]:
     values, as_node = updates[0].values, updates[0].as_node
     if as_node == END and values is None:
-        _alone(updates, "Cannot apply multiple updates when clearing state")
-        yield _cleared(change)
+        _require_single(updates, "Cannot apply multiple updates when clearing state")
+        yield _clear_pending(change)
         return
     if as_node == COPY:
-        _alone(updates, "Cannot copy checkpoint with multiple updates")
-        yield from _copied(change, values)
+        _require_single(updates, "Cannot copy checkpoint with multiple updates")
+        yield from _copy_checkpoint(change, values)
         return
     _refuse_open(change, config)
     if as_node == INPUT:
-        _alone(updates, "Cannot apply multiple updates when updating as input")
+        _require_single(updates, "Cannot apply multiple updates when updating as input")
         is_command = isinstance(values, Command)
-        yield _as_command(change, values) if is_command else _as_input(change, values)
+        yield _apply_command(change, values) if is_command else _apply_as_input(change, values)
     else:
-        yield from _as_nodes(change, updates)
+        yield from _apply_as_nodes(change, updates)
 
 
-def _alone(updates: Sequence[StateUpdate], message: str) -> None:
+def _require_single(updates: Sequence[StateUpdate], message: str) -> None:
     if len(updates) > 1:
         raise InvalidUpdateError(message)
 
@@ -194,15 +195,15 @@ def _refuse_open(change: _Change, config: RunnableConfig) -> None:
         )
 
 
-def _cleared(change: _Change) -> Save:
-    """End what was pending; what finished tasks wrote stays."""
+def _clear_pending(change: _Change) -> Save:
+    """Discard pending tasks, but keep the writes of finished ones."""
     if change.tasks:
         apply_writes(change.graph.spec, change.state, change.tasks, change.next_version)
     drop_orphaned_triggers(change.graph.spec, change.state)
     return change.commit("update", change.step + 1)
 
 
-def _as_input(change: _Change, values: Any) -> Save:
+def _apply_as_input(change: _Change, values: Any) -> Save:
     writes = change.graph.input_writes(values)
     if not writes:
         raise InvalidUpdateError(f"Received no input for {change.graph.input_keys}")
@@ -210,15 +211,15 @@ def _as_input(change: _Change, values: Any) -> Save:
     return change.commit("input", change.step + 1 if change.saved else -1)
 
 
-def _as_command(change: _Change, command: Command[Any]) -> Save:
-    """Apply the update and the goto of a Command; what was due stays due."""
+def _apply_command(change: _Change, command: Command[Any]) -> Save:
+    """Apply the update and goto of a Command; pending tasks stay pending."""
     writes = list_command_writes(change.graph, command)
     apply_writes(change.graph.spec, change.state, [InputWrites(INPUT, writes)], change.next_version)
     return change.commit("update", change.step + 1)
 
 
-def _copied(change: _Change, values: Any) -> Generator[Any, Any, None]:
-    """Put a copy beside the addressed checkpoint; updates given with it go on top of the copy."""
+def _copy_checkpoint(change: _Change, values: Any) -> Generator[Any, Any, None]:
+    """Copy the addressed checkpoint as a fork, and apply the given updates to the copy."""
     saved = change.saved
     if saved is None:
         raise InvalidUpdateError("Cannot copy a non-existent checkpoint")
@@ -232,25 +233,25 @@ def _copied(change: _Change, values: Any) -> Generator[Any, Any, None]:
     for item in values:
         if not isinstance(item, (list, tuple)):
             raise InvalidUpdateError(f"Invalid update item: {item} when copying checkpoint")
-    yield from _as_nodes(change, [StateUpdate(*item) for item in values])
+    yield from _apply_as_nodes(change, [StateUpdate(*item) for item in values])
 
 
-def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any, Any, None]:
+def _apply_as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any, Any, None]:
     graph, state = change.graph, change.state
     done = [task for task in change.tasks if task.writes is not None]
     if done and not change.addressed:
-        # What ran since on an older checkpoint that the caller named belongs to its own branch.
+        # Tasks that ran on an addressed older checkpoint belong to its own branch.
         apply_writes(graph.spec, state, done, change.next_version)
     prepared: dict[str, list[str]] = {}
     for task in change.tasks:
         prepared.setdefault(task.name, []).append(task.id)
     ran = []
     for index, (values, as_node, task_id) in enumerate(updates):
-        name = _node_for(change, as_node, len(updates))
+        name = _choose_node(change, as_node, len(updates))
         if task_id is None:
             free = prepared.get(name)
-            task_id = free.pop(0) if free else _made_up_id(change, index)
-        writes = yield from _written(change, name, values)
+            task_id = free.pop(0) if free else _make_task_id(change, index)
+        writes = yield from _collect_writes(change, name, values)
         ran.append(NodeWrites(name, index, task_id, writes))
     apply_writes(graph.spec, state, ran, change.next_version)
     drop_orphaned_triggers(graph.spec, state)
@@ -260,13 +261,13 @@ def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any,
     yield change.commit("update", change.step + 1, stored)
 
 
-def _made_up_id(change: _Change, index: int) -> str:
+def _make_task_id(change: _Change, index: int) -> str:
     namespace = uuid.UUID(change.commits.saved_id or ids.new_uuid6())
     return str(uuid.uuid5(namespace, f"{INTERRUPT}:{index}" if index else INTERRUPT))
 
 
-def _written(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:
-    """Run a node's writers and branches on values that it didn't compute."""
+def _collect_writes(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:
+    """Return the writes of a node's writers and branches for the given values."""
     node = change.graph.nodes[name]
     if not node.writers:
         raise InvalidUpdateError(f"Node {name} has no writers")
@@ -278,11 +279,11 @@ def _written(change: _Change, name: str, values: Any) -> Generator[Any, Any, lis
     return writes
 
 
-def _node_for(change: _Change, as_node: str | None, count: int) -> str:
+def _choose_node(change: _Change, as_node: str | None, count: int) -> str:
     nodes = change.graph.nodes
     if as_node is None and count > 1:
         raise InvalidUpdateError("as_node is required when applying multiple updates")
-    name = as_node or _last_node(change)
+    name = as_node or _find_last_node(change)
     if name is None:
         raise InvalidUpdateError("Ambiguous update, specify as_node")
     if name not in nodes:
@@ -290,8 +291,8 @@ def _node_for(change: _Change, as_node: str | None, count: int) -> str:
     return name
 
 
-def _last_node(change: _Change) -> str | None:
-    """Return the node that ran last, where only one did."""
+def _find_last_node(change: _Change) -> str | None:
+    """Return the node that ran last, or None if it is ambiguous."""
     nodes, seen = change.graph.nodes, change.state.seen
     if len(nodes) == 1:
         return next(iter(nodes))
