@@ -1,4 +1,4 @@
-"""The channel classes: rules by which the writes of a super-step become a value."""
+"""Channel classes: rules that combine the writes of a super-step into a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels that wait until every one of several nodes has written."""
+"""Channels that wait for writes of several nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """Opens once every name of ``names`` has been written; reading it gives None."""
+    """A channel that is set once every name of ``names`` was written; its value is None."""
 
     expires = False
     consumable = True
@@ -49,7 +49,7 @@ class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, CheckpointT]):
-    """Opens once every name has been written and no other node would run."""
+    """A NamedBarrierValue that is set only when no other node is left to run."""
 
     finishes = True
 

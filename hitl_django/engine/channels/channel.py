@@ -1,12 +1,13 @@
-"""What a channel is: a rule for folding a super-step's writes into the value that is kept.
+"""The base class of channels: rules that fold a super-step's writes into a stored value.
 
-A channel holds no value itself. The loop keeps one plain dict of held values for a thread, and a
-channel is a set of pure functions over one entry of it, so a super-step is a function of plain
-values and a checkpoint needs no conversion. ``MISSING`` stands for "nothing held".
+A channel doesn't store its value. The loop stores all values of a thread in one plain dict. A
+channel is a set of pure functions over one entry of this dict. A super-step is therefore a function
+of plain values, and a checkpoint needs no conversion. ``MISSING`` stands for "no value".
 
-Every channel has LangGraph's form beside it: an object that keeps its value, with
-``from_checkpoint``, ``update``, ``get``, ``checkpoint``, ``consume`` and ``finish``. A class of
-one's own is written in either form; of one that overrides those, the loop calls those.
+Every channel also has LangGraph's interface: an object that stores its value, with
+``from_checkpoint``, ``update``, ``get``, ``checkpoint``, ``consume`` and ``finish``. A custom class
+may implement either interface. If it overrides methods of LangGraph's interface, the loop uses
+these.
 """
 
 from __future__ import annotations
@@ -34,21 +35,24 @@ class MissingValue:
 
 MISSING: Final = MissingValue()
 
-#: What the pure functions of a channel return when nothing changes.
+#: Returned by the pure functions of a channel if the value doesn't change.
 SAME: Final = MissingValue()
 
 
 class EmptyChannelError(LookupError):
-    """The channel holds no value yet."""
+    """The channel has no value."""
 
 
 class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
-    """The rule of one channel; subclasses override ``fold``, and whatever else they do.
+    """The rule of one channel; subclasses override at least ``fold``.
 
-    Class attributes tell the loop which calls it can leave out:
-    ``expires`` (a step without a write changes the value), ``consumable`` (a node that was
-    triggered by it resets it), ``finishes`` (it waits for the last super-step), ``durable``
-    (the value is stored in checkpoints), ``plain`` (what is read is what is held).
+    Class attributes tell the loop which calls it can skip:
+
+    - ``expires``: a step without a write changes the value
+    - ``consumable``: a node triggered by the channel resets it
+    - ``finishes``: the value becomes readable when no other node is left to run
+    - ``durable``: the value is stored in checkpoints
+    - ``plain``: the readable value equals the stored value
     """
 
     expires = True
@@ -56,9 +60,9 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     finishes = False
     durable = True
     plain = False
-    #: What a channel that keeps its value holds; SAME before it was looked at.
+    #: The value of a channel object in LangGraph's interface; SAME until it is initialized.
     value: Any = SAME
-    #: The nearest class above that is written as pure functions, where there is one.
+    #: The nearest base class that implements the pure functions, if any.
     _rule: ClassVar[type[BaseChannel[Any, Any, Any]] | None] = None
 
     def __init__(self, typ: Any = Any, key: str = "") -> None:
@@ -70,7 +74,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         if not _PURE.isdisjoint(own):
             cls._rule = cls
         elif cls._rule is not None and not _KEEPING.isdisjoint(own):
-            # What it inherits as pure functions would pass over what it overrides.
+            # Inherited pure functions would bypass the overridden methods.
             for name in _PURE:
                 setattr(cls, name, getattr(BaseChannel, name))
             cls.expires, cls.plain = True, False
@@ -79,7 +83,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
 
     @property
     def ValueType(self) -> Any:
-        """The type of the value that is read."""
+        """The type of the value that nodes read."""
         return self.typ
 
     @property
@@ -97,41 +101,41 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return f"{type(self).__name__}(key={self.key!r})"
 
     def fold(self, held: Any, writes: Sequence[Any]) -> Any:
-        """Return what is held after a super-step's writes, or SAME."""
+        """Return the stored value after a super-step's writes, or SAME."""
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.update(writes) else SAME
 
     def expire(self, held: Any) -> Any:
-        """Return what is held after a super-step that wrote nothing, or SAME."""
+        """Return the stored value after a super-step without a write, or SAME."""
         return self.fold(held, ())
 
     def consume_value(self, held: Any) -> Any:
-        """Return what is held after a node it triggered has run, or SAME."""
+        """Return the stored value after a triggered node has run, or SAME."""
         if not self.consumable:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.consume() else SAME
 
     def finish_value(self, held: Any) -> Any:
-        """Return what is held when no other node would run, or SAME."""
+        """Return the stored value when no other node is left to run, or SAME."""
         if not self.finishes:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.finish() else SAME
 
     def is_set(self, held: Any) -> bool:
-        """Return whether there is a value to read."""
+        """Return whether the channel has a readable value."""
         return held is not MISSING and self.read(held) is not MISSING
 
     def read(self, held: Any) -> Any:
-        """Return the value that nodes see, or MISSING."""
+        """Return the value that nodes read, or MISSING."""
         try:
             return self.from_checkpoint(held).get()
         except EmptyChannelError:
             return MISSING
 
     def initial(self) -> Any:
-        """Return what is held before the first write."""
+        """Return the stored value before the first write."""
         return MISSING
 
     def bound(self, key: str, typ: Any = None) -> BaseChannel[ValueT, UpdateT, CheckpointT]:
@@ -140,30 +144,34 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         twin.key = key
         return twin
 
-    # LangGraph's form: a channel that keeps its value.
+    # LangGraph's interface: a channel object that stores its value.
 
     def copy(self) -> Self:
-        """Return a channel that keeps the same value."""
+        """Return a channel object with the same value."""
         twin = self.__class__.__new__(self.__class__)
         twin.__dict__.update(self.__dict__)
         return twin
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Return a channel that keeps the stored value; MISSING stands for none."""
+        """Return a channel object with the stored value; MISSING stands for none."""
         kept = self.copy()
         kept.value = SAME if checkpoint is MISSING else checkpoint
         kept._get_value()
         return kept
 
     def update(self, values: Sequence[Any]) -> bool:
-        """Take a super-step's writes; returns whether the value changed."""
+        """Apply a super-step's writes; return whether the value changed."""
         rule, held = self._get_rule(), self._get_value()
         if values or rule.expire is BaseChannel.expire:
             return self._keep(rule.fold(self, held, values))
         return self._keep(rule.expire(self, held))
 
     def get(self) -> Any:
-        """Return the kept value; raises EmptyChannelError when there is none."""
+        """Return the value.
+
+        Raises:
+            EmptyChannelError: the channel has no value.
+        """
         held = self._get_value()
         found = held if self._rule is None else self._rule.read(self, held)
         if found is MISSING:
@@ -171,7 +179,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return found
 
     def is_available(self) -> bool:
-        """Return whether there is a value to get."""
+        """Return whether the channel has a value."""
         try:
             self.get()
         except EmptyChannelError:
@@ -179,7 +187,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return True
 
     def checkpoint(self) -> Any:
-        """Return what is stored of the kept value; MISSING where that is nothing."""
+        """Return the value to store; MISSING if there is none."""
         if self._rule is not None:
             return self._get_value() if self.durable else MISSING
         try:
@@ -188,12 +196,12 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
             return MISSING
 
     def consume(self) -> bool:
-        """Note that a node it triggered has run; returns whether the value changed."""
+        """Update the value after a triggered node has run; return whether it changed."""
         rule = self._rule
         return rule is not None and self._keep(rule.consume_value(self, self._get_value()))
 
     def finish(self) -> bool:
-        """Note that no other node would run; returns whether the value changed."""
+        """Update the value when no other node is left to run; return whether it changed."""
         rule = self._rule
         return rule is not None and self._keep(rule.finish_value(self, self._get_value()))
 
@@ -214,7 +222,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return True
 
 
-#: The two forms of a channel's rule.
+#: The methods of the two interfaces.
 _PURE = frozenset(("fold", "expire", "consume_value", "finish_value", "is_set", "read", "initial"))
 _KEEPING = frozenset(
     ("from_checkpoint", "update", "get", "is_available", "checkpoint", "consume", "finish")

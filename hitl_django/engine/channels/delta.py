@@ -1,4 +1,4 @@
-"""The reducer channel that folds the writes of a super-step in one call."""
+"""The reducer channel that folds all writes of a super-step in one call."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .reducer import find_concrete, get_overwrite, is_same_operator
 
 
 class DeltaChannel(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """Folds a super-step's writes into the value with ``reducer(value, writes)``.
+    """A channel that combines a super-step's writes with ``reducer(value, writes)``.
 
-    ``typ`` is the annotated one where none is given, and ``typ()`` the value before the first
-    write. How it is stored is the saver's part, which stores of a list what was added to it, and
-    now and then the whole: ``snapshot_frequency`` is taken and not needed. So a thread goes on when
-    a key changes from a reducer to this channel, or back.
+    ``typ`` defaults to the annotated type, and ``typ()`` is the value before the first write. The
+    saver decides how to store the value: for a list, it stores added items and an occasional full
+    copy. ``snapshot_frequency`` is accepted for compatibility and has no effect. A stored thread
+    can be resumed after a key changes from a reducer to this channel, or back.
     """
 
     expires = False

@@ -1,4 +1,4 @@
-"""Channels that keep one value."""
+"""Channels that store a single value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """Keeps the last value written; takes one write per super-step."""
+    """The last value written, with at most one write per super-step."""
 
     expires = False
     plain = True
@@ -32,7 +32,7 @@ class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """Keeps the last value written and shows it once no other node would run."""
+    """The last value written, readable only when no other node is left to run."""
 
     expires = False
     consumable = True
@@ -52,9 +52,9 @@ class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class AnyValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """Keeps the last value written and forgets it after a step without a write.
+    """The last value written, removed after a super-step without a write.
 
-    All writes of one super-step are taken to be equal.
+    All writes of one super-step are assumed to be equal.
     """
 
     plain = True
@@ -69,9 +69,9 @@ class AnyValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class EphemeralValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """Keeps a value for the one super-step after it was written.
+    """A value that is available only in the super-step after its write.
 
-    With ``guard`` it takes one write per super-step, without it the last of several.
+    With ``guard``, it accepts one write per super-step, otherwise it uses the last of several.
     """
 
     plain = True
@@ -101,7 +101,7 @@ class EphemeralValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class UntrackedValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """Keeps the last value written while the process lives; it is never stored."""
+    """The last value written, kept in memory and never stored."""
 
     expires = False
     durable = False
@@ -131,5 +131,5 @@ class UntrackedValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
         return held
 
 
-#: What channels fold with that hold the one write of a step as it is.
+#: Fold methods that return the single write of a step unchanged.
 REPLACING = frozenset((LastValue.fold, AnyValue.fold, EphemeralValue.fold, UntrackedValue.fold))

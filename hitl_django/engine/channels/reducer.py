@@ -1,4 +1,4 @@
-"""The reducer channel, behind ``Annotated[T, reducer]``."""
+"""The reducer channel, used for ``Annotated[T, reducer]``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _CONCRETE: dict[Any, type] = {
 
 
 def get_overwrite(write: Any) -> tuple[bool, Any]:
-    """Return whether a write replaces the value past the reducer, and with what.
+    """Return whether a write bypasses the reducer, and the new value.
 
-    JSON callers have no Overwrite object: ``{"__overwrite__": v}`` and
-    ``{"type": "__overwrite__", "value": v}`` mean the same.
+    The JSON forms of an Overwrite are ``{"__overwrite__": v}`` and ``{"type": "__overwrite__",
+    "value": v}``.
     """
     if isinstance(write, Overwrite):
         return True, write.value
@@ -41,22 +41,21 @@ def get_overwrite(write: Any) -> tuple[bool, Any]:
 
 
 def find_concrete(typ: Any) -> Any:
-    """Return the class that makes the empty value of an annotated type."""
+    """Return the class whose call returns the empty value of an annotated type."""
     origin = get_origin(typ) or typ
     return _CONCRETE.get(origin, origin)
 
 
 def is_same_operator(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Return whether two reducers are the same; lambdas can't be told apart by what they do."""
+    """Return whether two reducers are the same; any lambda counts as the same."""
     names = (getattr(one, "__name__", ""), getattr(other, "__name__", ""))
     return "<lambda>" in names or one is other
 
 
 class BinaryOperatorAggregate(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """Folds each write into the value with ``operator(value, write)``.
+    """A channel that combines each write with the value: ``operator(value, write)``.
 
-    The value before the first write is ``typ()`` where that can be made; otherwise the first
-    write becomes the value.
+    The value before the first write is ``typ()``. If that fails, the first write becomes the value.
     """
 
     expires = False
@@ -91,11 +90,11 @@ class BinaryOperatorAggregate(BaseChannel[ValueT, UpdateT, CheckpointT]):
     def _folded(self, held: Any, writes: Sequence[Any]) -> Any:
         operator = self.operator
         if operator is add and len(writes) > 1 and {list}.issuperset(map(type, (held, *writes))):
-            # The same list as adding them one by one, without copying what is there each time.
+            # Equal to adding the lists one by one, but without repeated copies.
             return [*held, *chain.from_iterable(writes)]
         overwritten = False
         for write in writes:
-            # A dict or Overwrite may bypass the reducer; anything else can't.
+            # Only a dict or an Overwrite can bypass the reducer.
             if type(write) is dict or isinstance(write, Overwrite):
                 bypasses, value = get_overwrite(write)
                 if bypasses:

@@ -1,4 +1,4 @@
-"""The channel that keeps a list of what was written."""
+"""The channel that stores a list of written values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class Topic(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """Keeps all values written in a super-step, or in all of them with ``accumulate``.
+    """A list of the values written in a super-step, or in all of them with ``accumulate``.
 
-    A written list counts as its items.
+    A written list is added item by item.
     """
 
     def __init__(self, typ: Any = Any, accumulate: bool = False, key: str = "") -> None:

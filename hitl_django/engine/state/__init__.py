@@ -1,3 +1,3 @@
-"""State schemas: annotated classes to channels, their validation, and message lists."""
+"""State schemas: conversion to channels, validation, and message lists."""
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Counts the validator calls that pydantic would make for a value, before it makes them.
+"""Estimation of the validator calls that pydantic needs for a value.
 
-pydantic tries each type of a union in full and keeps the best. Where a union contains itself, as a
-condition made of conditions does, that is so at each level again, and each level multiplies the
-work: a value of a few hundred characters can hold a process for hours. A discriminator (a tagged
-union) ends this, since only the type it names is tried. The count follows the JSON schema and takes
-one pass: a part of the value is counted once for each part of the schema, however often pydantic
-would come back to it.
+pydantic validates each type of a union in full and keeps the best match. If a union contains
+itself, as in a condition made of conditions, each level multiplies the work: a value of a few
+hundred characters can block a process for hours. A discriminator (a tagged union) avoids this,
+since only the named type is validated.
+
+The estimate follows the JSON schema in one pass. Each part of the value is counted once per part of
+the schema, even if pydantic would validate it several times.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Calls that a value may take: about 0.1 s of a processor where it fits, and 1 s where it doesn't
-#: and each of them makes an error.
+#: Maximum number of calls: about 0.1 s of CPU time for a valid value, and 1 s for an invalid one if
+#: each call creates an error.
 MOST_CALLS = 100_000
 TOO_COMPLEX = (
     "is too complex to validate: a recursive union is tried in full at each level unless "
@@ -23,7 +24,7 @@ TOO_COMPLEX = (
 
 
 def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
-    """Return whether validating the value would take more calls than are allowed."""
+    """Return whether validating the value would take more than the maximum number of calls."""
     try:
         return _Count(schema).calls(schema, value) > MOST_CALLS
     except RecursionError:
@@ -31,7 +32,7 @@ def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
 
 
 def contains_itself(schema: dict[str, Any]) -> bool:
-    """Return whether a part of a JSON schema refers to itself, by whatever way."""
+    """Return whether a part of a JSON schema refers to itself, directly or indirectly."""
     below = {name: _names(part) for name, part in schema.get("$defs", {}).items()}
     for start in below:
         seen: set[str] = set()
@@ -65,10 +66,10 @@ class _Count:
         self._known: dict[tuple[int, int], int] = {}
 
     def calls(self, schema: Any, value: Any) -> int:
-        """Return how many calls a part of the value takes, with all that is below it."""
-        key = id(schema), id(value)  # both are kept by what contains them
+        """Return the number of calls for a part of the value, including its nested parts."""
+        key = id(schema), id(value)  # ids are safe: both are referenced by their containers
         if key not in self._known:
-            self._known[key] = 0  # a reference that leads to itself, a list that contains itself
+            self._known[key] = 0  # a self-reference in the schema or the value
             self._known[key] = self._calls(schema, value) if isinstance(schema, dict) else 1
         return self._known[key]
 

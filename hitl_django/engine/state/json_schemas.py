@@ -13,7 +13,7 @@ class _Generator(GenerateJsonSchema):
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> dict[str, Any]:
         described = super().datetime_schema(schema)
         if schema.get("tz_constraint") == "naive" and described.get("format") == "date-time":
-            # As in OpenAPI's registry of formats. Pydantic refuses values with an offset.
+            # Named as in OpenAPI's format registry. Pydantic rejects values with an offset.
             described["format"] = "date-time-local"
         return described
 

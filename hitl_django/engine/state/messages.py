@@ -1,7 +1,7 @@
-"""Lists of messages: merged by id rather than appended blindly.
+"""Message lists whose messages are merged by id.
 
-A message is any object with an ``id`` attribute, such as LangChain's, which dicts, pairs and texts
-become where it is installed; or else a dict with ``role`` and ``content``.
+A message is an object with an ``id`` attribute, such as LangChain's, or a dict with ``role`` and
+``content``. If LangChain is installed, dicts, pairs and strings are converted to its messages.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from ..types import Overwrite
 REMOVE_ALL_MESSAGES = "__remove_all__"
 
 _dict_id, _object_id = itemgetter("id"), attrgetter("id")
-#: What messages are written as, which aren't objects with an id.
+#: Types of messages that are not objects with an id.
 _WRITTEN = frozenset({dict, str, tuple, list})
 
 
 @dataclass(slots=True)
 class RemoveMessage:
-    """Removes the message with this id; REMOVE_ALL_MESSAGES removes what came before."""
+    """A message that removes the message with this id, or all previous ones.
+
+    The id REMOVE_ALL_MESSAGES removes all previous messages.
+    """
 
     id: str
     type: str = "remove"
@@ -36,13 +39,14 @@ class RemoveMessage:
 def add_messages(
     left: Any = None, right: Any = None, *, format: Literal["langchain-openai"] | None = None
 ) -> Any:
-    """Fold new messages into a list: one with a known id replaces, a RemoveMessage removes.
+    """Merge new messages into a list: a known id replaces, a RemoveMessage removes.
 
-    ``right`` is a message or a list of them: an object of LangChain's, a dict of ``role`` and
-    ``content``, a pair of the two, or the text of a user. Where langchain-core is installed, all
-    become its messages. With ``format`` their contents get the blocks of OpenAI's chat API.
+    ``right`` is a message or a list of messages. A message is an object of LangChain, a dict of
+    ``role`` and ``content``, a pair of both, or the text of a user. If langchain-core is installed,
+    all are converted to its messages. With ``format``, contents are converted to the blocks of
+    OpenAI's chat API.
 
-    Called without messages it returns a reducer.
+    Without messages, return a reducer with these options.
     """
     if format not in (None, "langchain-openai"):
         raise ValueError(f"format must be 'langchain-openai' or None, not {format!r}.")
@@ -52,7 +56,7 @@ def add_messages(
 
 
 class MessagesState(TypedDict):
-    """A state with one field: the messages so far."""
+    """A state with one field: the list of messages."""
 
     messages: Annotated[list[Any], add_messages]
 
@@ -63,7 +67,7 @@ def is_message_reducer(reducer: Any) -> bool:
 
 
 def find_message_fault(value: Any) -> str | None:
-    """Return why a value is neither a message nor a list of them; None where it is."""
+    """Return why a value is neither a message nor a list of messages; None if it is."""
     try:
         _list_messages(value)
     except Exception as error:
@@ -76,41 +80,38 @@ def add_message_ids(
 ) -> list[tuple[str, Any]]:
     """Return writes in which every message for a channel of ``keys`` has an id.
 
-    Ids are given before a write is stored: given later, a write that is applied twice, for a
-    branch to see and then for good, would become two messages.
+    Ids must be assigned before a write is stored. A write is applied once for a branch and once
+    finally; ids assigned later would turn one message into two.
     """
     return [
-        (name, _identify(value))
+        (name, _assign_ids(value))
         if name in keys and not isinstance(value, Overwrite)
         else (name, value)
         for name, value in writes
     ]
 
 
-def _identify(value: Any) -> Any:
-    """Return a message, or a list of them, with an id each; the same object if they have one."""
-    if _is_one(value):
-        return _with_id(value)
-    return value if None not in map(_id_of, value) else [_with_id(message) for message in value]
+def _assign_ids(value: Any) -> Any:
+    """Return a message or a list with ids assigned; the same object if none was missing."""
+    if _is_single_message(value):
+        return _ensure_id(value)
+    return value if None not in map(_id_of, value) else [_ensure_id(message) for message in value]
 
 
-def _is_one(value: Any) -> bool:
-    """Return whether a value is one message and not several."""
+def _is_single_message(value: Any) -> bool:
     if isinstance(value, tuple):
-        return _is_pair(value)
+        return _is_role_content_pair(value)
     return isinstance(value, str | dict) or not isinstance(value, Sequence)
 
 
-def _is_pair(value: Any) -> bool:
-    """Return whether a value is a message as a role and a content."""
+def _is_role_content_pair(value: Any) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], str)
 
 
-def _with_id(message: Any) -> Any:
-    """Return the message with an id, so that a later update can name it."""
+def _ensure_id(message: Any) -> Any:
     if isinstance(message, str):
         message = {"role": "user", "content": message}
-    elif _is_pair(message):
+    elif _is_role_content_pair(message):
         message = {"role": message[0], "content": message[1]}
     if _id_of(message) is not None:
         return message
@@ -129,19 +130,19 @@ def _id_of(message: Any) -> str | None:
     return message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
 
 
-def _removes(message: Any) -> bool:
+def _is_removal(message: Any) -> bool:
     kind = message.get("type") if isinstance(message, dict) else getattr(message, "type", None)
     return kind == "remove"
 
 
 def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
-    """Return messages that all have an id and are LangChain's where it is installed; the ids."""
-    found = [value] if _is_one(value) else list(value)
+    """Return messages with ids, converted to LangChain's if it is installed, and their ids."""
+    found = [value] if _is_single_message(value) else list(value)
     if (known := _list_ids(found)) is not None:
         return found, known
     names = [m.get("id") if type(m) is dict else _id_of(m) for m in found]
     if None in names:
-        found = [_with_id(message) for message in found]
+        found = [_ensure_id(message) for message in found]
         names = [_id_of(message) for message in found]
     langchain = find_langchain()
     if langchain is not None:
@@ -154,9 +155,9 @@ def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
 
 
 def _list_ids(found: list[Any]) -> list[str | None] | None:
-    """Return the ids of messages that are objects and complete; None where any is to be looked at.
+    """Return the ids of messages that need no conversion; None if any message does.
 
-    A conversation is gone through for each message that is added to it.
+    This is a fast path: all messages of a conversation are checked whenever one is added.
     """
     if not all(map(_is_object, set(map(type, found)))):
         return None
@@ -180,24 +181,23 @@ def _merge(left: Any, right: Any, format: str | None = None) -> list[Any]:
 
 def _merge_lists(left: Any, right: Any) -> list[Any]:
     added, fresh = _list_messages(right)
-    # The common case is new messages at the end.
-    is_plain = len(set(fresh)) == len(fresh) and not any(_removes(message) for message in added)
-    if is_plain and type(left) is list and _are_others(left, fresh):
+    # Usually, new messages are appended at the end.
+    is_plain = len(set(fresh)) == len(fresh) and not any(_is_removal(message) for message in added)
+    if is_plain and type(left) is list and _have_other_ids(left, fresh):
         return left + added
     kept, known = _list_messages(left)
     if is_plain and not set(fresh).intersection(known):
         return kept + added
     for position in range(len(added) - 1, -1, -1):
-        if _removes(added[position]) and fresh[position] == REMOVE_ALL_MESSAGES:
-            return [message for message in added[position + 1 :] if not _removes(message)]
+        if _is_removal(added[position]) and fresh[position] == REMOVE_ALL_MESSAGES:
+            return [message for message in added[position + 1 :] if not _is_removal(message)]
     return _replaced(kept, known, zip(added, fresh, strict=True))
 
 
-def _are_others(messages: list[Any], names: Iterable[str | None]) -> bool:
-    """Return whether all messages are kept as they are, with an id that isn't one of ``names``.
+def _have_other_ids(messages: list[Any], names: Iterable[str | None]) -> bool:
+    """Return whether no message needs conversion and no id is one of ``names``.
 
-    A conversation is looked through for each message that is added to it, so this is done without
-    a step of Python for each message that is there.
+    Runs for every added message, so it avoids a Python-level step per existing message.
     """
     kinds = set(map(type, messages))
     are_dicts = {dict}.issuperset(kinds)
@@ -211,7 +211,7 @@ def _are_others(messages: list[Any], names: Iterable[str | None]) -> bool:
 
 @lru_cache
 def _is_object(kind: type) -> bool:
-    """Return whether messages of a type are objects, and complete."""
+    """Return whether messages of a type are complete objects that need no conversion."""
     return kind not in _WRITTEN and not kind.__name__.endswith("Chunk")
 
 
@@ -221,7 +221,7 @@ def _replaced(
     places = {name: at for at, name in enumerate(known)}
     removed: set[str | None] = set()
     for message, name in added:
-        if _removes(message):
+        if _is_removal(message):
             if name not in places:
                 raise ValueError(
                     f"Attempting to delete a message with an ID that doesn't exist ('{name}')"

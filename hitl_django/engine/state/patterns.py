@@ -1,8 +1,8 @@
-"""Patterns of JSON Schema, matched in time that grows only with the text.
+"""Regular expressions of JSON Schema, matched in linear time.
 
-In Python's ``re`` a pattern that backtracks can take minutes for one text. The engine of pydantic
-has no lookaround and no backreferences. Lookaheads at the beginning of an anchored pattern
-(``^(?=.*\\d)(?!.*\\s).{8,}$``) are conditions of their own, so each is matched separately.
+Python's ``re`` backtracks and can take minutes for one text. The regex engine of pydantic doesn't,
+but has no lookaround and no backreferences. Lookaheads at the beginning of an anchored pattern
+(``^(?=.*\\d)(?!.*\\s).{8,}$``) are independent conditions, so each is matched separately.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _LOOKAHEADS = ("(?=", "(?!")
 
 
 class Pattern:
-    """Expressions that a text has to match, and expressions that it must not match."""
+    """Expressions that must match a text, and expressions that must not match it."""
 
     def __init__(self, wanted: list[SchemaValidator], unwanted: list[SchemaValidator]) -> None:
         self._wanted, self._unwanted = wanted, unwanted
 
     def matches(self, text: str) -> bool:
-        """Return whether the pattern is found in the text."""
+        """Return whether the pattern matches part of the text."""
         return all(each.isinstance_python(text) for each in self._wanted) and not any(
             each.isinstance_python(text) for each in self._unwanted
         )
@@ -29,7 +29,7 @@ class Pattern:
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Pattern | None:
-    """Return the compiled pattern, or None if it can't be applied."""
+    """Return the compiled pattern; None if it is not supported."""
     wanted: list[SchemaValidator] = []
     unwanted: list[SchemaValidator] = []
     rest = pattern
@@ -41,7 +41,7 @@ def compile_pattern(pattern: str) -> Pattern | None:
                 (wanted if rest[2] == "=" else unwanted).append(_compile(f"^(?:{rest[3:end]})"))
                 rest = rest[end + 1 :]
             if _has_alternatives(rest):
-                return None  # the lookaheads are conditions of the first alternative only
+                return None  # the lookaheads apply only to the first alternative
             rest = f"^(?:{rest})" if rest else ""
         wanted.append(_compile(rest))
     except (SchemaError, ValueError):
@@ -56,7 +56,7 @@ def _compile(expression: str) -> SchemaValidator:
 
 
 def _find_end(group: str) -> int:
-    """Return the index of the parenthesis that closes the group at the beginning."""
+    """Return the index of the parenthesis that closes the leading group."""
     depth = 0
     for index, char in _list_syntax(group):
         depth += (char == "(") - (char == ")")
@@ -75,7 +75,7 @@ def _has_alternatives(expression: str) -> bool:
 
 
 def _list_syntax(expression: str) -> list[tuple[int, str]]:
-    """Return the characters that aren't escaped or within a class, with their indexes."""
+    """Return the unescaped characters outside of character classes, with their indexes."""
     found: list[tuple[int, str]] = []
     escaped = in_class = False
     for index, char in enumerate(expression):

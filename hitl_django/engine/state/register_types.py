@@ -1,7 +1,7 @@
-"""State classes are storable without being registered: those that a graph's schemas mention.
+"""Registration of the storable types mentioned in a graph's schemas.
 
-A name in stored bytes is looked up among what code registered, never imported, so the classes have
-to be known before anything is read. A graph's code mentions them in its annotations.
+Type names in stored bytes are looked up among registered types and never imported. The classes must
+therefore be registered before a value is read.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ register_type(
 
 
 def register_schema_types(schema: Any) -> None:
-    """Register the dataclasses, models, enums and named tuples that a schema mentions.
+    """Register the dataclasses, models, enums and named tuples mentioned in a schema.
 
-    Where messages are added up, or the application uses langchain's, those are registered as well:
-    a list of messages rarely says so in its annotation.
+    Also register langchain's messages if the schema merges messages or langchain is loaded, because
+    annotations of message lists rarely name the message class.
     """
     add_code_of(schema)
     for cls in _classes(schema, set()):

@@ -1,4 +1,4 @@
-"""Checks that a response schema can be applied, before anyone is asked for a response."""
+"""Validation of response schemas before an interrupt is created."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .schema import build_json_schema
 if TYPE_CHECKING:
     from referencing._core import Resolver
 
-#: How references are resolved: as in draft 2020-12, and ``items`` may be a list as well.
+#: Reference resolution of draft 2020-12, extended by lists in ``items``.
 SPECIFICATION: Specification[Any] = Specification(  # type: ignore[call-arg]
     name="response schema",
     id_of=DRAFT202012.id_of,
@@ -42,7 +42,7 @@ _MAPPINGS = frozenset(
     }
 )  # fmt: skip
 
-#: Keywords whose schemas are applied to the same value as the schema around them.
+#: Keywords whose schemas apply to the same value as the enclosing schema.
 _IN_PLACE = frozenset(
     {"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"}
 )
@@ -51,13 +51,13 @@ _REPLACED = {"$recursiveAnchor": "$dynamicAnchor", "$recursiveRef": "$dynamicRef
 
 
 def make_response_schema(schema: Any) -> dict[str, Any]:
-    """Return the JSON schema of a response's type.
+    """Return the JSON schema of a response type.
 
-    The patterns of a class that can't be applied here are left out: the class applies them.
+    Unsupported patterns of a class are omitted, because the class itself applies them.
 
     Raises:
-        GraphDefinitionError: The schema can't be applied. The message has the path.
-        PayloadError: The schema isn't plain JSON.
+        GraphDefinitionError: the schema can't be applied. The message contains the path.
+        PayloadError: the schema isn't plain JSON.
     """
     made = build_json_schema(schema)
     if not isinstance(schema, dict):
@@ -68,7 +68,7 @@ def make_response_schema(schema: Any) -> dict[str, Any]:
 
 
 def make_resolver(schema: dict[str, Any]) -> Resolver[Any]:
-    """Return the resolver for references within a schema; nothing else is found."""
+    """Return a resolver for references within a schema; external references are not found."""
     registry: Registry[Any] = Registry()
     return registry.resolver_with_root(SPECIFICATION.create_resource(schema))
 
@@ -111,7 +111,7 @@ def _is_lists_of_texts(rule: Any) -> bool:
     return isinstance(rule, dict) and all(map(_is_texts, rule.values()))
 
 
-#: Keyword → whether a value can be applied, and a description of such values.
+#: Keyword → a check whether its value is supported, and a description of valid values.
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "$dynamicRef": (_is_text, "a string"),
     "$id": (_is_text, "a string"),
@@ -140,13 +140,13 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class _Check:
-    """One walk through a schema and everything that it refers to."""
+    """One traversal of a schema and all schemas it refers to."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root
         self.seen: set[int] = set()
         self.todo: deque[tuple[Any, str, Resolver[Any]]] = deque()
-        #: Schema → schemas that are applied to the same value, by id.
+        #: Schema id → ids of schemas that apply to the same value.
         self.in_place: dict[int, list[int]] = {}
         self.paths: dict[int, str] = {}
         self.keywords: dict[str, str] = {}

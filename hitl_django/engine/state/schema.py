@@ -1,4 +1,4 @@
-"""State classes: from annotations to channels, and between state dicts and state objects."""
+"""State classes: conversion of annotations to channels, and of dicts to state objects."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How many faults of a value are listed: it may have one for each validator that it is given to.
+#: Maximum number of faults listed for a value, which may have one per validator.
 MAX_FAULTS = 50
 
 
 class ManagedValue:
-    """A value that nodes read like state but that the loop works out: (step, stop) → value."""
+    """A value computed by the loop and read by nodes like state: (step, stop) → value."""
 
     def __init__(self, compute: Callable[[int, int], Any], name: str) -> None:
         self.compute, self.name = compute, name
@@ -54,7 +54,7 @@ RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "Re
 
 
 def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Keep what is made of an annotation, unless that can't be hashed."""
+    """Cache results by annotation, except for unhashable annotations."""
     known = lru_cache(maxsize=256)(make)
 
     def find(annotation: Any) -> T:
@@ -68,7 +68,7 @@ def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
 
 @_cached
 def get_hints(schema: Any) -> dict[str, Any] | None:
-    """Return the annotated fields of a state class, or None when it has none."""
+    """Return the annotated fields of a state class; None if it has none."""
     if not isinstance(schema, type):
         return None
     declares = bool(getattr(schema, "__annotations__", None))
@@ -83,7 +83,7 @@ def is_model(schema: Any) -> bool:
 
 
 def build_channels(schema: Any) -> tuple[dict[str, BaseChannel], dict[str, ManagedValue]]:
-    """Return the channels and the managed values that a state class declares."""
+    """Return the channels and managed values declared by a state class."""
     hints = get_hints(schema)
     if hints is None:
         return {ROOT: build_channel(ROOT, schema)}, {}
@@ -105,13 +105,13 @@ def _unwrapped(annotation: Any) -> Any:
 
 
 def get_managed_value(annotation: Any) -> ManagedValue | None:
-    """Return the managed value an annotation names, if it does."""
+    """Return the managed value in an annotation, or None."""
     metadata = getattr(_unwrapped(annotation), "__metadata__", ())
     return metadata[-1] if metadata and isinstance(metadata[-1], ManagedValue) else None
 
 
 def build_channel(name: str, annotation: Any) -> BaseChannel:
-    """Return the channel for one field: by its last annotation, or one that keeps a value."""
+    """Return the channel for one field, from its last annotation; by default a LastValue."""
     annotation = _unwrapped(annotation)
     metadata = getattr(annotation, "__metadata__", ())
     if not metadata:
@@ -131,7 +131,7 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
     try:
         parameters = inspect.signature(reducer).parameters.values()
     except ValueError:
-        return  # a builtin without a signature, such as operator.add on old interpreters
+        return  # a builtin without a signature, such as operator.add in old Python versions
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(positional) != 2 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         raise ValueError(
@@ -142,7 +142,7 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
 def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
     """Return a converter of state dicts to state objects; None for schemas that are dicts.
 
-    Fields of a dataclass that may be None are None where they are missing.
+    Missing fields of a dataclass become None if their type allows None.
     """
     if not (is_model(schema) or dataclasses.is_dataclass(schema)):
         return None
@@ -153,7 +153,7 @@ def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
 
 
 def _list_blank_fields(schema: Any) -> list[str]:
-    """Return the fields of a dataclass that have no default and may be None."""
+    """Return the fields of a dataclass without a default whose type allows None."""
     if is_model(schema) or not dataclasses.is_dataclass(schema):
         return []
     hints = get_hints(schema) or {}
@@ -168,20 +168,20 @@ def _list_blank_fields(schema: Any) -> list[str]:
 
 
 def list_updates(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
-    """Return the channel writes in what a node returned: a dict's, or a state object's."""
+    """Return the channel writes in a node's result, which is a dict or a state object."""
     if isinstance(output, Mapping):
         return [(key, value) for key, value in output.items() if key in keys]
-    fields = _changed_fields(output)
+    fields = _list_updated_fields(output)
     if fields is None:
         raise InvalidUpdateError(f"Expected dict, got {output}")
     return [(name, getattr(output, name)) for name in fields if name in keys]
 
 
-def _changed_fields(value: Any) -> Sequence[str] | None:
-    """Return the fields a state object speaks for.
+def _list_updated_fields(value: Any) -> Sequence[str] | None:
+    """Return the fields of a state object that count as updates.
 
-    Of a pydantic model those that were set, or whose value or default isn't None; of any other
-    class all.
+    For a pydantic model, these are the fields that were set, or whose value or default isn't None.
+    For any other class, these are all fields.
     """
     if is_model(type(value)):
         given = value.model_fields_set
@@ -198,13 +198,13 @@ def _changed_fields(value: Any) -> Sequence[str] | None:
 def _adapter_for(annotation: Any) -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(_portable(annotation))
+    return TypeAdapter(_make_portable(annotation))
 
 
-def _portable(annotation: Any) -> Any:
-    """Return an annotation with each TypedDict in the form pydantic takes on every Python.
+def _make_portable(annotation: Any) -> Any:
+    """Return an annotation with each TypedDict in a form supported by pydantic.
 
-    Before Python 3.12 it refuses those of the standard library.
+    Before Python 3.12, pydantic rejects those of the standard library.
     """
     if sys.version_info >= (3, 12):
         return annotation
@@ -212,24 +212,24 @@ def _portable(annotation: Any) -> Any:
         hints = get_type_hints(annotation, include_extras=True)
         optional = annotation.__optional_keys__
         fields = {
-            name: NotRequired[_portable(_unwrapped(hint))]
+            name: NotRequired[_make_portable(_unwrapped(hint))]
             if name in optional
-            else _portable(_unwrapped(hint))
+            else _make_portable(_unwrapped(hint))
             for name, hint in hints.items()
         }
         return typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]
     arguments = get_args(annotation)
     if get_origin(annotation) in (list, dict, tuple, set) and arguments:
-        return get_origin(annotation)[tuple(_portable(argument) for argument in arguments)]
+        return get_origin(annotation)[tuple(_make_portable(argument) for argument in arguments)]
     if get_origin(annotation) in (Union, UnionType):
-        return Union[tuple(_portable(argument) for argument in arguments)]  # noqa: UP007
+        return Union[tuple(_make_portable(argument) for argument in arguments)]  # noqa: UP007
     return annotation
 
 
 def build_json_schema(schema: Any) -> dict[str, Any]:
-    """Return the JSON schema of an answer's type, or of a state class.
+    """Return the JSON schema of a response type or a state class.
 
-    A field of a state class whose type pydantic doesn't know is described as anything.
+    Fields of a state class with a type unknown to pydantic accept any value.
     """
     from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
@@ -252,9 +252,9 @@ def build_json_schema(schema: Any) -> dict[str, Any]:
 
 
 def describe_state(schema: Any, name: str) -> dict[str, Any]:
-    """Return the JSON schema of what a graph takes or returns.
+    """Return the JSON schema of a graph's input or output.
 
-    A dataclass, and a type without a name, get ``name`` as their title.
+    Dataclasses and unnamed types have ``name`` as their title.
     """
     described = {"title": name, **build_json_schema(schema)}
     if dataclasses.is_dataclass(schema):
@@ -281,9 +281,11 @@ def _loose(annotation: Any) -> dict[str, Any]:
 
 
 def coerce(schema: Any, value: Any) -> Any:
-    """Return ``value`` as an instance of ``schema``; raises pydantic's ValidationError.
+    """Return ``value`` as an instance of ``schema``.
 
-    So does a value that would take too long to be read, where a union contains itself.
+    Raises:
+        ValidationError: (pydantic's) the value is invalid, or validating a recursive union would
+            take too long.
     """
     described = _recursive_schema(schema)
     if described is not None and is_too_complex(described, value):
@@ -295,14 +297,13 @@ def coerce(schema: Any, value: Any) -> Any:
 
 
 def list_faults(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
-    """List the first faults of a ValidationError, as (location, message)."""
+    """List the first faults of a ValidationError as (location, message)."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [(fault["loc"], fault["msg"]) for fault in found[:MAX_FAULTS]]
 
 
 @_cached
 def _recursive_schema(annotation: Any) -> dict[str, Any] | None:
-    """Return the JSON schema of a type that contains itself, or None for any other."""
     described = build_json_schema(annotation)
     return described if contains_itself(described) else None
 
@@ -310,7 +311,7 @@ def _recursive_schema(annotation: Any) -> dict[str, Any] | None:
 def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> None:
     """Raise InvalidInputError unless ``value`` fits the input schema.
 
-    A missing field is no fault, since nodes may fill it; an unknown one is.
+    A missing field is valid, because nodes may set it. An unknown field is invalid.
     """
     if value is None:
         raise InvalidInputError("The graph's input is missing.", [("$", "is missing")])
@@ -321,10 +322,10 @@ def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> No
 
 
 def convert_to_json(value: Any) -> Any:
-    """Return a value, such as a dataclass or a model, as JSON; a secret as the text that it hides.
+    """Return a value, such as a dataclass or a model, as JSON with secrets in plain text.
 
     Raises:
-        TypeError: It has a part that JSON has no form of.
+        TypeError: a part of the value has no JSON form.
     """
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -350,7 +351,7 @@ def _reveal(value: Any) -> Any:
 
 
 def list_context_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
-    """List the faults of a context by its schema, as (path, reason)."""
+    """List the faults of a context as (path, reason)."""
     fields = get_hints(schema)
     if isinstance(value, Mapping) and fields is not None:
         unknown = [(f"$.{name}", "unknown field") for name in value if name not in fields]
@@ -360,13 +361,13 @@ def list_context_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
 
 
 def coerce_context(schema: Any, value: Any) -> Any:
-    """Return a context that fits its schema as an instance of it."""
+    """Return a valid context as an instance of its schema."""
     from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
     try:
         return coerce(schema, value)
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
-        # A type that pydantic knows nothing about.
+        # pydantic doesn't support the type
         coercion = get_coercion(schema)
         return value if coercion is None else coercion(value)
 
@@ -406,7 +407,7 @@ def _faults(annotation: Any, value: Any, path: str) -> list[tuple[str, str]]:
             for place, reason in list_faults(error)
         ]
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
-        return []  # a type that pydantic knows nothing about says nothing about the input
+        return []  # pydantic doesn't support the type, so the value can't be checked
     return []
 
 
