@@ -1,3 +1,3 @@
-"""One node call: its function, its context, what node code may call, and how it is run."""
+"""Node calls: the function, its context, the functions for node code, and its execution."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The config of the node call that is running, as langchain finds it."""
+"""The config of the running node call, as read by langchain."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class AmbientConfig(Mapping[str, Any]):
-    """The config of the node call that is running, made when it is read.
+    """A mapping of the running node call's config, built when it is read.
 
-    Langchain looks for one in a context variable whenever it is called without. There is one for
-    all node calls: most call nothing of langchain's, and none has to pay for a config then.
+    Langchain reads a context variable if it is called without a config. All node calls share one
+    value, because building a config for each of them would slow down nodes that don't use
+    langchain.
     """
 
     __slots__ = ()
@@ -29,7 +30,7 @@ class AmbientConfig(Mapping[str, Any]):
         return len(self._read())
 
     def items(self) -> Any:
-        """Return the items of one config."""
+        """Return the items of a single config, so that they are consistent."""
         return self._read().items()
 
     def _read(self) -> Mapping[str, Any]:

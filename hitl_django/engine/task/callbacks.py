@@ -1,4 +1,4 @@
-"""Callback handlers in ``config["callbacks"]``: called when a run pauses and when it goes on."""
+"""Callback handlers in ``config["callbacks"]``, called when a run pauses or resumes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..types import Interrupt
 logger = logging.getLogger("hitl_django")
 
 
-#: Where a run stood when an event of it was sent.
+#: The state of a run when an event was sent.
 GraphLifecycleStatus = Literal[
     "input", "pending", "done", "interrupt_before", "interrupt_after", "out_of_steps"
 ]
@@ -21,7 +21,7 @@ GraphLifecycleStatus = Literal[
 
 @dataclass(frozen=True, slots=True)
 class GraphInterruptEvent:
-    """A run has paused: at which checkpoint of which graph, and to ask what."""
+    """The event of a paused run, with its checkpoint and its interrupts."""
 
     run_id: Any
     status: GraphLifecycleStatus
@@ -32,7 +32,7 @@ class GraphInterruptEvent:
 
 @dataclass(frozen=True, slots=True)
 class GraphResumeEvent:
-    """A graph goes on from a stored checkpoint."""
+    """The event of a graph that resumes from a stored checkpoint."""
 
     run_id: Any
     status: GraphLifecycleStatus
@@ -44,27 +44,27 @@ GraphLifecycleEvent = GraphInterruptEvent | GraphResumeEvent
 
 
 class GraphCallbackHandler:
-    """Override what you want to hear of; pass an instance in ``config["callbacks"]``.
+    """Base class for handlers; pass an instance in ``config["callbacks"]``.
 
-    An exception in a handler is logged, and raised where ``raise_error`` is set.
+    Override the methods of the events to handle. An exception in a handler is logged, and raised if
+    ``raise_error`` is set.
     """
 
     raise_error = False
     run_inline = False
-    # langchain's runnables and tools are handed the same callbacks, and ask a handler what it
-    # doesn't want to hear of.
+    # langchain's runnables and tools receive the same callbacks, and read which events to ignore.
     ignore_llm = ignore_chain = ignore_agent = ignore_retriever = ignore_retry = True
     ignore_chat_model = ignore_custom_event = True
 
     def on_interrupt(self, event: GraphInterruptEvent) -> Any:
-        """Hear that the run has paused."""
+        """Handle a paused run."""
 
     def on_resume(self, event: GraphResumeEvent) -> Any:
-        """Hear that a graph goes on from a stored checkpoint."""
+        """Handle a graph that resumes from a stored checkpoint."""
 
 
 def list_handlers(callbacks: Any) -> list[GraphCallbackHandler]:
-    """Return the graph handlers among a config's callbacks: a list, or a manager with handlers."""
+    """Return the graph handlers in a config's callbacks, given as a list or a manager."""
     found: Iterable[Any] = getattr(callbacks, "handlers", callbacks) or ()
     return [handler for handler in found if isinstance(handler, GraphCallbackHandler)]
 
@@ -91,7 +91,7 @@ def call_handlers(handlers: Iterable[GraphCallbackHandler], event: GraphLifecycl
 async def acall_handlers(
     handlers: Iterable[GraphCallbackHandler], event: GraphLifecycleEvent
 ) -> None:
-    """Like call_handlers; a handler may be async."""
+    """Call each handler with the event, and await async handlers."""
     for handler, call in _calls(handlers, event):
         try:
             answer = call(event)

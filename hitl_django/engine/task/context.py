@@ -1,7 +1,7 @@
-"""The context of the node call that is running: its task, its memory and its questions.
+"""The context of the running node call: its task, stored memory and interrupts.
 
-One context variable holds it. The driver sets it around each node call; everything a node calls
-finds its place in the run there.
+One context variable contains it. The driver sets the variable around each node call, and all code
+called by a node reads it there.
 """
 
 from __future__ import annotations
@@ -41,39 +41,39 @@ from .task import Task
 from .task_memory import UNANSWERED, TaskMemory
 
 logger = logging.getLogger("hitl_django")
-#: A node may ask and remember from several threads of its own: each call gets a number of its own,
-#: and nothing that one of them remembers is lost.
+#: A node may call interrupt() and once() from several OS threads. This lock gives each call its own
+#: index and prevents lost updates.
 changing = threading.Lock()
 ContextT = TypeVar("ContextT")
 
 
 class CalledTasks(Protocol):
-    """The tasks that one running task has called; a driver runs them."""
+    """The tasks called by one running task; implemented by drivers."""
 
     def make(
         self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
     ) -> AnyFuture:
-        """Start a call, or finds what came of the same call before."""
+        """Start a call, or find the result of the same call from before."""
 
     def settle(self) -> None:
-        """Wait for the called tasks; the calling one waits for their answers."""
+        """Wait for the called tasks, and raise their interrupts in the calling task."""
 
     async def asettle(self) -> None:
-        """Like settle, on an event loop."""
+        """Async variant of settle."""
 
     async def wait(self) -> None:
-        """Wait for the tasks that run on this event loop."""
+        """Wait for the tasks on this event loop."""
 
     def drop(self) -> None:
-        """Cancel what still runs on the event loop."""
+        """Cancel the remaining tasks on the event loop."""
 
 
 class TaskContext:
-    """One node call: its task, what it knows from before, and what it asked.
+    """One node call: its task, its memory of earlier attempts, and its interrupts.
 
-    ``perform`` makes a saver call for a graph that the node calls; ``is_async`` says that the
-    task runs on the event loop on which the saver's async calls are made. ``changed`` are the ids
-    of questions that were answered and are no longer the question that was answered.
+    ``perform`` makes a saver call for a subgraph. ``is_async`` is true if the task runs on the
+    event loop of the saver's async calls. ``changed`` contains the ids of interrupts that differ
+    from the interrupt already decided.
     """
 
     __slots__ = (
@@ -106,19 +106,19 @@ class TaskContext:
         self.calls: CalledTasks | None = None
         self._memory = memory
         self.answers = memory.answers
-        # Shared by the tasks that remember nothing: replaced before the first change.
+        # Empty values are shared between tasks, so they are replaced and never changed in place.
         self.fingerprints, self.once = memory.fingerprints, memory.once
-        #: Whether ``fingerprints`` are stored, and have to be stored anew when they change.
+        #: Whether fingerprints are already stored, so that a change must be stored again.
         self._has_prints = bool(memory.fingerprints)
         self.attempt = 0
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """Forget what an earlier attempt asked; its answers stay."""
+        """Reset the interrupts of the previous attempt, but keep its resume values."""
         self.attempt += 1
         self.consumed = 0
         self.keyed: dict[str, Any] | None = None
-        # Most tasks ask nothing: what they share is replaced, never changed.
+        # Most tasks have no interrupts. The shared empty values are replaced, never changed.
         self.open: Sequence[PendingInterrupt] = ()
         self.changed: Sequence[str] = ()
         self.pushed: Sequence[Write] = ()
@@ -126,20 +126,22 @@ class TaskContext:
 
     @property
     def retrying(self) -> bool:
-        """Return whether an earlier attempt of this task has failed in this run."""
+        """Whether an earlier attempt of this task has failed in this run."""
         return self.attempt > 1
 
     def get_first_attempt_time(self) -> float:
-        """Return when the task was first attempted, in seconds since the epoch.
+        """Return the time of the first attempt, in seconds since the epoch.
 
-        It is noted at the first call: before the first attempt, where there may be a second.
+        The first call sets it. It is called before the first attempt if retries are possible.
         """
         if not hasattr(self, "_first_attempt_time"):
             self._first_attempt_time = time.time()
         return self._first_attempt_time
 
     def take_up_attempts(self) -> float:
-        """Goes on counting where an earlier process left off; returns the seconds still to wait."""
+        """Restore the attempt count of an earlier process; return the seconds until the next
+        attempt.
+        """
         self.get_first_attempt_time()
         if self._memory.attempts is None:
             return 0.0
@@ -148,10 +150,10 @@ class TaskContext:
         return max(0.0, next_at - time.time())
 
     def count_attempt(self, seconds: float) -> Commit | None:
-        """Note that the task waits to be tried again; returns the commit that makes it last."""
+        """Count a failed attempt before a retry; return the commit that stores the count."""
         counted = [self.attempt, self.get_first_attempt_time(), time.time() + seconds]
         self.task.memory = [*self.list_memory_writes(), (ATTEMPTS, counted)]
-        return self._commit(self.task.memory)
+        return self._build_commit(self.task.memory)
 
     def ask(
         self,
@@ -161,7 +163,12 @@ class TaskContext:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Return the answer to the task's next question, or stops the task to ask it."""
+        """Return the resume value of the task's next interrupt, or pause the task.
+
+        Raises:
+            GraphInterrupt: no resume value is available.
+            InvalidAnswerError: the resume value doesn't fit the schema.
+        """
         value = check_payload(value)
         index = -1 if key is not None else self._next_index()
         ns = self.task.ns
@@ -171,25 +178,27 @@ class TaskContext:
         print_ = ids.hash_json(value)
         refusal = ""
         if found:
-            self._compare(slot, print_, name)
+            self._check_fingerprint(slot, print_, name)
             try:
                 return _checked(answer, schema, self.task)
             except InvalidAnswerError as error:
                 if not self.run.reasks:
                     raise
                 refusal = str(error)
-                self._take_back(index, key, name)
+                self._discard_answer(index, key, name)
         self.fingerprints = {**self.fingerprints, slot: print_}
         if expires is not None and expires.then == "answer":
             check_json(expires.answer, "The expiry response")
             _checked(expires.answer, schema, self.task)
         described = None if schema is None else make_response_schema(schema)
         payload = Interrupt(value, name, response_schema=described)
-        self._opens(self.task.build_interrupt(payload, max(index, 0), key, refusal, expires, terms))
+        self._add_open(
+            self.task.build_interrupt(payload, max(index, 0), key, refusal, expires, terms)
+        )
         raise GraphInterrupt(self.open)
 
     def push(self, name: str, value: Any) -> None:
-        """Add a write to those of what the node returns, before them."""
+        """Add a write that is applied before those of the node's result."""
         with changing:
             self.pushed = [*self.pushed, (name, value)]
 
@@ -198,19 +207,19 @@ class TaskContext:
             self._interrupt_count += 1
             return self._interrupt_count - 1
 
-    def _opens(self, payload: PendingInterrupt) -> None:
+    def _add_open(self, payload: PendingInterrupt) -> None:
         with changing:
             self.open = [*self.open, payload]
 
     def withdraw_interrupts(self, raised: BaseException) -> None:
-        """Withdraw the questions of the pauses in a group of errors."""
+        """Remove the interrupts of all pauses in an exception group."""
         pauses = [one for one in iterate_leaves(raised) if isinstance(one, GraphInterrupt)]
         asked = [getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts]
         with changing:
             self.open = [payload for payload in self.open if payload.interrupt.id not in asked]
 
-    def _take_back(self, index: int, key: str | None, name: str) -> None:
-        """Forget an answer that doesn't fit, with those to what it led to."""
+    def _discard_answer(self, index: int, key: str | None, name: str) -> None:
+        """Discard an invalid resume value, and the later ones that depended on it."""
         self.changed = [changed for changed in self.changed if changed != name]
         if key is None:
             self.answers, self.consumed = self.answers[:index], index
@@ -235,8 +244,8 @@ class TaskContext:
         self.consumed = max(self.consumed, index + 1)
         return True, self.answers[index]
 
-    def _compare(self, slot: str, print_: str, name: str) -> None:
-        """Notice that an answer is about to be used for another question than it was given to."""
+    def _check_fingerprint(self, slot: str, print_: str, name: str) -> None:
+        """Check whether the interrupt still is the one for which the response was given."""
         before = self.fingerprints.get(slot)
         if before is None:
             before = self._memory.get_fingerprint(name) or print_
@@ -254,30 +263,30 @@ class TaskContext:
     def collect_interrupts(
         self, raised: Sequence[PendingInterrupt | Interrupt]
     ) -> tuple[PendingInterrupt, ...]:
-        """Return what the task waits for: what it asked itself and what graphs below it asked."""
+        """Return the pending interrupts of the task and of its subgraphs."""
         raised_here = [
-            self.task.build_interrupt(self._named(q), len(self.open))
+            self.task.build_interrupt(self._assign_id(q), len(self.open))
             if isinstance(q, Interrupt)
             else q
             for q in raised
         ]
         return tuple({q.interrupt.id: q for q in (*self.open, *raised_here)}.values())
 
-    def _named(self, interrupt: Interrupt) -> Interrupt:
-        """Return a question that the node raised by hand, under the id that answers it."""
+    def _assign_id(self, interrupt: Interrupt) -> Interrupt:
+        """Return an interrupt raised without an id, with its computed id."""
         if interrupt.id != "placeholder-id":
             return interrupt
         return Interrupt(interrupt.value, ids.make_interrupt_id(self.task.ns, self._next_index()))
 
     def copy_memory(self) -> TaskMemory:
-        """Return what the task knows by now, for the same task when it is called again."""
+        """Return the task's current memory, for calling the same task again."""
         keyed = {**self._memory.keyed, **(self.keyed or {})}
         memory = TaskMemory(self.answers, keyed, self.fingerprints, self.once)
         memory.voided = self._memory.voided
         return memory
 
     def list_exit_writes(self) -> list[tuple[str, Any]]:
-        """Return what has to be stored when the task stops; its attempts are counted anew."""
+        """Return the memory to store when the task stops, with its attempts reset."""
         return (
             [*self.list_memory_writes(), (ATTEMPTS, None)]
             if self.attempt > 1
@@ -285,7 +294,7 @@ class TaskContext:
         )
 
     def list_memory_writes(self) -> list[tuple[str, Any]]:
-        """Return what has to be stored for the task to go on from here."""
+        """Return the memory to store so that the task can resume."""
         kept: list[tuple[str, Any]] = []
         if self.consumed or RESUME in self._memory.voided:
             kept.append((RESUME, list(self.answers[: self.consumed])))
@@ -301,50 +310,50 @@ class TaskContext:
         return kept
 
     def _is_one_open_interrupt(self) -> bool:
-        """Return whether the one open question, which is stored too, is all that it ever asked."""
+        """Return whether the task has only one interrupt, which is stored and still pending."""
         if self._has_prints or len(self.fingerprints) != 1 or len(self.open) != 1:
             return False
         return self.open[0].key is None
 
     def progress(self) -> None:
-        """Report progress to a node above, whose time without progress is limited."""
+        """Report progress to a node above that has an idle timeout."""
         if self.run.progress is not None:
             self.run.progress()
 
     def check_in_time(self) -> None:
-        """Refuse what an attempt would do after its time; this one has no end."""
+        """Raise an error if the attempt has timed out; without a timeout, do nothing."""
 
     @property
     def once_guard(self) -> OnceGuard:
-        """What code of the task is doing by once()."""
+        """The guard of the task's calls of once() and transact()."""
         with changing:
             if not hasattr(self, "_once_guard"):
                 self._once_guard = OnceGuard()
             return self._once_guard
 
     def lock_key(self, key: str) -> AbstractContextManager[None]:
-        """Keep this attempt from doing the same by once() twice at a time."""
+        """Prevent concurrent calls of once() with the same key in this attempt."""
         return self.once_guard.lock_key(self.task.name, self.attempt, key)
 
     def remember(self, key: str, result: Any) -> None:
-        """Note a result of once()."""
+        """Keep a result of once() in memory."""
         with changing:
             self.once = {**self.once, key: result}
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Note a result that is stored already, whatever has become of the attempt."""
+        """Keep an already stored result in memory, even if the attempt has timed out."""
         self.remember(key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return the commit of the results of once() and one more."""
-        return self._commit([(ONCE, {**self.once, key: result})])
+        """Return the commit that stores the results of once() and an additional one."""
+        return self._build_commit([(ONCE, {**self.once, key: result})])
 
     def build_results(self) -> Commit | None:
-        """Return the commit that makes the results of once() last, where there is one."""
-        return self._commit([(ONCE, self.once)])
+        """Return the commit that stores the results of once(); None without a saver."""
+        return self._build_commit([(ONCE, self.once)])
 
-    def _commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
-        """Return a commit of control writes of this task, where there is a saver to take it."""
+    def _build_commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
+        """Return a commit of this task's control writes; None without a saver."""
         origin = self.task.origin
         if self.run.saver is None or (
             self.run.deferred and self.run.loop_state.has_unsaved_commits
@@ -360,26 +369,26 @@ class TaskContext:
 
     @property
     def full_context(self) -> TaskContext:
-        """The context of the task, where this may be a view that a part of it sees."""
+        """The context of the task; this object may be a view for a part of it."""
         return self
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Return which of the tasks that this task calls comes next."""
+        """Return the index of the next task called by this task."""
         return next(numbers)
 
     def child_ns(self) -> str:
-        """Return the namespace for the next graph that this task calls."""
+        """Return the namespace of the next subgraph called by this task."""
         with changing:
             count, self._children = self._children, self._children + 1
         return f"{self.task.ns}|{count}" if count else self.task.ns
 
     def base_config(self) -> RunnableConfig:
-        """Return the run's config, with the callbacks of this node call."""
+        """Return the run's config with the callbacks of this node call."""
         trace = self.run.trace
         return self.run.config if trace is None else trace.get_config(self.task)
 
     def config(self) -> RunnableConfig:
-        """Return the config as this node call sees it."""
+        """Return the config of this node call."""
         task, run, ns = self.task, self.run, self.task.ns
         base = self.base_config()
         of_thread = {} if run.thread_id is None else {"thread_id": run.thread_id}
@@ -405,7 +414,7 @@ class TaskContext:
         }
 
     def runtime(self) -> Runtime[Any]:
-        """Return the runtime as this node call sees it."""
+        """Return the runtime of this node call."""
         task, run = self.task, self.run
         return replace(
             run.runtime,
@@ -426,7 +435,7 @@ class TaskContext:
 
     @property
     def previous(self) -> Any:
-        """What the thread's last run of an entrypoint saved."""
+        """The value saved by the thread's last run of an entrypoint."""
         return self.task.origin.values.get(PREVIOUS)
 
     def write(self, chunk: Any) -> None:
@@ -460,14 +469,14 @@ def _checked(answer: Any, schema: Any, task: Task) -> Any:
 current: ContextVar[TaskContext | None] = ContextVar("hitl_task", default=None)
 
 
-#: What a saver call raises within a node that isn't a failure of the saver.
+#: Exceptions during a saver call that are not failures of the saver.
 _PASSED_ON = (
     PayloadError, GraphBubbleUp, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt,
 )  # fmt: skip
 
 
 class _SaverCalls:
-    """What ``saver_calls`` returns; one for all, as every commit of a subgraph is within it."""
+    """The context manager returned by ``saver_calls``, shared because subgraphs use it often."""
 
     __slots__ = ()
 
@@ -483,31 +492,32 @@ _SAVER_CALLS = _SaverCalls()
 
 
 def saver_calls() -> AbstractContextManager[None]:
-    """Let the error of a saver within a node pass through the node, as it isn't its failure.
+    """Raise a saver's error inside a node as SaverFailed, because the node didn't fail.
 
-    A value that can't be stored is the node's own.
+    The error for a value that can't be stored remains the node's error.
     """
     return _SAVER_CALLS
 
 
 def refuse_foreign_error(run: RunContext, error: BaseException) -> None:
-    """Raise SaverFailed where an error in the user's code isn't a failure of that code.
+    """Raise SaverFailed if an error in the user's code is not a failure of that code.
 
-    The storage is gone, or the task queue stops the task. No retry policy and no error handler of
-    a node applies: the code runs again, with all that wasn't stored.
+    This is the case if the storage is unavailable or the task queue stops the task. The node's
+    retry policies and error handlers don't apply. The code runs again later, including everything
+    that was not stored.
     """
     if run.is_foreign_error(error):
         raise SaverFailed(error) from error
 
 
 def store_commit(context: TaskContext, commit: Commit, run: RunContext | None = None) -> None:
-    """Store what a task has to remember while it is still under way, by its run or another."""
+    """Store a commit of a running task, through its own run or the given one."""
     with saver_calls():
         context.perform((run or context.run).commit, commit)
 
 
 async def astore_commit(context: TaskContext, commit: Commit) -> None:
-    """Like store_commit, for a task on an event loop."""
+    """Async variant of store_commit."""
     with saver_calls():
         if context.is_async:
             await context.run.acommit(commit)
@@ -516,14 +526,14 @@ async def astore_commit(context: TaskContext, commit: Commit) -> None:
 
 
 def store_steps(context: TaskContext) -> None:
-    """Store what waits of the steps before a task: what it does once is to stand on them."""
+    """Store delayed commits of earlier steps, before the task stores its own results."""
     if context.run.deferred is not None:
         with saver_calls():
             context.perform(context.run.store_steps)
 
 
 async def astore_steps(context: TaskContext) -> None:
-    """Like store_steps, for a task on an event loop."""
+    """Async variant of store_steps."""
     run = context.run
     if run.deferred is None or run.saver is None:
         return
@@ -536,14 +546,14 @@ async def astore_steps(context: TaskContext) -> None:
 
 
 def store_results(context: TaskContext) -> None:
-    """Store the results of once(), if they are stored while their task is under way."""
+    """Store the results of once() if the run stores them while the task runs."""
     if context.build_results() is not None:
         with saver_calls():
             context.perform(_store_results, context)
 
 
 async def astore_results(context: TaskContext) -> None:
-    """Like store_results, for a task on an event loop."""
+    """Async variant of store_results."""
     saver: Any = context.run.saver
     if context.build_results() is not None:
         with saver_calls():
@@ -555,5 +565,5 @@ async def astore_results(context: TaskContext) -> None:
 
 def _store_results(context: TaskContext) -> None:
     with context.once_guard.storing:
-        # Whatever is known by now, and not what was when this thread's own was noted.
+        # Build the commit now, so that it includes results of other threads.
         context.run.commit(context.build_results())  # type: ignore[arg-type]

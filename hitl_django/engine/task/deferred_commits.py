@@ -1,4 +1,4 @@
-"""Commits that come later than the steps that they are of: durability "async" and "exit"."""
+"""Delayed commits for the durability modes "async" and "exit"."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ logger = logging.getLogger("hitl_django")
 
 
 class UnsavedRun(Protocol):
-    """A run that may be behind with what it stores."""
+    """A run that may have unstored steps."""
 
     def store_overdue(self) -> None:
-        """Store what has ended by now."""
+        """Store the steps that have ended."""
 
 
 class DeferredCommits:
-    """What a run has yet to store of steps that have ended; all of its subgraphs share it.
+    """The unstored commits of a run, shared with its subgraphs.
 
-    With "async" it is one commit, which is stored while the next step runs. With "exit" it is all
-    since the last stored checkpoint, and waits for the run to stop. What a node does once, or in a
-    transaction, comes after either.
+    With "async", it is a single commit, stored while the next step runs. With "exit", it is
+    everything since the last stored checkpoint, stored when the run stops. Both are stored before
+    results of once() and transactions of nodes.
     """
 
     __slots__ = ("_is_raised", "_storing", "_under_way")
@@ -37,7 +37,7 @@ class DeferredCommits:
         self._is_raised = False
 
     def begin(self, saver: BaseCheckpointSaver, commit: Commit) -> None:
-        """Store a commit on another thread, or at once with a saver that has none for it."""
+        """Store a commit on another OS thread, or synchronously if the saver can't."""
         self.wait()
         under_way = saver.begin_commit(commit)
         if under_way is None:
@@ -46,7 +46,7 @@ class DeferredCommits:
             self._under_way = under_way
 
     async def abegin(self, saver: BaseCheckpointSaver, commit: Commit) -> None:
-        """Like begin, on the running event loop."""
+        """Async variant of begin."""
         await self.await_()
         under_way = await saver.acall(saver.begin_commit, commit)
         if under_way is None:
@@ -55,10 +55,10 @@ class DeferredCommits:
             self._under_way = under_way
 
     def wait(self) -> None:
-        """Wait for the commit that is under way.
+        """Wait for the commit in progress.
 
-        Raises what has kept one from being stored, to whoever asks, ever after: nothing may be
-        stored on top of it.
+        If the commit failed, every later call raises its error, because no later commit may be
+        stored after a missing one.
         """
         if self._under_way is None:
             return
@@ -69,7 +69,7 @@ class DeferredCommits:
             raise
 
     async def await_(self) -> None:
-        """Like wait, on the running event loop."""
+        """Async variant of wait."""
         await self._await_end()
         self.wait()
 
@@ -77,18 +77,18 @@ class DeferredCommits:
         if self._under_way is not None and not self._under_way.done():
             ended = asyncio.wrap_future(self._under_way)
             await asyncio.wait([ended])
-            ended.exception()  # looked at, as somebody else tells of it
+            ended.exception()  # retrieve the error, as it is raised elsewhere
 
     def store_steps(self, runs: Iterable[UnsavedRun]) -> None:
-        """Store what waits of a run's steps, and before that of those of the runs above it."""
+        """Store the unstored steps of a run, after those of the runs above it."""
         self.wait()
-        # Whoever comes second has to find it stored, and not only taken.
+        # A second caller must wait until the steps are stored, not only removed from the buffer.
         with self._storing:
             for each in runs:
                 each.store_overdue()
 
     def close(self) -> None:
-        """Wait for what is under way when the outermost run is over; logs what nobody was told."""
+        """Wait for the commit in progress when the root run ends; log an error never raised."""
         under_way, self._under_way = self._under_way, None
         if under_way is None:
             return
@@ -98,6 +98,6 @@ class DeferredCommits:
             logger.error("could not store the last step of an abandoned run", exc_info=error)
 
     async def aclose(self) -> None:
-        """Like close, on the running event loop."""
+        """Async variant of close."""
         await self._await_end()
         self.close()

@@ -1,4 +1,4 @@
-"""What a task asks of its driver: to call a function of the user's, to wait, to tell of it."""
+"""Requests of a task to its driver: calls, waits and reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .nodes import Action
 
 
 class Call:
-    """Asks for a function of the user's to be called."""
+    """A request to call a function of the user."""
 
     __slots__ = ("action", "value")
 
@@ -19,9 +19,10 @@ class Call:
 
 
 class Wait:
-    """Asks for a pause, before the next attempt at a task.
+    """A request to wait before the next attempt of a task.
 
-    ``commit`` (None where nothing is stored) comes first: it says how often the task was tried.
+    ``commit`` stores the number of attempts and is stored before the wait. It is None if the run
+    has no saver.
     """
 
     __slots__ = ("commit", "seconds")
@@ -31,9 +32,10 @@ class Wait:
 
 
 class Report:
-    """Asks to tell callbacks of the task: by a function, to be called with ``is_async`` as well.
+    """A request to report an event of the task to callbacks.
 
-    Where that is true it returns an awaitable.
+    The function is called with an additional argument ``is_async``. If that is true, it returns an
+    awaitable.
     """
 
     __slots__ = ("arguments", "tell")

@@ -1,4 +1,4 @@
-"""The future that a call of a @task function returns."""
+"""The future returned by a call of a @task function."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ AnyFuture = Future[Any] | asyncio.Future[Any]
 
 
 class CallFuture(Future[Any]):
-    """What a call gives to sync code: the result of a task that runs on another thread.
+    """The result for sync code of a task that runs on another OS thread.
 
-    A caller that waits runs a task that no thread has taken yet by itself, so tasks that call
-    tasks can't use up the threads they wait for.
+    A waiting caller runs the task itself if no thread has started it. Nested tasks can therefore
+    not exhaust the threads they wait for.
     """
 
     def __init__(self, work: Callable[[], Any] | None = None) -> None:
@@ -22,7 +22,7 @@ class CallFuture(Future[Any]):
         self._work = [] if work is None else [work]
 
     def run(self) -> None:
-        """Run the task, unless somebody has begun to."""
+        """Run the task, unless it was started elsewhere."""
         try:
             work = self._work.pop()
         except IndexError:
@@ -37,20 +37,20 @@ class CallFuture(Future[Any]):
             self.set_result(result)
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for the task; returns its result or raise what it raised."""
+        """Wait for the task, and return its result or raise its error."""
         if timeout is None:
             self.run()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the task; returns what it raised."""
+        """Wait for the task, and return its error."""
         if timeout is None:
             self.run()
         return super().exception(timeout)
 
 
 def get_running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop of this thread, where one is running."""
+    """Return the running event loop of this OS thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -58,7 +58,7 @@ def get_running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def resolve_future(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
-    """Return a future that has its result already, for sync code or for an event loop."""
+    """Return a completed future, for sync code or for an event loop."""
     future: AnyFuture = CallFuture() if on_loop is None else on_loop.create_future()
     future.set_result(result)
     return future

@@ -1,4 +1,4 @@
-"""The parts of a compiled graph that planning, running and applying work on."""
+"""The parts of a compiled graph used to plan, run and apply tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .renames import NO_RENAMES, Renames
 
 
 class GraphSpec:
-    """The parts of a compiled graph that planning and applying need, with what follows of them."""
+    """The parts of a compiled graph for planning and applying tasks, with derived values."""
 
     __slots__ = (
         "channels",
@@ -44,20 +44,20 @@ class GraphSpec:
         renames: Renames = NO_RENAMES,
     ) -> None:
         self.nodes, self.channels, self.managed = nodes, channels, managed
-        #: What its nodes and channels were called before.
+        #: The former names of nodes and channels.
         self.renames = renames
         self.expiring = frozenset(name for name, c in channels.items() if c.expires)
         self.finishing = tuple(name for name, c in channels.items() if c.finishes)
         self.consumable = frozenset(name for name, c in channels.items() if c.consumable)
-        #: Channels of which what is held is read, and those of which something else is.
+        #: Channels whose readable value equals the stored value, and all others.
         self.plain = frozenset(name for name, c in channels.items() if c.plain)
         self.mixed = frozenset(channels) - self.plain
-        #: Channels of which the one write of a step is what is held then.
+        #: Channels that store the single write of a step unchanged.
         self.replacing = frozenset(
             name for name, c in channels.items() if type(c).fold in REPLACING
         )
-        #: Channels that start one node and are empty again after it has run. Of such a one nothing
-        #: is kept then, or every checkpoint would grow with the nodes that have ever run.
+        #: Channels that trigger one node and are empty after it has run. Their entries are removed,
+        #: because checkpoints would otherwise grow with the number of nodes that ever ran.
         self.spent = frozenset(
             name
             for name, c in channels.items()
@@ -66,12 +66,12 @@ class GraphSpec:
         self.messages = frozenset(
             name for name, c in channels.items() if is_message_reducer(getattr(c, "operator", None))
         )
-        #: Channels of lists and dicts to which their reducer adds, leaving alone what is there.
+        #: Channels of lists and dicts with a reducer that only adds items.
         self.growing = self.messages | frozenset(
             name for name, c in channels.items() if getattr(c, "operator", None) in (add, or_)
         )
         self.undurable = frozenset(name for name, c in channels.items() if not c.durable)
-        #: Whether the failures of any node go to an error handler.
+        #: Whether any node has an error handler.
         self.handled = any(node.handler is not None for node in nodes.values())
         self.defaults = tuple(
             name for name, channel in channels.items() if channel.initial() is not MISSING

@@ -1,4 +1,4 @@
-"""What node code calls: interrupt, once, transact, and access to its run."""
+"""Functions for node code: interrupt, once, transact, and access to the run."""
 
 from __future__ import annotations
 
@@ -61,23 +61,27 @@ def interrupt(
     key: str | None = None,
     expires: Expiry | None = None,
 ) -> Any:
-    """Stop the node to ask a person; returns the answer when the node runs again.
+    """Pause the node for a response from a person, and return the resume value.
 
-    The node runs again from its first line once the answer is there; the n-th call in the node
-    gets the n-th answer. Calls that run side by side within one node, as several tools do, take a
-    ``key`` each, and are answered by key whatever their order. ``value`` is what the person is
-    shown: plain JSON (None, bool, number, str, list, dict with str keys). ``response_schema`` says
-    what an answer must look like: a pydantic model, TypedDict, dataclass or other type, by which
-    each answer is validated and returned, or a JSON schema dict, which is only advertised.
+    The node runs again from its first line once a response is available. The n-th call in the node
+    returns the n-th resume value. Parallel calls within one node, for example of several tools,
+    each need a ``key`` and are resolved by key in any order.
 
-    ``expires`` says when it need not be answered any more, and what then.
+    ``value`` is the payload shown to the person, as plain JSON (None, bool, number, str, list, dict
+    with str keys). ``response_schema`` is the type of the response: a pydantic model, TypedDict,
+    dataclass or other type that validates and converts each response. A JSON schema dict is only
+    shown. ``expires`` sets a time limit and its effect.
 
-    Raises UnserializableError, with the path, where ``value`` isn't JSON, InvalidAnswerError
-    where the answer doesn't fit (a worker asks again instead, and says why), RuntimeError outside
-    of a running graph, and NoSaverError in a graph without a checkpointer, which could never go
-    on. A question that isn't the one that was
-    answered is logged, or with the config key ``on_interrupt_change="error"`` raises
-    InterruptChangedError.
+    If the node creates a different interrupt than the one already decided, a warning is logged.
+
+    Raises:
+        UnserializableError: ``value`` isn't JSON. The message contains the path.
+        InvalidAnswerError: the response doesn't fit the schema. In a run executed by a worker, the
+            interrupt is pending again instead, with the reason.
+        InterruptChangedError: the interrupt differs from the one already decided, and the config
+            key ``on_interrupt_change`` is ``"error"``.
+        NoSaverError: the graph has no checkpointer, so it couldn't resume.
+        RuntimeError: called outside of a running graph.
     """
     return ask(value, response_schema, key, expires)
 
@@ -89,7 +93,7 @@ def ask(
     expires: Expiry | None = None,
     terms: Any = None,
 ) -> Any:
-    """Ask as ``interrupt()`` does, with terms that go to the saver beside the question."""
+    """Pause like ``interrupt()``, with terms that the saver receives with the interrupt."""
     context = get_context()
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
         "allow_unsaved"
@@ -102,14 +106,17 @@ def ask(
 
 
 def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs) -> ResultT:
-    """Call ``function`` a single time for this task, and return the same result ever after.
+    """Call ``function`` once per task, and return the stored result from then on.
 
-    The result is stored before it is returned, so it outlives pauses, retries and a crash of a
-    later line; a crash within ``function`` or before its result is stored calls it again. For an
-    async function it returns an awaitable. The result has to be storable like state.
+    The result is stored before it is returned, so it survives pauses, retries and later crashes. If
+    ``function`` crashes, or the process does before the result is stored, it is called again. For
+    an async function, return an awaitable. The result must be serializable like state.
 
-    Code of a node may do several things at once, by threads or awaiting functions of its own, under
-    a key each: ConcurrentOnceError where a key is used while what it stands for is being done.
+    Node code may make several such calls in parallel, in OS threads or coroutines, with a different
+    key each.
+
+    Raises:
+        ConcurrentOnceError: a call with the same key is still running.
     """
     context = get_context()
     if inspect.iscoroutinefunction(function):
@@ -129,13 +136,16 @@ def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kw
 def transact(
     key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs
 ) -> ResultT:
-    """Call ``function`` like ``once``, and store what it writes to the database with its result.
+    """Call ``function`` like ``once``, and store its result together with its database writes.
 
-    With a DjangoSaver it is called within a transaction, on the database that runs are written to,
-    in which its result is stored as well: both are there or neither, also where this worker is
-    killed or has been replaced meanwhile. So such writes happen exactly once. The transaction lasts
-    as long as the function does, which should be short, and neither ask nor call ``once`` itself.
-    TypeError for an async function: Django has no transactions for those.
+    With a DjangoSaver, the function runs in a transaction on the database of the runs. The
+    transaction also stores the result. Both are committed or neither, even if the worker is killed
+    or has lost its lease. The database writes therefore happen exactly once. Keep the function
+    short, because the transaction is open while it runs. The function must not call ``interrupt``
+    or ``once``.
+
+    Raises:
+        TypeError: the function is async, which Django's transactions don't support.
     """
     context = get_context()
     if inspect.iscoroutinefunction(function):
@@ -185,5 +195,5 @@ def get_store() -> Any:
 
 
 def get_stream_writer() -> Callable[[Any], None]:
-    """Return what emits custom stream chunks from the running node."""
+    """Return a function that emits custom stream chunks of the running node."""
     return get_context().write

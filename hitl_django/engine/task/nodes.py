@@ -1,4 +1,4 @@
-"""Nodes, conditional edges and the functions that they call."""
+"""Nodes, conditional edges and the functions they call."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from .signatures import check_config_hint
 Write = tuple[str, Any]
 Reader = Callable[[Sequence[str] | str], Any]
 
-#: Where @task functions are made: an application that hasn't loaded it has none.
+#: The module that defines @task. If it isn't loaded, no @task functions exist.
 _FUNCTIONAL = "hitl_django.engine.graph.functional"
-#: Parameters of a node function that the engine fills in, by name.
+#: Parameters of a node function that are injected by name.
 INJECTED = ("config", "writer", "store", "previous", "runtime", "error")
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A callable in the form a driver calls it: the function and the names it wants filled in.
+    """A callable with the information a driver needs to call it.
 
-    ``is_async`` says that the call returns an awaitable; ``sync`` is the same action for a
-    driver without an event loop, where there is one. ``apart`` says that the call may wait for
-    tasks that it starts, so that the driver's own thread has to stay free for them.
+    ``injected`` names the arguments to inject. ``is_async`` is true if the call returns an
+    awaitable. ``sync`` is a sync version of the action, for a driver without an event loop.
+    ``apart`` is true if the call may wait for tasks it starts, so that it must not occupy the
+    driver's own OS thread.
     """
 
     call: Callable[..., Any]
@@ -45,21 +46,21 @@ class Action:
 
 
 def build_action(source: Any) -> Action:
-    """Turn a function, a callable object, a graph or a langchain Runnable into an Action."""
+    """Return an Action for a function, a callable object, a graph or a langchain Runnable."""
     if isinstance(source, Action):
         return source
     add_code_of(source)
-    if type(source) is not FunctionType:  # as nearly all are
+    if type(source) is not FunctionType:  # true for most nodes
         if _is_of_langgraph(source):
             foreign: Action = find_langgraph().build_graph_action(source)
             return foreign
         if _is_runnable(source):
-            return _invokable(source)
+            return _make_invoke_action(source)
     if not callable(source):
         raise TypeError(f"Expected a function or a graph, got {type(source).__name__}: {source!r}")
     return Action(
         source,
-        _wanted(source),
+        _list_injected(source),
         is_coroutine_function(source),
         name=_get_name(source, "__name__"),
         source=source,
@@ -68,13 +69,13 @@ def build_action(source: Any) -> Action:
 
 
 def _get_name(source: Any, attribute: str) -> str:
-    """Return the name that what a node calls has of its own, or its class's."""
+    """Return the name of a node's callable, or of its class."""
     name = getattr(source, attribute, None)
     return name if isinstance(name, str) else type(source).__name__
 
 
 def is_graph(source: Any) -> bool:
-    """Return whether what a node calls is a compiled graph, ours or LangGraph's."""
+    """Return whether a node's callable is a compiled graph of this engine or LangGraph."""
     if type(source) is FunctionType:
         return False
     return is_own_graph(source) or _is_of_langgraph(source)
@@ -82,7 +83,7 @@ def is_graph(source: Any) -> bool:
 
 def is_own_graph(value: Any) -> bool:
     """Return whether a value is a compiled graph of this engine."""
-    # Of its type: an object may have any attribute, and make it when it is read.
+    # Check the type, because an object may create any attribute on access.
     return getattr(type(value), "reads_context", False) is True
 
 
@@ -91,9 +92,9 @@ def _is_of_langgraph(source: Any) -> bool:
 
 
 def _is_runnable(source: Any) -> bool:
-    """Return whether a node is invoked, as graphs and langchain's Runnables are, and not called.
+    """Return whether a node is called by ``invoke``, like graphs and langchain's Runnables.
 
-    Its type says so: an object may have any attribute, as a test's stand-ins have.
+    Checks the type, because an object such as a mock may have any attribute.
     """
     kind = type(source)
     if is_own_graph(source):
@@ -104,7 +105,7 @@ def _is_runnable(source: Any) -> bool:
 
 
 def _starts_tasks(function: Any, seen: set[int]) -> bool:
-    """Return whether a function, or one of its module that it names, names a @task function."""
+    """Return whether a function refers to a @task function, also through its own module."""
     function = getattr(function, "__func__", function)
     if type(function) is not FunctionType or id(function) in seen:
         return False
@@ -126,19 +127,19 @@ def _is_bound(cell: Any) -> bool:
         return False
 
 
-def _invokable(source: Any) -> Action:
+def _make_invoke_action(source: Any) -> Action:
     name = _get_name(source, "name")
     takes_config = "config" in inspect.signature(source.invoke).parameters
-    # A graph finds the running task in the context variable; only a foreign runnable needs it.
+    # A graph of this engine reads the running task from the context variable.
     wanted = ("config",) if takes_config and not getattr(source, "reads_context", False) else ()
     sync = Action(source.invoke, wanted, name=name, source=source)
     ainvoke = getattr(source, "ainvoke", None)
     return Action(ainvoke, wanted, True, sync, name, source) if ainvoke else sync
 
 
-def _wanted(function: Callable[..., Any]) -> tuple[str, ...]:
+def _list_injected(function: Callable[..., Any]) -> tuple[str, ...]:
     if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
-        # Most nodes take the state and nothing else, which their code says without a signature.
+        # Most nodes take only the state. Their code object shows this faster than a signature.
         code = function.__code__
         if code.co_argcount <= 1 and not code.co_kwonlyargcount:
             return ()
@@ -159,20 +160,20 @@ def _wanted(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def is_coroutine_function(function: Any) -> bool:
-    """Return whether calling it returns a coroutine."""
-    if type(function) is FunctionType:  # most are, and none has another way to be called
+    """Return whether calling the function returns a coroutine."""
+    if type(function) is FunctionType:  # true for most functions
         return inspect.iscoroutinefunction(function)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - the method itself, not whether it is there
+        getattr(function, "__call__", None)  # noqa: B004 - the method itself, not whether it exists
     )
 
 
 @dataclass(slots=True)
 class Branch:
-    """A conditional edge: ``path`` sees the state as its node leaves it and names what follows.
+    """A conditional edge, whose function ``path`` chooses the next nodes.
 
-    ``ends`` maps what ``path`` returns to node names. ``keys`` are the channels of the state it
-    sees.
+    ``path`` receives the state including the node's writes. ``ends`` maps its return values to node
+    names. ``keys`` are the channels it reads.
     """
 
     path: Action
@@ -182,7 +183,7 @@ class Branch:
     passes_output: bool = True
 
     def view(self, output: Any, read: Reader) -> Any:
-        """Return what ``path`` is called with."""
+        """Return the argument for ``path``."""
         value = read(self.keys)
         if self.coercion is not None:
             return self.coercion(value)
@@ -191,7 +192,7 @@ class Branch:
         return value
 
     def route(self, chosen: Any) -> list[Write]:
-        """Return the writes that lead to what ``path`` chose."""
+        """Return the writes that lead to the nodes chosen by ``path``."""
         several = chosen if isinstance(chosen, (list, tuple)) else [chosen]
         ends = self.ends
         targets = [
@@ -204,7 +205,7 @@ class Branch:
 
 
 def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
-    """Return the writes that start each target: a node's name or a Send; END starts nothing."""
+    """Return the writes that trigger each target, a node name or a Send; END is ignored."""
     writes: list[Write] = []
     for target in targets:
         if isinstance(target, Send):
@@ -220,10 +221,10 @@ def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
 class Node:
     """A node of a compiled graph.
 
-    ``triggers`` are the channels that start it. ``keys`` are the channels it reads: several for
-    a dict, one name for that channel's bare value. ``writers`` turn its result into writes,
-    ``branches`` then choose what follows, both inside the node's own task. ``handler`` names the
-    node that takes its failures.
+    ``triggers`` are the channels that start it. ``keys`` are the channels it reads: a tuple for a
+    dict, one name for that channel's bare value. ``writers`` convert its result to writes.
+    ``branches`` then choose the next nodes in the same task. ``handler`` names the node that
+    handles its failures.
     """
 
     action: Action | None
@@ -241,9 +242,9 @@ class Node:
     handler: str | None = None
     sorted_triggers: tuple[str, ...] = ()
     key_set: frozenset[str] = frozenset()
-    #: Its action, where there is nothing to it but one call of that.
+    #: The action, if the node consists of a single call without branches, retries or timeout.
     only: Action | None = None
-    #: The same, where any thread may make the call.
+    #: The same, if any OS thread may make the call.
     plain: Action | None = None
 
     def __post_init__(self) -> None:
@@ -254,7 +255,7 @@ class Node:
         self.plain = None if only is None or only.is_async or only.apart else only
 
     def collect(self, output: Any) -> list[Write]:
-        """Return the writes in what the node returned."""
+        """Return the writes of a node's result."""
         if len(self.writers) == 1:
             return self.writers[0](output)
         return [write for writer in self.writers for write in writer(output)]
@@ -263,7 +264,7 @@ class Node:
 def make_reader(
     channels: Mapping[str, BaseChannel], values: Mapping[str, Any], own: Sequence[Write]
 ) -> Reader:
-    """Return a reader of the state as a node with the writes ``own`` leaves it."""
+    """Return a reader of the state including the writes ``own`` of a node."""
     written: dict[str, list[Any]] = {}
     for name, value in own:
         written.setdefault(name, []).append(value)

@@ -1,4 +1,4 @@
-"""The guard of once() and transact(): one call under each key at a time, one write of results."""
+"""The guard of once() and transact(), which prevents concurrent calls with the same key."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..errors import ConcurrentOnceError
 
 
 class OnceGuard:
-    """The calls of once() and transact() that a task is making, on several threads perhaps.
+    """The calls of once() and transact() that a task is making, possibly on several OS threads.
 
-    ``storing`` is held while results are stored. All of a task's are one write, which replaces the
-    one before: a thread that stored what it saw earlier would take back what another has stored.
+    ``storing`` is locked while results are stored. All results of a task are one write that
+    replaces the previous one, so a thread with outdated results would remove those of others.
     """
 
     __slots__ = ("_changing", "_transacting", "_under_way", "storing")
@@ -21,15 +21,20 @@ class OnceGuard:
     def __init__(self) -> None:
         self.storing, self._changing = threading.Lock(), threading.Lock()
         self._under_way: set[tuple[int, str]] = set()
-        self._transacting: set[int] = set()  # threads whose transaction is to lock_key one result
+        self._transacting: set[int] = set()  # OS threads inside transact()
 
     def is_transacting(self) -> bool:
-        """Return whether this thread is within transact()."""
+        """Return whether this OS thread is inside transact()."""
         return threading.get_ident() in self._transacting
 
     @contextmanager
     def lock_key(self, node: str, attempt: int, key: str) -> Iterator[None]:
-        """Hold a key for one call of an attempt, until its result is stored."""
+        """Lock a key for one call of an attempt, until its result is stored.
+
+        Raises:
+            RuntimeError: this OS thread is inside transact().
+            ConcurrentOnceError: the key is locked.
+        """
         if self.is_transacting():
             raise RuntimeError(
                 f"Node '{node}' called once() or transact() with key {key!r} inside "
@@ -49,7 +54,7 @@ class OnceGuard:
 
     @contextmanager
     def transacting(self) -> Iterator[None]:
-        """Refuse this thread any other call meanwhile."""
+        """Prevent other calls on this OS thread inside the block."""
         thread = threading.get_ident()
         self._transacting.add(thread)
         try:

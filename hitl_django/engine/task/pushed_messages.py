@@ -12,12 +12,15 @@ logger = logging.getLogger("hitl_django")
 
 
 def push_message(message: Any, *, state_key: str | None = "messages") -> Any:
-    """Write a message to the state and to the stream mode ``messages``; returns it.
+    """Write a message to the state and to the stream mode ``messages``, and return it.
 
-    It is emitted at once, and is in the state under ``state_key`` when the node has returned,
-    before what that returns; with None it is emitted alone. ``message`` is one of LangChain's or
-    what becomes one (a dict, a pair of role and content), and has an ``id``, by which it may be
-    written again: ValueError without.
+    The message is emitted immediately. After the node returns, it is added to the state under
+    ``state_key``, before the node's own writes. With ``state_key=None``, it is only emitted.
+    ``message`` is a message of LangChain, a dict, or a pair of role and content. Pushing a message
+    with the same id again replaces it.
+
+    Raises:
+        ValueError: the message has no id.
     """
     context = get_context()
     langchain = find_langchain()

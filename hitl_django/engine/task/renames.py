@@ -1,7 +1,7 @@
-"""Renames of a graph's nodes and channels, and the names that a checkpoint of before has.
+"""Renames of nodes and channels, and the former names used in stored checkpoints.
 
-What is stored keeps the names that it was stored under. It is read under the new ones; the ids of
-tasks, and of the questions that they ask, go on to be made of the names that they began with.
+Stored checkpoints keep their original names and are translated when they are read. Ids of tasks and
+interrupts are still computed from the original names.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from ..constants import BRANCH_TO, END, JOIN, NS_SEP, RESERVED_KEYS, START
 from ..errors import GraphDefinitionError
 
-#: The nodes that take the failures of others are named by them.
+#: Prefix of error handler nodes, followed by the name of the node.
 HANDLER_OF = "__error_handler__"
 
 
 class Renames:
-    """The new names of nodes and of channels by their old ones; a chain is given by its end."""
+    """The current names of nodes and channels by former name, with chains resolved."""
 
     __slots__ = ("channels", "nodes")
 
@@ -28,31 +28,31 @@ class Renames:
 
     @property
     def old_names(self) -> list[str]:
-        """All old names, sorted."""
+        """All former names, sorted."""
         return sorted({*self.nodes, *self.channels})
 
     def rename_node(self, name: str) -> str:
-        """Return a node's name of today."""
+        """Return a node's current name."""
         return self.nodes.get(name, name)
 
     def rename_nodes(self, names: str | Sequence[str] | None) -> str | Sequence[str] | None:
-        """Return the names of nodes of today; None, and "*" for all, stand for themselves."""
+        """Return the current names of nodes; None and "*" are returned unchanged."""
         if names is None or isinstance(names, str):
             return names
         return [self.rename_node(name) for name in names]
 
     def rename_channel(self, name: str) -> str:
-        """Return a channel's name of today, also where it is made of those of nodes."""
+        """Return a channel's current name, including channels named after nodes."""
         return _substitute(name, self.nodes, self.channels)
 
     def rename_keys(self, value: object) -> object:
-        """Return a state, or part of one, with the names of today; what is none as it is."""
+        """Return a state, or part of one, with current keys; other values unchanged."""
         if type(value) is not dict or self.channels.keys().isdisjoint(value):
             return value
         return {self.channels.get(key, key): held for key, held in value.items()}
 
     def list_former_names(self, name: str) -> list[str]:
-        """Return what a node was called before."""
+        """Return the former names of a node."""
         return [old for old, new in self.nodes.items() if new == name]
 
 
@@ -60,7 +60,7 @@ NO_RENAMES = Renames({}, {})
 
 
 class FormerNames:
-    """The names that the tasks of a checkpoint began with, by those of today."""
+    """The original names used by the tasks of a checkpoint, by current name."""
 
     __slots__ = ("channels", "nodes")
 
@@ -68,16 +68,17 @@ class FormerNames:
         self.nodes, self.channels = nodes, channels
 
     def get_triggers(self, triggers: Sequence[str]) -> Sequence[str]:
-        """Return what started a node, in the order that it had."""
+        """Return the original names of triggers, sorted as in the checkpoint."""
         return sorted(_substitute(name, self.nodes, self.channels) for name in triggers)
 
 
 def build_renames(
     given: Mapping[str, str], nodes: Collection[str], channels: Collection[str]
 ) -> Renames:
-    """Return what ``given`` renames in a graph of these nodes and channels.
+    """Return the renames for a graph with these nodes and channels.
 
-    Raises GraphDefinitionError, with all faults, where it doesn't fit the graph.
+    Raises:
+        GraphDefinitionError: the renames don't fit the graph. The message lists all faults.
     """
     faults: list[str] = []
     of_nodes: dict[str, str] = {}

@@ -1,10 +1,10 @@
-"""Which failures are worth another attempt."""
+"""Selection of failures to retry."""
 
 from __future__ import annotations
 
 from ..types import RetryPolicy
 
-#: A mistake in the code or the data: it would fail the same way again.
+#: Errors in code or data, which would occur again.
 _HOPELESS = (
     ValueError,
     TypeError,
@@ -22,7 +22,10 @@ _HOPELESS = (
 
 
 def default_retry_on(exc: Exception) -> bool:
-    """Return whether an error looks temporary: a lost connection, a server's 5xx, or unknown."""
+    """Return whether an error may be temporary, such as a lost connection or an HTTP 5xx.
+
+    Error classes that aren't known to be permanent count as temporary.
+    """
     if isinstance(exc, ConnectionError):
         return True
     status = getattr(getattr(exc, "response", None), "status_code", None)
@@ -32,7 +35,7 @@ def default_retry_on(exc: Exception) -> bool:
 
 
 def should_retry(policy: RetryPolicy, error: Exception) -> bool:
-    """Return whether ``policy`` speaks for ``error``."""
+    """Return whether ``policy`` applies to ``error``."""
     wanted = policy.retry_on
     if wanted is None:
         return default_retry_on(error)

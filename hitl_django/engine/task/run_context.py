@@ -1,4 +1,4 @@
-"""What all tasks of one run of one graph share, and who has threads for them."""
+"""The context shared by all tasks of one run of one graph."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ from .tool_stream import ToolStream
 
 
 class Spawner(Protocol):
-    """A driver that has threads to spare, and may have an event loop: ``home``."""
+    """A driver with spare OS threads and an optional event loop, ``home``."""
 
     home: asyncio.AbstractEventLoop | None
 
     def spawns(self) -> bool:
-        """Return whether the calling thread may leave work to another one and wait for it."""
+        """Return whether the calling OS thread may wait for work on another one."""
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Does the work on another thread."""
+        """Run the work on another OS thread."""
 
 
 class UnaddressedResumes(Protocol):
-    """Answers that name no question: a list, or what can be taken from one that others share."""
+    """Resume values without an interrupt id: a list, or a view of a shared collection."""
 
     def __len__(self) -> int:
-        """Return how many are left."""
+        """Return the number of remaining values."""
 
     def pop(self) -> Any:
-        """Take one."""
+        """Remove and return the next value."""
 
 
 class Replay:
-    """What graphs further down need to know of a run from an older checkpoint.
+    """The replay of a run from an older checkpoint, for its subgraphs.
 
-    A graph that keeps one history per thread is first taken up as it was before ``bound``, the
-    checkpoint id where the replay began; after that as the replay itself left it.
+    A subgraph with one history per thread first starts from its state before ``bound``, the
+    checkpoint id where the replay began. After that, it continues from the state left by the
+    replay.
     """
 
     __slots__ = ("_visited", "bound")
@@ -53,7 +54,7 @@ class Replay:
         self._visited: set[str] = set()
 
     def visits_first(self, ns: str) -> bool:
-        """Return whether this replay comes to the namespace for the first time, and notes it."""
+        """Return whether this replay enters the namespace for the first time, and store that."""
         stable = ns.rpartition(":")[0] or ns
         if stable in self._visited:
             return False
@@ -62,11 +63,11 @@ class Replay:
 
 
 class RunContext:
-    """What all tasks of one run of one graph share.
+    """The context shared by all tasks of one run of one graph.
 
-    ``perform`` makes a saver call where saver calls may be made: on the thread of the outermost
-    driver. ``answers`` are resume values by interrupt id, and go down whole into subgraphs.
-    ``modes`` are the stream modes of the loop, of which ``forwards`` go on to the run above.
+    ``perform`` makes a saver call on the OS thread of the root driver. ``answers`` are resume
+    values by interrupt id, including those of subgraphs. ``modes`` are the stream modes of the
+    loop. Chunks of ``forwards`` are passed to the run above.
     """
 
     __slots__ = (
@@ -140,65 +141,67 @@ class RunContext:
         self.answers, self.passes_breakpoints = answers, passes_breakpoints
         self.checkpoint_map = checkpoint_map
         self.around_call = None if saver is None else saver.around_call
-        #: Those of the runs above it, too: whichever can't be reached, this run can't go on.
+        #: Includes the savers of the runs above. If any of them is unavailable, the run can't
+        #: proceed.
         self.savers: Collection[BaseCheckpointSaver] = () if saver is None else (saver,)
-        #: What is stored later than it ends; None where that is nothing.
+        #: Delayed commits; None if all commits are stored immediately.
         self.deferred = DeferredCommits() if saver is not None and durability != "sync" else None
-        #: The run that a node of makes this one, as a part of it.
+        #: The run that contains this one, if a node of it calls this graph.
         self.above: RunContext | None = None
-        #: The generator that performs it, and its lease on its thread.
+        #: The generator that executes the run, and its lease on the thread.
         self.stream: Stream
         self.lease: LocalThreadLease | None = None
-        #: Whether an async graph has a sync run above it, on whose thread saver calls are made.
+        #: Whether an async graph runs inside a sync run, whose OS thread makes the saver calls.
         self.calls_home = False
         #: Whether a node makes this run.
         self.within = False
-        #: Whether a task that waits for an answer runs again when another one is answered.
+        #: Whether a task with a pending interrupt runs again when another interrupt is resolved.
         self.reruns_unanswered = True
-        #: Whether an answer that doesn't fit is asked for again, rather than raised to the caller.
+        #: Whether an invalid response makes the interrupt pending again instead of raising an
+        #: error.
         self.reasks = False
         self.callbacks = list_handlers(config.get("callbacks")) if "callbacks" in config else []
         self.resuming = False
-        #: Reports progress to a node above, whose time without progress is limited.
+        #: Reports progress to a node above that has an idle timeout.
         self.progress: Callable[[], None] | None = None
         self.replay: Replay | None = None
-        #: The chunks of its tasks, where they are stored with what the tasks do.
+        #: The chunks of the tasks, if they are stored.
         self.chunk_buffer: ChunkBuffer | None = None
-        #: The answer for whichever question comes first: only for a run from an older checkpoint
-        #: that the caller addressed, where no question is known yet.
+        #: Resume values for the first interrupts, used only by a run from an addressed older
+        #: checkpoint, where no interrupt is known yet.
         self.wildcard: UnaddressedResumes = []
         self.checkpoint_ids: dict[str, str] = {}
-        #: The variable in which langchain looks for a node's config, once langchain is loaded.
+        #: The variable from which langchain reads a node's config, if langchain is loaded.
         self.ambient_config: ContextVar[Any] | None = None
-        #: What streams the messages of its nodes' models.
+        #: Streams messages of the models in its nodes.
         self.message_stream: Any = None
-        #: Stores what models say while they do, where that is recorded.
+        #: Stores messages while models generate them, if the run is recorded.
         self.message_recorder: Any = None
-        #: What streams the calls of its tools.
+        #: Streams its tool calls.
         self.tool_stream: ToolStream | None = None
-        #: The node of LangGraph's that makes this run.
+        #: The LangGraph node that makes this run.
         self.host: Any = None
-        #: Tells langchain's callbacks of the run and its tasks; None where there are none.
+        #: Reports the run and its tasks to langchain's callbacks; None without callbacks.
         self.trace: Any = None
-        #: The LoopState of this run, which tasks know nothing of, and who has threads for the tasks
-        #: that its nodes call.
+        #: The LoopState of this run, hidden from tasks, and the driver with OS threads for called
+        #: tasks.
         self.loop_state: Any
         self.spawner: Spawner | None = None
 
     def commit(self, commit: Commit) -> None:
-        """Store a commit, after those that are under way."""
+        """Store a commit after the one in progress."""
         if self.deferred is not None:
             self.deferred.wait()
         self.saver.commit(commit)  # type: ignore[union-attr]
 
     async def acommit(self, commit: Commit) -> None:
-        """Like commit, on the running event loop."""
+        """Async variant of commit."""
         if self.deferred is not None:
             await self.deferred.await_()
         await self.saver.acommit(commit)  # type: ignore[union-attr]
 
     def store_steps(self) -> None:
-        """Store what waits of the steps that have ended, of this run and of those above it."""
+        """Store the unstored steps of this run and of the runs above it."""
         states: list[UnsavedRun] = []
         run: RunContext | None = self
         while run is not None:
@@ -208,7 +211,7 @@ class RunContext:
             self.deferred.store_steps(states)
 
     def is_foreign_error(self, error: BaseException) -> bool:
-        """Return whether a saver's storage is gone, or the task queue stops the task."""
+        """Return whether a storage is unavailable or the task queue stops the task."""
         control = self.control
         if control is not None and control.is_stop(error):
             return True

@@ -1,4 +1,4 @@
-"""The runtime of a run, which nodes take as a parameter, and the control that stops it."""
+"""The runtime passed to nodes, and the control that stops a run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ContextT = TypeVar("ContextT")
 
 
 class RunControl:
-    """Asks a run to stop; may be called from any thread.
+    """Control to stop a run from any OS thread.
 
-    The run stops at the next edge between super-steps, with its checkpoint saved. Each of its
-    tasks, with all attempts, is run within what ``around_task`` returns for the task's context.
+    The run stops between two super-steps, with its checkpoint stored. Each task, including all
+    attempts, runs inside the context manager returned by ``around_task`` for its context.
     """
 
     __slots__ = (
@@ -27,14 +27,14 @@ class RunControl:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        #: The errors that stop a run from outside, such as the timeout of a task queue. They are
-        #: raised wherever the main thread is, and are no failures of the node that runs there.
+        #: Errors that stop a run from outside, such as the timeout of a task queue. They are raised
+        #: in the main OS thread and don't count as failures of the running node.
         self.stop_errors: tuple[type[BaseException], ...] = (KeyboardInterrupt,)
-        #: The first of them, once there was one, and what cancels nodes on event loops then.
+        #: The first such error, and callbacks that cancel nodes on event loops.
         self.stopped: BaseException | None = None
         self._cancels: set[Callable[[], object]] = set()
-        #: Called with it and the names of the running nodes, on the thread that
-        #: runs the graph, before it waits for those nodes.
+        #: Called with the error and the names of the running nodes, on the OS thread of the graph,
+        #: before it waits for these nodes.
         self.on_stop: Callable[[BaseException, Sequence[str]], None] | None = None
         self.drain_reason: str | None = None
         self._drain = threading.Event()
@@ -42,7 +42,7 @@ class RunControl:
         self.around_task: Callable[[Any], AbstractContextManager[object]] | None = None
 
     def request_drain(self, reason: str = "shutdown") -> None:
-        """Ask for the run to stop at the next edge."""
+        """Request the run to stop before the next super-step."""
         self.drain_reason = reason
         self._drain.set()
         for function in tuple(self._listeners):
@@ -50,7 +50,7 @@ class RunControl:
 
     @property
     def drain_requested(self) -> bool:
-        """Whether the run was asked to stop."""
+        """Whether a stop was requested."""
         return self.drain_reason is not None
 
     def is_stop(self, error: BaseException) -> bool:
@@ -70,7 +70,7 @@ class RunControl:
 
     @contextmanager
     def cancelling(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """Call ``cancel`` if the run is stopped from outside during the block, or has been."""
+        """Call ``cancel`` if the run was or is stopped from outside during the block."""
         self._cancels.add(cancel)
         try:
             if self.stopped is not None:
@@ -80,21 +80,21 @@ class RunControl:
             self._cancels.discard(cancel)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a request to stop, at most so long; returns whether there is one."""
+        """Wait up to ``seconds`` for a stop request; return whether there is one."""
         return self._drain.wait(seconds)
 
     async def await_(self, seconds: float) -> bool:
-        """Like wait, on an event loop."""
+        """Async variant of wait."""
         loop, drained = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            # A loop that is closed has nobody left who waits.
+            # A closed loop has no waiting task.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(drained.set)
 
         self._listeners.add(wake)
         try:
-            # Looked at only now: what came before called nobody, what comes later calls wake.
+            # Checked after registering the listener, so that no request is missed.
             if not self.drain_requested:
                 async with asyncio.timeout(seconds):
                     await drained.wait()
@@ -107,7 +107,7 @@ class RunControl:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionInfo:
-    """Where in the run a node call stands."""
+    """The position of a node call in the run."""
 
     checkpoint_id: str
     checkpoint_ns: str
@@ -118,33 +118,33 @@ class ExecutionInfo:
     node_first_attempt_time: float | None = None
 
     def patch(self, **changes: Any) -> ExecutionInfo:
-        """Return this with fields replaced."""
+        """Return a copy with replaced fields."""
         return replace(self, **changes)
 
 
 class BaseUser(Protocol):
-    """Who a server has authenticated, as ``ServerInfo`` has it."""
+    """The authenticated user of a server, for ``ServerInfo``."""
 
     @property
     def is_authenticated(self) -> bool:
-        """Whether it is anybody."""
+        """Whether the user is authenticated."""
 
     @property
     def display_name(self) -> str:
-        """What the user is called."""
+        """The name to display."""
 
     @property
     def identity(self) -> str:
-        """What the user is known by."""
+        """The unique name of the user."""
 
     @property
     def permissions(self) -> Sequence[str]:
-        """What the user may do."""
+        """The permissions of the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server that runs the graph tells its nodes; None where there is no such server."""
+    """Information from a server that runs the graph; None without such a server."""
 
     assistant_id: str
     graph_id: str
@@ -152,20 +152,20 @@ class ServerInfo:
 
 
 def no_writer(chunk: Any) -> None:
-    """Drop what a node streams when nobody listens."""
+    """Discard chunks without a receiver."""
 
 
 def no_heartbeat() -> None:
-    """Note no progress where no idle timeout runs."""
+    """Ignore progress without an idle timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime(Generic[ContextT]):
-    """What a run hands to its nodes: ask for it with a parameter named ``runtime``.
+    """The runtime of a node, injected as the parameter ``runtime``.
 
-    ``context`` is the caller's, ``previous`` the last result of a functional graph,
-    ``stream_writer`` emits custom stream chunks, ``heartbeat`` notes progress of a node that has
-    an idle timeout, from any thread.
+    ``context`` is given by the caller. ``previous`` is the last result of a functional graph.
+    ``stream_writer`` emits custom stream chunks. ``heartbeat`` reports progress of a node with an
+    idle timeout, from any OS thread.
     """
 
     context: ContextT = None  # type: ignore[assignment]
@@ -179,16 +179,16 @@ class Runtime(Generic[ContextT]):
 
     @property
     def drain_requested(self) -> bool:
-        """Whether the run was asked to stop."""
+        """Whether a stop was requested."""
         return self.control is not None and self.control.drain_requested
 
     @property
     def drain_reason(self) -> str | None:
-        """Why the run was asked to stop; None where it wasn't."""
+        """The reason of the stop request; None without a request."""
         return None if self.control is None else self.control.drain_reason
 
     def merge(self, other: Runtime[ContextT]) -> Runtime[ContextT]:
-        """Return this runtime with what ``other`` sets."""
+        """Return this runtime with the values set in ``other``."""
         return replace(
             self,
             context=other.context if other.context is not None else self.context,
@@ -204,13 +204,14 @@ class Runtime(Generic[ContextT]):
         )
 
     def override(self, **changes: Any) -> Runtime[ContextT]:
-        """Return this runtime with fields replaced."""
+        """Return a copy with replaced fields."""
         return replace(self, **changes)
 
     def patch_execution_info(self, **changes: Any) -> Runtime[ContextT]:
-        """Return this runtime with fields of ``execution_info`` replaced.
+        """Return a copy with replaced fields of ``execution_info``.
 
-        Raises RuntimeError outside of a node, where there is none.
+        Raises:
+            RuntimeError: called outside of a node.
         """
         if self.execution_info is None:
             raise RuntimeError("There is no execution_info outside a node.")

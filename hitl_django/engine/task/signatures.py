@@ -1,4 +1,4 @@
-"""The parameters and annotations of a node's function."""
+"""Parameters and annotations of node functions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..types import Command
 
 
 def read_annotations(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    """Return the annotations of a function's first parameter and of its return value.
+    """Return the annotations of a function's first parameter and return value.
 
-    ``seen`` keeps what texts stand for, by the module they stand in.
+    ``seen`` caches evaluated string annotations by module.
     """
     if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
         try:
             return get_type_hints(function, include_extras=True)
         except (TypeError, NameError, AttributeError):
             return {}
-    # Evaluating all annotations of every node is most of what compiling a large graph costs.
+    # Evaluating all annotations would dominate the time to compile a large graph.
     names = (*function.__code__.co_varnames[: min(1, function.__code__.co_argcount)], "return")
     raw = function.__annotations__
     if not any(isinstance(raw.get(name), str) for name in names):
@@ -44,7 +44,7 @@ def _evaluated(function: FunctionType, texts: dict[str, Any]) -> dict[str, Any]:
 
 
 def get_first_parameter(function: Any) -> str | None:
-    """Return the name of a function's first parameter; None where it has none."""
+    """Return the name of a function's first parameter; None if it has none."""
     if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
         return function.__code__.co_varnames[0] if function.__code__.co_argcount else None
     try:
@@ -54,7 +54,7 @@ def get_first_parameter(function: Any) -> str | None:
 
 
 def check_config_hint(function: Any) -> None:
-    """Warn where the parameter ``config`` is annotated with something that a config isn't."""
+    """Warn if the parameter ``config`` is annotated with a type that excludes dicts."""
     described = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
     try:
         hint = get_type_hints(described).get("config", Any)

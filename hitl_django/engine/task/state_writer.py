@@ -1,4 +1,4 @@
-"""Turns what a node returned into the writes of its task."""
+"""Conversion of a node's result to the writes of its task."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .nodes import Write, build_goto_writes
 
 logger = logging.getLogger("hitl_django")
 
-#: Characters of what a node returned that an error repeats.
+#: Maximum characters of a node's result in an error message.
 _LONGEST = 500
 _PLAIN = (str, bytes, int, float, bool)
 
 
 class StateWriter:
-    """Turns what a node returned into writes: updates, jumps, and the node's own edges."""
+    """A converter of a node's result to writes: updates, gotos and the node's own edges."""
 
     __slots__ = ("_dropped", "_drops", "_takes_dicts", "keys", "name", "static")
 
@@ -30,11 +30,11 @@ class StateWriter:
         self, keys: frozenset[str], static: list[Write], name: str, *, drops: bool = False
     ) -> None:
         self.keys, self.static, self.name = keys, static, name
-        #: Whether it is meant to drop keys that the state doesn't have, as those of a graph whose
-        #: own state has more; and those that it has dropped and logged.
+        #: Whether unknown keys are dropped without a warning, as for a subgraph whose state has
+        #: more keys. Otherwise, dropped keys are logged once.
         self._drops = drops
         self._dropped: set[Any] = set()
-        #: Whether a dict is an update of several keys, and not the value of the only one.
+        #: Whether a dict is an update of several keys, not the value of the single key.
         self._takes_dicts = ROOT not in keys
 
     def __call__(self, output: Any) -> list[Write]:
@@ -76,16 +76,16 @@ class StateWriter:
                 self._note_unknown(update)
             return writes
         raise InvalidUpdateError(
-            f"Expected dict, got {_shown(update)}",
+            f"Expected dict, got {_describe_result(update)}",
             code=ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE,
         )
 
     def _note_unknown(self, names: Iterable[Any]) -> None:
-        """Log keys that the state doesn't have, once each; raises where the config asks for it."""
+        """Log unknown keys, once each, or raise an error if the config says so."""
         context = current.get()
         is_below = context is not None and (context.run.within or context.task.name != START)
         if self.name == START and is_below:
-            return  # a graph that a node calls takes of the node's state what is its own
+            return  # a subgraph only takes its own keys from the state of the node
         unknown = [name for name in names if name not in self.keys]
         if INTERRUPT in unknown:
             raise InvalidUpdateError(
@@ -109,12 +109,11 @@ class StateWriter:
                 )  # fmt: skip
 
 
-def _shown(update: Any) -> str:
-    """Return what a node returned in a few words."""
+def _describe_result(update: Any) -> str:
     if inspect.iscoroutine(update):
-        update.close()  # nobody will await it, which Python would complain about
+        update.close()  # prevents Python's warning about a coroutine that was never awaited
         return f"{update}: nodes that return an awaitable must be `async def`"
-    # Another object's own words may ask a database, or raise.
+    # Calling str() on other objects may query a database or raise an error.
     text = str(update) if _is_plain(update) else f"a {type(update).__qualname__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
@@ -138,6 +137,6 @@ def _targets(command: Command[Any]) -> Sequence[Any]:
         if not isinstance(target, (str, Send)):
             raise InvalidUpdateError(
                 "Command.goto must be a node name, a Send, or a list of these; got "
-                f"{_shown(target)}"
+                f"{_describe_result(target)}"
             )
     return targets

@@ -1,4 +1,4 @@
-"""A task, which is one node call of one super-step, and the origin that the step's tasks share."""
+"""A task (one node call of one super-step), and the shared origin of a step's tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .renames import FormerNames
 
 
 class StepOrigin:
-    """Where the tasks of one super-step start: checkpoint, namespace, step, and held values.
+    """The origin of a super-step's tasks: checkpoint, namespace, step and channel values.
 
     ``values`` doesn't change while the tasks run.
     """
@@ -45,30 +45,30 @@ class StepOrigin:
         self._checkpoint_id, self.ns, self.step, self.stop = checkpoint_id, ns, step, stop
         self._id_bytes = b""
         self._sent: dict[str, bytes] = {}
-        #: What ids are made of, where nodes or channels were renamed since the checkpoint.
+        #: The names used in ids, if nodes or channels were renamed since the checkpoint.
         self.former_names: FormerNames | None = None
 
     @property
     def checkpoint_id(self) -> str:
-        """The checkpoint's id; made at the first use, as an unsaved run rarely needs one."""
+        """The checkpoint's id, created on first use, because unsaved runs rarely need it."""
         if self._checkpoint_id is None:
             self._checkpoint_id = ids.new_uuid6()
         return self._checkpoint_id
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The namespace by its levels, as chunks have it."""
+        """The namespace as a tuple of levels, as in chunks."""
         return tuple(self.ns.split(NS_SEP)) if self.ns else ()
 
     @property
     def id_bytes(self) -> bytes:
-        """The checkpoint's id as bytes, of which the ids of all tasks of the step are made."""
+        """The checkpoint's id as bytes, which is part of the ids of all tasks."""
         if not self._id_bytes:
             self._id_bytes = ids.encode_checkpoint_id(self.checkpoint_id)
         return self._id_bytes
 
     def sent_bytes(self, name: str) -> bytes:
-        """What the ids of all tasks that are sent to one node in this step begin with."""
+        """Return the common prefix of the ids of all tasks sent to a node in this step."""
         known = self._sent.get(name)
         if known is None:
             parts = self.node_ns(name), str(self.step), self.get_former_name(name), PUSH
@@ -76,16 +76,16 @@ class StepOrigin:
         return known
 
     def node_ns(self, name: str) -> str:
-        """Return the namespace of a node's tasks, less their ids."""
+        """Return the namespace of a node's tasks without their ids."""
         name = self.get_former_name(name)
         return f"{self.ns}{NS_SEP}{name}" if self.ns else name
 
     def get_former_name(self, name: str) -> str:
-        """Return the name by which a node's tasks are known that start from this checkpoint."""
+        """Return the name that a node had at this checkpoint."""
         return name if self.former_names is None else self.former_names.nodes.get(name, name)
 
     def get_former_triggers(self, triggers: Sequence[str]) -> Sequence[str]:
-        """Return what starts a node under the names that were those of this checkpoint."""
+        """Return the triggers of a node with their names at this checkpoint."""
         return triggers if self.former_names is None else self.former_names.get_triggers(triggers)
 
 
@@ -108,8 +108,8 @@ class Task:
     ) -> None:
         self.name, self.node, self.path, self.triggers = name, node, path, triggers
         self.input, self.origin = value, origin
-        #: What it wrote (None until it has finished), which questions stopped it, what failed it,
-        #: and what it has to remember when it runs again, as control writes.
+        #: Set when the task ends: its writes (None until it has finished), the interrupts that
+        #: paused it, its error, and its memory for the next attempt as control writes.
         self.writes: Sequence[Write] | None = None
         self.pending_interrupts: tuple[PendingInterrupt, ...] = ()
         self.error: BaseException | None = None
@@ -119,7 +119,7 @@ class Task:
 
     @property
     def id(self) -> str:
-        """The id that the same task has whenever it is planned from the same checkpoint."""
+        """The task's id, which is the same whenever it is planned from the same checkpoint."""
         if self._id is None:
             origin, name = self.origin, self.origin.get_former_name(self.name)
             if self.path[0] == PULL:
@@ -135,12 +135,12 @@ class Task:
 
     @property
     def ns(self) -> str:
-        """The namespace of what runs inside this task."""
+        """The namespace inside this task."""
         return f"{self._node_ns()}{NS_END}{self.id}"
 
     @property
     def path_key(self) -> str:
-        """The task's path as text that sorts."""
+        """The task's path as sortable text."""
         if self._path_key is None:
             path = self.path
             if path[0] == PULL:
@@ -153,7 +153,7 @@ class Task:
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """The questions it waits for; a breakpoint further down is not one of them."""
+        """The pending interrupts, without breakpoints of subgraphs."""
         return tuple(q.interrupt for q in self.pending_interrupts if q.kind == "interrupt")
 
     def build_interrupt(
@@ -165,7 +165,7 @@ class Task:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> PendingInterrupt:
-        """Return a question with this task's coordinates."""
+        """Return an interrupt with this task's coordinates."""
         return PendingInterrupt(
             interrupt=interrupt,
             node=self.name,

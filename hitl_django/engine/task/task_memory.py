@@ -1,4 +1,4 @@
-"""A task's memory: what was stored of it when it stopped."""
+"""The stored memory of a task between attempts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ UNANSWERED = MissingResume()
 
 
 class TaskMemory:
-    """What a task knows from earlier attempts: answers, questions, results of once().
+    """A task's memory of earlier attempts: resume values, interrupts, results of once().
 
-    ``fingerprints`` are those of its questions, by position or key. There are none, too, where the
-    task has asked nothing but what it waits for: ``waiting`` shows that by itself. ``voided`` are
-    the kinds of answers, RESUME and KEYED, of which one was taken back. A task that failed and is
-    to be tried again has ``attempts``: how many there were, when the first one began, and when the
-    next one may, both in seconds since the epoch.
+    ``fingerprints`` are keyed by the position or key of the interrupt. They are omitted if the
+    task's only interrupt is pending, because ``waiting`` contains it. ``voided`` contains the kinds
+    of resume values, RESUME and KEYED, from which one was discarded. ``attempts`` of a task to
+    retry is the number of attempts, the start of the first, and the earliest start of the next.
+    Both times are in seconds since the epoch.
     """
 
     __slots__ = ("answers", "attempts", "fingerprints", "keyed", "once", "voided", "waiting")
@@ -39,22 +39,22 @@ class TaskMemory:
 
     @classmethod
     def from_status(cls, status: TaskStatus) -> TaskMemory:
-        """Return what the stored writes of a task say."""
+        """Return the memory in the stored writes of a task."""
         memory = cls(status.answers, status.keyed, dict(status.fingerprints), dict(status.once))
         memory.waiting = status.interrupts
         memory.attempts = status.attempts and tuple(status.attempts)
         return memory
 
     def get_fingerprint(self, name: str) -> str | None:
-        """Return the fingerprint of the question of this id that the task waits for."""
+        """Return the fingerprint of the pending interrupt with this id; None if there is none."""
         for interrupt in self.waiting:
             if interrupt.id == name:
                 try:
                     return ids.hash_json(interrupt.value)
                 except (TypeError, ValueError):
-                    return None  # another program made it: what this one asks is JSON
+                    return None  # created by another program, since payloads here are always JSON
         return None
 
 
-#: Of a task that runs for the first time.
+#: The memory of a task that runs for the first time.
 NO_MEMORY = TaskMemory()

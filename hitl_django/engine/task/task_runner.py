@@ -1,7 +1,6 @@
-"""Runs one task from call to writes: its function, its branches, its retries.
+"""Execution of one task from call to writes, with its branches and retries.
 
-Sans-IO, like the loop: a generator that yields what to call or how long to wait. Both drivers
-perform the same one.
+The execution does no I/O itself: a generator yields calls and waits, which both drivers perform.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ logger = logging.getLogger("hitl_django")
 
 Step = Call | Wait | Report
 Steps = Generator[Step, Any, None]
-#: What a node returned, and its writes.
+#: A node's result and its writes.
 Attempted = tuple[Any, list[Write]]
-#: Errors that aren't a node's: they end the process, the task on an event loop, or the run.
+#: Errors that end the process, the event loop's task or the run, instead of failing the node.
 _PASSING = (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, SaverFailed)
 
 
 def run_task(context: TaskContext) -> Steps:
-    """Run a task to its end, and leave on it what became of it.
+    """Run a task to its end, and set the outcome on the task.
 
-    Sets ``writes`` where it finished, ``interrupts`` where it paused, ``error`` where it failed.
-    KeyboardInterrupt and the like pass through: they are a crash of the run.
+    Sets ``writes`` if it finished, ``pending_interrupts`` if it paused, ``error`` if it failed.
+    KeyboardInterrupt and similar exceptions are raised, as they crash the run.
     """
     task = context.task
     node = task.node
     left = context.take_up_attempts() if node.retry else 0
-    if left and not (yield from _waited(context, Wait(left))):
+    if left and not (yield from _wait_for_retry(context, Wait(left))):
         return
     while True:
         try:
@@ -66,8 +65,8 @@ def run_task(context: TaskContext) -> Steps:
             policy = _stop(context, error)
             if policy is None:
                 return
-            seconds = _interval(policy, context.attempt)
-        if not (yield from _waited(context, Wait(seconds, context.count_attempt(seconds)))):
+            seconds = _get_interval(policy, context.attempt)
+        if not (yield from _wait_for_retry(context, Wait(seconds, context.count_attempt(seconds)))):
             return
         logger.info(
             "Retrying task %s (node %s) after %.2f seconds, attempt %d",
@@ -79,7 +78,7 @@ def run_task(context: TaskContext) -> Steps:
 
 
 def _attempt(context: TaskContext) -> Generator[Step, Any, Attempted]:
-    """Call a task's function, and its branches; returns what it returned, and its writes."""
+    """Call a task's function and branches; return the result and the writes."""
     task, node, trace = context.task, context.task.node, context.run.trace
     action = node.action
     if trace is not None and action is not None:
@@ -87,17 +86,17 @@ def _attempt(context: TaskContext) -> Generator[Step, Any, Attempted]:
     try:
         output = task.input if action is None else (yield Call(action, task.input))
     except ParentCommand as signal:
-        output = _addressed_here(signal)
-    writes = _collected(context, output)
+        output = _address_to_this_graph(signal)
+    writes = _collect_writes(context, output)
     if node.branches:
-        writes = yield from _routed(context, output, writes)
+        writes = yield from _route_branches(context, output, writes)
     return output, writes
 
 
 def _trace(
     context: TaskContext, attempt: Generator[Step, Any, Attempted]
 ) -> Generator[Step, Any, Attempted]:
-    """Make an attempt, and tells langchain's callbacks of its beginning and its end."""
+    """Execute an attempt, and report its start and end to langchain's callbacks."""
     trace = context.run.trace
     yield Report(trace.begin_task, context)
     try:
@@ -109,36 +108,36 @@ def _trace(
     return output, writes
 
 
-# Of a node that is called once and no more, the driver makes the call itself, and says here what
-# came of it: what ``run_task`` would have made of that, at less cost.
+# A driver calls simple nodes directly and reports the outcome with the functions below. The outcome
+# is the same as with ``run_task``, at less cost.
 
 
 def take_result(context: TaskContext, output: Any) -> None:
-    """Leave on a task what became of it, where its one call has returned."""
+    """Set the outcome of a task whose single call returned."""
     try:
-        _finish(context, _collected(context, output))
+        _finish(context, _collect_writes(context, output))
     except BaseException as error:
         _stop(context, error)
 
 
 def take_error(context: TaskContext, error: BaseException) -> None:
-    """Leave on a task what became of it, where its one call has raised; raises a crash again."""
+    """Set the outcome of a task whose single call raised an error; raise a crash again."""
     if isinstance(error, ParentCommand):
-        take_result(context, _addressed_here(error))
+        take_result(context, _address_to_this_graph(error))
     else:
         _stop(context, error)
 
 
 def pass_input_on(task: Task) -> bool:
-    """Take a task to its end that only passes its input on, as the hidden first node mostly does.
+    """Finish a task that only passes on its input, such as most hidden first nodes.
 
-    False where there is something to call, or to refuse: then it is attempted like any other.
+    Return False if there is anything to call or an error to raise. The task then runs normally.
     """
     node = task.node
     if node.action is not None or node.branches:
         return False
     try:
-        writes = _written(task, task.input)
+        writes = _make_writes(task, task.input)
         _check_targets(task, writes)
     except Exception:
         return False
@@ -146,20 +145,19 @@ def pass_input_on(task: Task) -> bool:
     return True
 
 
-def _addressed_here(signal: ParentCommand) -> Command[Any]:
-    """Return the Command that a graph, which the node called, addressed to the node's graph."""
+def _address_to_this_graph(signal: ParentCommand) -> Command[Any]:
+    """Return a subgraph's Command for the parent graph, addressed to the current graph."""
     return replace(signal.command, graph=None)
 
 
 def _finish(context: TaskContext, writes: list[Write]) -> None:
-    """Leave on a task what it wrote."""
     _check_targets(context.task, writes)
     changed = context.changed
     context.task.writes = [*writes, (CHANGED, list(changed))] if changed else writes
 
 
 def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
-    """Leave on a task what stopped it, unless a policy is returned by which it is tried again."""
+    """Set the outcome of a stopped task, or return the policy to retry it."""
     task = context.task
     if isinstance(error, GraphInterrupt):
         task.pending_interrupts = context.collect_interrupts(error.interrupts)
@@ -181,9 +179,9 @@ def _fail(context: TaskContext, error: BaseException) -> RetryPolicy | None:
     task, failure, policy = context.task, error, None
     if isinstance(error, Exception):
         try:
-            policy = _policy_for(task.node.retry, error)
+            policy = _choose_policy(task.node.retry, error)
         except Exception as fault:
-            failure = fault  # a policy that can't be asked is the task's failure too
+            failure = fault  # an error in the policy is also a failure of the task
     annotate(failure, f"During task with name '{task.name}' and id '{task.id}'")
     if policy is not None and context.attempt < policy.max_attempts:
         return policy
@@ -192,8 +190,8 @@ def _fail(context: TaskContext, error: BaseException) -> RetryPolicy | None:
     return None
 
 
-def _waited(context: TaskContext, wait: Wait) -> Generator[Step, Any, bool]:
-    """Wait for the next attempt; False where the run was asked to stop meanwhile."""
+def _wait_for_retry(context: TaskContext, wait: Wait) -> Generator[Step, Any, bool]:
+    """Wait for the next attempt; return False if a stop was requested."""
     try:
         yield wait
     except DrainSignal as signal:
@@ -202,30 +200,28 @@ def _waited(context: TaskContext, wait: Wait) -> Generator[Step, Any, bool]:
     return True
 
 
-def _collected(context: TaskContext, output: Any) -> list[Write]:
-    """Return the writes in what the node returned."""
+def _collect_writes(context: TaskContext, output: Any) -> list[Write]:
     if context.open:
-        # The node caught its own pause with a bare except. Going on as if it had been answered
-        # would act on nobody's decision.
+        # The node caught its own pause with a bare except. Continuing would act without a decision.
         logger.warning(
             "node %s caught an interrupt() and returned; the run pauses anyway",
             context.task.name,
         )
         raise GraphInterrupt(context.open)
-    writes = _written(context.task, output)
+    writes = _make_writes(context.task, output)
     return [*context.pushed, *writes] if context.pushed else writes
 
 
-def _written(task: Task, output: Any) -> list[Write]:
+def _make_writes(task: Task, output: Any) -> list[Write]:
     writes = task.node.collect(output)
     messages = task.origin.spec.messages
     return add_message_ids(writes, messages) if messages else writes
 
 
-def _routed(
+def _route_branches(
     context: TaskContext, output: Any, writes: list[Write]
 ) -> Generator[Step, Any, list[Write]]:
-    """Return the writes with those that lead to what the node's branches choose."""
+    """Return the writes, including those of the node's branches."""
     origin, trace = context.task.origin, context.run.trace
     for index, branch in enumerate(context.task.node.branches):
         read = make_reader(origin.spec.channels, origin.values, writes)
@@ -241,7 +237,7 @@ def _routed(
 def _trace_branch(
     context: TaskContext, index: int, path: Action, seen: Any
 ) -> Generator[Step, Any, Any]:
-    """Call a branch, and tells langchain's callbacks of its beginning and its end."""
+    """Call a branch, and report its start and end to langchain's callbacks."""
     trace = context.run.trace
     yield Report(trace.begin_branch, context, index, path, seen)
     try:
@@ -254,7 +250,7 @@ def _trace_branch(
 
 
 def _check_targets(task: Task, writes: list[Write]) -> None:
-    """Refuse a goto or a Send to a node that isn't there: dropping it would drop the work."""
+    """Raise an error for a goto or a Send to an unknown node, because its work would be lost."""
     spec = task.origin.spec
     for name, value in writes:
         if name == TASKS:
@@ -269,14 +265,14 @@ def _check_targets(task: Task, writes: list[Write]) -> None:
         raise ValueError(f"Node '{task.name}' goes to unknown node '{target}'. Nodes: {nodes}.")
 
 
-def _policy_for(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:
-    # A wrong answer, or one to another question, doesn't become right by trying again.
+def _choose_policy(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:
+    # Trying again can't correct an invalid response or a changed interrupt.
     if isinstance(error, (InvalidAnswerError, InterruptChangedError)):
         return None
     return next((policy for policy in policies if should_retry(policy, error)), None)
 
 
-def _interval(policy: RetryPolicy, attempts: int) -> float:
+def _get_interval(policy: RetryPolicy, attempts: int) -> float:
     interval = min(
         policy.max_interval, policy.initial_interval * policy.backoff_factor ** (attempts - 1)
     )

@@ -1,7 +1,7 @@
-"""Status of tasks by their stored writes, and which answer belongs to which question.
+"""The status of tasks from their stored writes, and the mapping of resume values.
 
-Answers are kept under (task, position) only. There is no anonymous answer for whoever asks next,
-so a late, repeated or crossed answer finds no question to reach.
+Resume values are stored by task and position only. A late, repeated or misdirected value can
+therefore not resolve another interrupt.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class TaskStatus:
-    """What the stored writes of one task say about it."""
+    """The status of one task, read from its stored writes."""
 
     __slots__ = (
         "answers", "attempts", "error", "fingerprints", "finished", "handled", "interrupts",
@@ -44,36 +44,36 @@ class TaskStatus:
         self.interrupts: tuple[Interrupt, ...] = ()
         self.answers: list[Any] = []
         self.keyed: dict[str, Any] = {}
-        #: Fingerprints of the questions it has asked, by position or ``#key``.
+        #: Fingerprints of its interrupts, by position or ``#key``.
         self.fingerprints: dict[str, str] = {}
         self.once: dict[str, Any] = {}
         self.error: Any = None
-        #: The message of its failure, where that goes to an error handler.
+        #: The message of its failure, if an error handler handles it.
         self.handled: str | None = None
         self.finished = False
-        #: How often it was tried, where it waits to be tried again (see Memory).
+        #: The number and times of attempts, if it is to be retried (see TaskMemory).
         self.attempts: Any = None
 
     @classmethod
     def ended(cls, output: Iterable[tuple[str, Any]]) -> TaskStatus:
-        """Return the status of a task that has finished with these writes."""
+        """Return the status of a task that finished with these writes."""
         status = cls()
         status.finished, status.output = True, list(output)
         return status
 
     @property
     def open(self) -> tuple[Interrupt, ...]:
-        """The questions that wait for an answer.
+        """The pending interrupts.
 
-        A failure that goes to a handler ends a task: nobody is going to use another answer.
+        A handled failure ends a task, so its interrupts are not pending any more.
         """
         return () if self.finished or self.handled is not None else self.interrupts
 
 
 def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
-    """Return the status of each task that has stored writes.
+    """Return the status of each task with stored writes.
 
-    A task has finished when it stored anything but control writes.
+    A task has finished if it stored anything except control writes.
     """
     statuses: dict[str, TaskStatus] = {}
     for task_id, channel, value in writes:
@@ -97,7 +97,7 @@ def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
         elif channel == ATTEMPTS:
             status.attempts = value
         elif channel == ERROR_SOURCE_NODE:
-            # LangGraph stores the node's name alone.
+            # LangGraph stores only the node's name.
             status.handled = "" if isinstance(value, str) else value[1]
         elif channel not in (SCHEDULED, CHANGED):
             status.finished = True
@@ -106,10 +106,10 @@ def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
 
 
 def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
-    """Return a task's stored answers with ``value`` as the answer at ``index``.
+    """Return a task's resume values with ``value`` at ``index``.
 
-    An answer that is there already is replaced, with all that were given after it: they were
-    answers to what the old one led to.
+    If the position has a value, it is replaced, and all later values are removed because they
+    depended on it.
     """
     if index < len(answers):
         later = answers[index + 1 :] if answers[index] == MissingResume() else []
@@ -118,9 +118,9 @@ def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
 
 
 def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
-    """Return a task's stored answers without the one at ``index``, which it has not seen yet.
+    """Return a task's resume values without the unused one at ``index``.
 
-    Later ones stay: they are to questions that were open beside it.
+    Later values remain, because they belong to interrupts that were pending at the same time.
     """
     left = [*answers]
     if index < len(left):
@@ -131,9 +131,9 @@ def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
 
 
 def is_resume_map(resume: Any) -> bool:
-    """Return whether a resume value names the questions it answers.
+    """Return whether a resume value is a map from interrupt ids to values.
 
-    It does where it is a dict and every key is a question's id; the empty dict counts.
+    This is the case for a dict whose keys are all interrupt ids, including the empty dict.
     """
     return isinstance(resume, dict) and all(
         isinstance(key, str) and _ID.fullmatch(key) for key in resume
@@ -141,11 +141,12 @@ def is_resume_map(resume: Any) -> bool:
 
 
 def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
-    """Return the answers by question id.
+    """Return the resume values by interrupt id.
 
-    ``resume`` is the answer to the one open question, or a map from ids to answers. Raises
-    UnknownInterruptError, before anything is stored, where it doesn't say which question it
-    answers or names one that isn't open.
+    ``resume`` is the value for the only pending interrupt, or a map from ids to values.
+
+    Raises:
+        UnknownInterruptError: the interrupt is ambiguous or not pending. Nothing is stored.
     """
     if not is_resume_map(resume):
         if len(open_ids) > 1:
@@ -177,10 +178,9 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
 
 
 def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
-    """Return a task's answers by position: those stored, with those that were given now.
+    """Return a task's resume values by position: the stored ones and the new ones.
 
-    One that is given now may answer an open question, or correct an earlier answer of a task that
-    didn't finish.
+    A new value resolves a pending interrupt, or corrects an earlier value of an unfinished task.
     """
     stored: Sequence[Any] = status.answers if status else ()
     open_count = len(status.interrupts) if status else 0
@@ -192,10 +192,9 @@ def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any])
 
 
 def list_own_interrupts(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
-    """Return a task's questions, each with its position or key.
+    """Return a task's interrupts, each with its position or key.
 
-    None stands with a question that a graph below the task asked: who answers it, the task alone
-    can't know.
+    The position is None for an interrupt of a subgraph, because the task can't resolve it alone.
     """
     count = len(status.answers) + len(status.interrupts)
     slots: dict[str, int | str] = {

@@ -1,4 +1,4 @@
-"""The stream mode ``tools``: where the calls of tools begin and end, and what they say between."""
+"""The stream mode ``tools``: the start, end and output of tool calls."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Namespace = tuple[str, ...]
 
 
 class ToolStream:
-    """Emits what the tools of a run do as stream chunks of the mode ``tools``.
+    """An emitter of stream chunks about a run's tool calls.
 
-    ``emit`` takes the chunks; without ``subgraphs`` only those at ``ns``, the run's own namespace.
-    ``above`` is that of the run above, which is told of the same calls.
+    ``emit`` receives the chunks. Without ``subgraphs``, only calls in the run's own namespace
+    ``ns`` are emitted. ``above`` is the stream of the run above, which receives the same calls.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return the streams of this one and those above that are about subgraphs, too."""
+        """Return the chain of this and higher streams, without those that exclude subgraphs."""
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:
             return above
@@ -41,30 +41,32 @@ class ToolStream:
     def begin(
         self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]
     ) -> ToolCallChunks:
-        """Emit that a call begins, here and above; returns what emits the rest."""
-        told = [stream for stream in self._lineage() if stream.open(ns, call_id, name, given, tags)]
-        return ToolCallChunks(told, ns, call_id)
+        """Emit the start of a call to all interested streams; return an emitter for its end."""
+        including = [
+            stream for stream in self._lineage() if stream.open(ns, call_id, name, given, tags)
+        ]
+        return ToolCallChunks(including, ns, call_id)
 
     def open(self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]) -> bool:
-        """Emit that a call begins; returns whether somebody is to know of it."""
+        """Emit the start of a call; return whether this stream includes the call."""
         if TAG_NOSTREAM in tags or (ns != self._ns and not self.subgraphs):
             return False
         self._open.add((ns, call_id))
         begins = {"event": "tool-started", "tool_call_id": call_id, "tool_name": name}
-        self._say(ns, begins if given is None else {**begins, "input": given})
+        self._emit_chunk(ns, begins if given is None else {**begins, "input": given})
         return True
 
     def emit_delta(self, ns: Namespace, call_id: str | None, delta: Any) -> None:
-        """Emit a part of the output of a call that has begun."""
+        """Emit a part of the output of a started call."""
         for stream in self._lineage():
             if (ns, call_id) in stream._open:
                 said = {"event": "tool-output-delta", "tool_call_id": call_id, "delta": delta}
-                stream._say(ns, said)
+                stream._emit_chunk(ns, said)
 
     def close(self, ns: Namespace, call_id: str, ended: dict[str, Any]) -> None:
-        """Emit how a call has ended."""
+        """Emit the end of a call."""
         self._open.discard((ns, call_id))
-        self._say(ns, ended)
+        self._emit_chunk(ns, ended)
 
     def _lineage(self) -> Iterator[ToolStream]:
         stream: ToolStream | None = self
@@ -72,12 +74,12 @@ class ToolStream:
             yield stream
             stream = stream._above
 
-    def _say(self, ns: Namespace, data: dict[str, Any]) -> None:
+    def _emit_chunk(self, ns: Namespace, data: dict[str, Any]) -> None:
         self._emit((ns, "tools", data))
 
 
 class ToolCallChunks:
-    """Emits how one call of a tool ends; of one that pauses nothing more is emitted."""
+    """An emitter for the end of one tool call; a paused call emits nothing."""
 
     __slots__ = ("_call_id", "_ns", "_streams")
 
@@ -85,11 +87,11 @@ class ToolCallChunks:
         self._streams, self._ns, self._call_id = streams, ns, call_id
 
     def finish(self, output: Any) -> None:
-        """Emit what the call has returned."""
+        """Emit the result of the call."""
         self._end({"event": "tool-finished", "tool_call_id": self._call_id, "output": output})
 
     def fail(self, error: BaseException) -> None:
-        """Emit what the call has raised."""
+        """Emit the error of the call."""
         self._end({"event": "tool-error", "tool_call_id": self._call_id, "message": str(error)})
 
     def _end(self, data: dict[str, Any]) -> None:

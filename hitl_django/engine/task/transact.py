@@ -1,4 +1,4 @@
-"""transact(): stores what a function writes to the database with its result, or neither."""
+"""transact(): stores a function's database writes and its result atomically."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .context import TaskContext, saver_calls, store_results, store_steps
 
 
 class _Busy(GraphBubbleUp):
-    """Another thread of the task stores a result, and may wait for this one's transaction."""
+    """A signal that another thread is storing results and may wait for this transaction."""
 
 
 def call_in_transaction(context: TaskContext, key: str, function: Callable[[], Any]) -> Any:
-    """Call a function, and store its result in the transaction in which it writes.
+    """Call a function, and store its result in the same transaction as its writes.
 
-    With a saver that has no transactions the result is stored after it.
+    With a saver without transactions, the result is stored afterwards.
     """
 
-    def act() -> Any:
+    def call_in_time() -> Any:
         context.check_in_time()
         with context.once_guard.transacting():
             result = function()
@@ -31,35 +31,35 @@ def call_in_transaction(context: TaskContext, key: str, function: Callable[[], A
     store_steps(context)
     together = getattr(context.run.saver, "together", None)
     if together is None:
-        result = act()
+        result = call_in_time()
         context.remember(key, result)
         store_results(context)
         return result
     while True:
         try:
-            return _stored_together(context, key, act, together)
+            return _stored_together(context, key, call_in_time, together)
         except _Busy:
             with context.once_guard.storing:
-                pass  # until it has stored its own
+                pass  # wait until the other thread has stored its results
 
 
 def _stored_together(
-    context: TaskContext, key: str, act: Callable[[], Any], together: Callable[..., Any]
+    context: TaskContext, key: str, call_in_time: Callable[[], Any], together: Callable[..., Any]
 ) -> Any:
     storing = context.once_guard.storing
     with ExitStack() as held:
 
-        def commit_of(result: Any) -> Commit | None:
-            # Until the transaction has ended nobody else stores the results of this task, which
-            # would hold this one even if it is undone.
+        def build_commit(result: Any) -> Commit | None:
+            # Until the transaction ends, no other thread may store the task's results. They would
+            # include this result even after a rollback.
             if not storing.acquire(blocking=False):
                 raise _Busy
             held.callback(storing.release)
             return context.build_results_with(key, result)
 
-        # Not by ``perform``: it is on this thread that the transaction is.
+        # Not called with ``perform``, because the transaction belongs to this OS thread.
         with saver_calls():
-            result, failure = together(act, commit_of)
+            result, failure = together(call_in_time, build_commit)
         if failure is None:
             context.remember_stored(key, result)
             return result
