@@ -1,6 +1,6 @@
-"""Applies the writes of a super-step to the channel state.
+"""Application of a super-step's writes to the channel state.
 
-The outcome depends on the tasks' paths, never on the order in which they finished.
+The result depends on the paths of the tasks, not on the order in which they finished.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NextVersion = Callable[[Version | None, None], Version]
 
 
 class Writer(Protocol):
-    """Whoever wrote: a task, or the input (without triggers)."""
+    """A source of writes: a task, or the input (without triggers)."""
 
     @property
     def name(self) -> str: ...
@@ -36,7 +36,7 @@ class Writer(Protocol):
 
 
 class InputWrites:
-    """The writes of a caller: applied like a task's, but no super-step of its own."""
+    """The writes of a caller, applied like those of a task but without a super-step."""
 
     __slots__ = ("name", "path", "triggers", "writes")
 
@@ -47,7 +47,7 @@ class InputWrites:
 
 
 def count_version(current: Version | None, channel: None) -> int:
-    """Count versions of a run that isn't saved."""
+    """Return the next version for a run that isn't stored."""
     return 1 if current is None else current + 1
 
 
@@ -57,10 +57,10 @@ def apply_writes(
     writers: Sequence[Writer],
     next_version: NextVersion,
 ) -> None:
-    """Fold the writes of one super-step into ``state``.
+    """Fold the writes of one super-step into ``state``, which is changed in place.
 
-    Changes ``state`` and nothing else; ``state.updated`` becomes the set of channels that were
-    updated and hold a value, which is what may trigger the next tasks.
+    ``state.updated`` becomes the set of updated channels with a value. These may trigger the next
+    tasks.
     """
     if len(writers) > 1 and not _are_sends_in_order(writers):
         writers = sorted(writers, key=lambda writer: ids.make_path_key(writer.path[:3]))
@@ -73,8 +73,8 @@ def apply_writes(
             continue
         if not is_step:
             is_step = True
-            # In the order of paths what was triggered comes before what was sent or updated,
-            # which alone says nothing of the nodes that ran last.
+            # By path, triggered tasks precede Sends and updates, which don't show which nodes ran
+            # last.
             if starts := writer.path[0] == PULL:
                 _forget_passed(state)
         _mark_seen(state, writer)
@@ -82,7 +82,7 @@ def apply_writes(
             passed.append(writer.name)
         if spec.consumable:
             _consume(spec, state, triggers, version)
-    _fold(spec, state, _by_channel(spec, writers), version, updated)
+    _fold(spec, state, _group_by_channel(spec, writers), version, updated)
     if is_step:
         _expire(spec, state, version, updated)
         if starts:
@@ -93,7 +93,10 @@ def apply_writes(
 
 
 def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
-    """Return whether these are the tasks of one step's Sends, as planned: the widest steps are."""
+    """Return whether the writers are all the tasks of one step's Sends, already in order.
+
+    The widest steps consist of Sends, so this avoids sorting them.
+    """
     for index, writer in enumerate(writers):
         path = writer.path
         if not path or path[0] != PUSH or path[1] != index:
@@ -102,7 +105,7 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
 
 
 def _forget_passed(state: ChannelState) -> None:
-    """Drop what the step before the newest kept to say which nodes ran last."""
+    """Remove the entries that show which nodes ran in the step before the newest one."""
     for name in state.passed:
         state.seen.pop(name, None)
 
@@ -116,7 +119,7 @@ def _mark_seen(state: ChannelState, writer: Writer) -> None:
     state.seen[writer.name] = {**before, **read} if before else read
 
 
-def _by_channel(spec: GraphSpec, writers: Iterable[Writer]) -> dict[str, list[Any]]:
+def _group_by_channel(spec: GraphSpec, writers: Iterable[Writer]) -> dict[str, list[Any]]:
     channels = spec.channels
     grouped: dict[str, list[Any]] = {}
     for writer in writers:
@@ -139,7 +142,6 @@ def _fold(
     version: Version,
     updated: set[str],
 ) -> None:
-    """Has each channel take what was written to it."""
     channels, plain, growing, values = spec.channels, spec.plain, spec.growing, state.values
     for name, written in grouped.items():
         if len(written) == 1 and name in spec.replacing:
@@ -151,19 +153,21 @@ def _fold(
             if name in growing:
                 state.note_growth(name, values.get(name), written, held)
         if held is not MISSING and name in plain:
-            # What _hold does, for the channels that nearly all writes go to.
+            # The same as _set_value, inlined for the channels of nearly all writes.
             values[name] = held
             state.versions[name] = state.clock = version
             state.touched.add(name)
             updated.add(name)
             if name in spec.expiring:
                 state.live.add(name)
-        elif _hold(spec, state, name, held, version):
+        elif _set_value(spec, state, name, held, version):
             updated.add(name)
 
 
-def _hold(spec: GraphSpec, state: ChannelState, name: str, held: Any, version: Version) -> bool:
-    """Store what a channel holds now; returns whether it can be read."""
+def _set_value(
+    spec: GraphSpec, state: ChannelState, name: str, held: Any, version: Version
+) -> bool:
+    """Store the new value of a channel; return whether the channel is readable."""
     state.versions[name] = state.clock = version
     state.touched.add(name)
     if held is MISSING:
@@ -179,20 +183,20 @@ def _hold(spec: GraphSpec, state: ChannelState, name: str, held: Any, version: V
 def _consume(
     spec: GraphSpec, state: ChannelState, triggers: Sequence[str], version: Version
 ) -> None:
-    """Reset the channels that are used up by the node that they started."""
+    """Reset the consumable channels that triggered a node."""
     for name in triggers:
         if name in spec.consumable:
             held = spec.channels[name].consume_value(state.values.get(name, MISSING))
             if held is not SAME:
-                _hold(spec, state, name, held, version)
+                _set_value(spec, state, name, held, version)
 
 
 def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Tell the channels that nobody wrote to that a super-step has passed."""
+    """Expire the channels without a write in this super-step."""
     values = state.values
     for name in state.live - updated:
         if name in spec.spent:
-            # It has started its node: nothing is kept of it.
+            # The channel has triggered its node, so its entries are removed.
             state.clock = version
             values.pop(name, None)
             state.versions.pop(name, None)
@@ -200,13 +204,13 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
             state.touched.discard(name)
             continue
         held = spec.channels[name].expire(values.get(name, MISSING))
-        if held is not SAME and _hold(spec, state, name, held, version):
+        if held is not SAME and _set_value(spec, state, name, held, version):
             updated.add(name)
 
 
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Open the channels that wait until nothing else would run."""
+    """Finish the channels that become readable when no other node is left to run."""
     for name in spec.finishing:
         held = spec.channels[name].finish_value(state.values.get(name, MISSING))
-        if held is not SAME and _hold(spec, state, name, held, version):
+        if held is not SAME and _set_value(spec, state, name, held, version):
             updated.add(name)

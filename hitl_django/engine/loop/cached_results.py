@@ -1,4 +1,4 @@
-"""Results of tasks from the cache, in place of running them, and the results that go there."""
+"""Reading and writing of task results in the cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("hitl_django")
 
 
 def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
-    """Give tasks what is cached for their input; returns those that have to run."""
+    """Set the cached writes of tasks; return the tasks that must run."""
     keys: dict[str, FullKey] = {}
     state.cache_keys = keys
     for task in tasks:
@@ -48,7 +48,7 @@ def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, An
 
 
 def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
-    """Cache what tasks wrote that neither failed nor asked."""
+    """Cache the writes of finished tasks, except those that failed or paused."""
     for task in ended:
         policy = task.node.cache
         if policy is None or not task.writes or task.id not in keys:
@@ -56,14 +56,14 @@ def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
         try:
             yield CacheWrite({keys[task.id]: (list(task.writes), policy.ttl)})
         except PayloadError as error:
-            # Whether that is a fault is for the saver to say: a run without one goes on.
+            # The value may still be valid for a run without a saver, so the run continues.
             logger.warning("could not cache the result of node %s: %s", task.name, error)
 
 
 def depends_on_people(state: LoopState, task: Task) -> bool:
-    """Return whether a task was answered, or may be about to be.
+    """Return whether a task has or may receive a resume value.
 
-    What a person decided of one case holds for no other.
+    A person's decision applies to one case only, so its result must not be cached.
     """
     status = state.statuses.get(task.id)
     if state.run.wildcard:

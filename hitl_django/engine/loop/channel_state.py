@@ -1,4 +1,4 @@
-"""The state of one graph between two super-steps: what its channels hold, and when each changed."""
+"""The state of one graph between two super-steps: channel values and their versions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .checkpoint_upgrade import LAYOUT, upgrade_checkpoint
 class ChannelState:
     """The state of one graph between two super-steps, as plain values.
 
-    ``values`` holds what each channel holds (see channels.channel), ``versions`` when each was
-    last changed, ``seen`` which versions each node has run on. ``clock`` is the newest version.
-    The dicts inside ``seen`` are replaced, never changed, so a copy of the outer one is a
-    snapshot.
+    ``values`` contains the stored value of each channel (see channels.channel). ``versions``
+    contains the version of its last change. ``seen`` contains the versions that each node has run
+    with. ``clock`` is the newest version. The dicts inside ``seen`` are replaced and never changed,
+    so a copy of the outer dict is a snapshot.
     """
 
     __slots__ = (
@@ -40,19 +40,19 @@ class ChannelState:
         self.values, self.versions, self.seen = values, versions, seen
         self.clock = max(versions.values()) if clock is None and versions else clock
         self.updated: set[str] | None = None if updated is None else set(updated)
-        #: Held channels that a step without a write changes.
+        #: Channels with a value that a step without a write changes.
         self.live: set[str] = set()
         #: Nodes that ``seen`` mentions only because they ran in the newest step.
         self.passed: Sequence[str] = ()
-        #: What its tasks are named by in their ids, where the checkpoint is from before a rename.
+        #: The names used in the ids of its tasks, if the checkpoint predates a rename.
         self.former_names: FormerNames | None = None
         #: Channels changed since the last checkpoint.
         self.touched: set[str] = set()
-        #: Which of them are lists and dicts that have only grown since then, and by what.
+        #: Changed channels whose list or dict only had items added, with these items.
         self.added: dict[str, AddedEntries] = {}
 
     def copy(self) -> ChannelState:
-        """Return a state that can be changed without changing this one."""
+        """Return an independent copy."""
         twin = ChannelState.__new__(ChannelState)
         twin.values, twin.versions = self.values.copy(), self.versions.copy()
         twin.seen = self.seen.copy()
@@ -63,9 +63,9 @@ class ChannelState:
         return twin
 
     def note_growth(self, name: str, held: Any, writes: Sequence[Any], grown: Any) -> None:
-        """Note what a reducer that only adds has made of the list or dict in a channel.
+        """Track the items that a reducer added to the list or dict of a channel.
 
-        Of a channel that has changed in another way since the last checkpoint nothing is noted.
+        Channels that changed in another way since the last checkpoint are not tracked.
         """
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):
@@ -82,10 +82,9 @@ class ChannelState:
 
 
 def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> Any:
-    """Return what a list or dict has more than before; None where anything else has changed.
+    """Return the items added to a list or dict; None if anything else changed.
 
-    A message that was written again, in place of an earlier one, has added nothing; nor has a value
-    under a key that was there.
+    Replacing a message, or the value of an existing key, counts as another change.
     """
     cls = type(held)
     if type(grown) is not cls or any(get_overwrite(write)[0] for write in writes):
@@ -96,12 +95,12 @@ def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> Any:
         return None
     written = sum(len(write) if type(write) is list else 1 for write in writes)
     length = len(held)
-    # Items that are the same objects are equal without a look at what is in them.
+    # Comparing identical objects is fast, because their contents aren't compared.
     if len(grown) != length + written or grown[:length] != held:
         return None
     items = grown[length:]
     if len(writes) == 1 and type(writes[0]) is list and all(map(is_, items, writes[0])):
-        return writes[0]  # so that it is encoded once
+        return writes[0]  # the same object, so that it is encoded once
     return items
 
 
@@ -114,7 +113,7 @@ def _find_added_keys(held: Any, writes: Sequence[Any], grown: Any) -> Any:
 
 
 def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelState:
-    """Return the state that a checkpoint recorded, or the one before any input."""
+    """Return the state of a checkpoint, or the state before any input."""
     if checkpoint is None:
         state = ChannelState({}, {}, {})
     else:
@@ -129,9 +128,9 @@ def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelS
             checkpoint.get("clock"),
         )
         if checkpoint is not stored:
-            # Values under their new names are in no store yet.
+            # Values under upgraded names are not stored yet.
             state.touched = state.values.keys() - stored["channel_values"].keys()
-        # Neither are those of channels that were renamed since.
+        # Values of renamed channels are not stored yet either.
         state.touched |= checkpoint.get("new_channels", state.touched)
         state.former_names = checkpoint.get("former_names")
         state.live = {name for name in state.values if name in spec.expiring}
@@ -143,7 +142,7 @@ def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelS
 
 
 def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
-    """Return what a checkpoint keeps of the held values."""
+    """Return the channel values to store in a checkpoint."""
     if not spec.defaults and not spec.undurable:
         return state.values.copy()
     kept = {
@@ -157,7 +156,7 @@ def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 
 
 def strip_send(sent: Any, undurable: frozenset[str]) -> Any:
-    """Return a Send whose state is without the values that aren't stored."""
+    """Return a Send without the values that are never stored."""
     if not isinstance(sent, Send) or type(sent.arg) is not dict or undurable.isdisjoint(sent.arg):
         return sent
     stripped = {key: value for key, value in sent.arg.items() if key not in undurable}

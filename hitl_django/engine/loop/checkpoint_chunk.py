@@ -1,4 +1,4 @@
-"""The ``checkpoints`` stream mode, and a planned task as snapshots and that mode have it."""
+"""The data of the ``checkpoints`` stream mode, and descriptions of planned tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def build_config(thread_id: str | None, ns: str) -> RunnableConfig:
 def describe_task(
     task: Task, status: TaskStatus | None, keys: Sequence[str] | str, live: bool, below: Any = None
 ) -> PregelTask:
-    """Return a planned task as snapshots show it; ``live`` leaves out answered questions."""
+    """Return a planned task as in a snapshot; ``live`` leaves out resolved interrupts."""
     if status is None:
         return PregelTask(task.id, task.name, task.path, state=below)
     interrupts = status.open if live else status.interrupts
@@ -41,7 +41,7 @@ def _result(output: Sequence[Write], keys: Sequence[str] | str) -> Any:
 
 
 def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
-    """Return the data of the ``checkpoints`` stream mode at the newest checkpoint."""
+    """Return the data of the ``checkpoints`` stream mode for the newest checkpoint."""
     planned = [task for task in state.tasks if get_handled_failure(task) is None]
     tasks = []
     for task in planned:
@@ -60,11 +60,11 @@ def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
         if called is not None:
             data["state"] = build_config(state.run.thread_id, called.nested_ns(task.ns))
         tasks.append(data)
-    # Chunks that are stored with the checkpoint are made before it is the newest stored one.
+    # Recorded chunks are built before their checkpoint is stored.
     parent_id = state.commits.saved_id if state.records else state.commits.parent_id
     return {
-        "config": _placed(state, state.checkpoint_id),
-        "parent_config": _placed(state, parent_id) if parent_id else None,
+        "config": _build_full_config(state, state.checkpoint_id),
+        "parent_config": _build_full_config(state, parent_id) if parent_id else None,
         "values": state.read_channels(state.graph.stream_keys),
         "metadata": dict(state.metadata),
         "next": [task.name for task in planned],
@@ -72,7 +72,7 @@ def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
     }
 
 
-def _placed(state: LoopState, checkpoint_id: str | None) -> RunnableConfig:
+def _build_full_config(state: LoopState, checkpoint_id: str | None) -> RunnableConfig:
     config = state.commits.config_for(checkpoint_id)
     parents = state.metadata.get("parents")
     if parents:

@@ -1,9 +1,9 @@
-"""Checkpoints of earlier layouts, as LangGraph stored them before version 4, in today's.
+"""Conversion of checkpoints that LangGraph stored in a layout before version 4.
 
-What starts a node had other names. Version 1 and 2 have a channel for each way to it: ``start:b``
-from the input, ``a`` from the node of that name, ``branch:a:condition:b`` from a conditional edge.
-Since version 3 all of them are ``branch:to:b``. Up to version 3, what was sent stands beside the
-channels as ``pending_sends``; since version 4 it is a channel.
+The channels that trigger nodes had other names. Versions 1 and 2 have one channel per edge:
+``start:b`` for the input, ``a`` for an edge from node ``a``, and ``branch:a:condition:b`` for a
+conditional edge. Since version 3, all of these are ``branch:to:b``. Up to version 3, Sends are
+stored separately as ``pending_sends``. Since version 4, they are in a channel.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from ..constants import BRANCH_TO, INTERRUPT, START, TASKS
 from ..savers.checkpoint import Checkpoint, Version
 from ..task.nodes import Node
 
-LAYOUT = 4  # the newest, and the only one that is written
+LAYOUT = 4  # the current layout, which is the only one written
 
 
 def upgrade_checkpoint(
     checkpoint: Checkpoint, nodes: Mapping[str, Node], channels: Mapping[str, BaseChannel]
 ) -> Checkpoint:
-    """Return a checkpoint of an earlier layout in today's; the given one stays as it is.
+    """Return a checkpoint converted to the current layout, without changing the given one.
 
-    A node is due afterwards where it was before: where one of its channels holds a value that is
-    newer than what the node has seen.
+    The pending nodes remain the same: those with a trigger newer than the versions they have seen.
     """
     versions = dict(checkpoint["channel_versions"])
     values = dict(checkpoint["channel_values"])
@@ -37,7 +36,7 @@ def upgrade_checkpoint(
         "channel_values": values,
         "channel_versions": versions,
         "versions_seen": seen,
-        # The names in it were those of the layout; without them every node is looked at.
+        # These names are those of the old layout. Without them, all nodes are checked.
         "updated_channels": None,
         "clock": clock,
     }
@@ -59,7 +58,7 @@ def upgrade_checkpoint(
 def _starters(
     versions: Mapping[str, Version], nodes: Mapping[str, Node], channels: Mapping[str, BaseChannel]
 ) -> dict[str, list[str]]:
-    """Return the channels of the layout that start nodes, and which."""
+    """Return the nodes triggered by each channel of the old layout."""
     starters: dict[str, list[str]] = {}
     for old in versions:
         kind, _, rest = old.partition(":")
@@ -74,7 +73,6 @@ def _starters(
 
 
 def _followers(node: Node) -> list[str]:
-    """Return the nodes that a node's own edges lead to."""
     return [
         target.removeprefix(BRANCH_TO)
         for writer in node.writers
@@ -88,7 +86,7 @@ def _is_new(version: Version, last: Version | None) -> bool:
 
 
 def _pass_breakpoint(seen: dict[str, dict[str, Version]]) -> None:
-    """Note when a breakpoint was last passed; then, it was what each channel had come to."""
+    """Convert when a breakpoint was last passed, which used to be stored per channel."""
     passed = seen.pop(INTERRUPT, None)
     if passed:
         seen[INTERRUPT] = {INTERRUPT: max(passed.values())}

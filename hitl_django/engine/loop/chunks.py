@@ -1,4 +1,4 @@
-"""Stream chunks of a run: which, and in which of the modes that were asked for."""
+"""Stream chunks of a run in the requested modes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .state import LoopState
 
 
 def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) -> Effects:
-    """Emit chunks that describe what a task or the step wrote, once that is stored."""
+    """Emit chunks about writes of a task or a step, after the writes are stored."""
     if state.withheld is None:
         yield Emit(chunks)
     else:
@@ -27,7 +27,7 @@ def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) 
 
 
 def emit_withheld(state: LoopState) -> Effects:
-    """Emit the chunks that were waiting for a commit."""
+    """Emit the chunks that were delayed until a commit."""
     waiting, state.withheld = state.withheld, []
     for _, chunks in waiting or ():
         yield Emit(chunks)
@@ -36,9 +36,9 @@ def emit_withheld(state: LoopState) -> Effects:
 def emit_values(
     state: LoopState, tasks: Sequence[Task] | None, *, is_stored: bool = True
 ) -> Effects:
-    """Emit the output where what ``tasks`` wrote reached it (None: in any case).
+    """Emit the output if writes of ``tasks`` changed it; always if ``tasks`` is None.
 
-    Where it isn't stored yet, it is emitted as soon as it is.
+    Output that isn't stored yet is emitted after it is stored.
     """
     if tasks is not None and not is_output_changed(state, tasks):
         return
@@ -49,7 +49,7 @@ def emit_values(
 
 
 def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
-    """Return whether an output channel was updated, and by what one of ``tasks`` wrote."""
+    """Return whether writes of ``tasks`` updated an output channel."""
     output = state.output_set
     if output.isdisjoint(state.channel_state.updated or ()):
         return False
@@ -61,15 +61,15 @@ def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
 
 
 def emit_step(state: LoopState) -> Effects:
-    """Emit the chunks of the super-step about to begin."""
+    """Emit the chunks of the next super-step."""
     if state.run.modes and (chunks := build_step_chunks(state)):
         yield Emit(chunks)
 
 
 def build_step_chunks(state: LoopState) -> list[Chunk]:
-    """Return the chunks of a super-step about to begin, or of the run that ends before it.
+    """Return the chunks at the start of a super-step, or at the end of the run.
 
-    The checkpoint it starts from, its tasks, and what those had done that don't run again.
+    These describe the starting checkpoint, its tasks, and the tasks that have already finished.
     """
     chunks: list[Chunk] = []
     if state.saver is not None:
@@ -91,14 +91,14 @@ def build_step_chunks(state: LoopState) -> list[Chunk]:
 
 
 def build_breakpoint_chunks(state: LoopState) -> list[Chunk]:
-    """Return the chunk of a pause at which nobody is asked anything: of the outermost graph."""
+    """Return the chunk of a breakpoint without an interrupt; only the root graph emits it."""
     if state.job.nested or "updates" not in state.run.modes:
         return []
     return [(state.ns, "updates", {INTERRUPT: ()})]
 
 
 def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks of a task that a running one calls."""
+    """Return the chunks of a task called by a running task."""
     chunks: list[Chunk] = []
     about = (state.user_metadata, state.run.config.get("tags") or ())
     _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
@@ -106,7 +106,7 @@ def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks of a task whose result came from the cache."""
+    """Return the chunks of a task with a cached result."""
     if "updates" not in state.run.modes:
         return []
     update = stream_modes.build_update(task, task.writes or (), state.output_keys, cached=True)
@@ -114,10 +114,10 @@ def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks of a task that has ended, after those of its own that were held back."""
+    """Return the chunks of an ended task, after its own buffered ones."""
     chunks = [] if state.run.chunk_buffer is None else state.run.chunk_buffer.take(task.id)
     if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
-        return []  # it runs again, and emits them then
+        return []  # it runs again and emits them then
     modes = state.run.modes
     if state.run.message_recorder is not None:
         chunks += state.run.message_recorder.take()
@@ -127,7 +127,7 @@ def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     if task.pending_interrupts:
         interrupts = task.interrupts
         if not interrupts:
-            return chunks  # it stopped at a breakpoint further down, and has nothing to say
+            return chunks  # a breakpoint in a subgraph, which has no chunks here
         if "updates" in modes:
             chunks.append((state.ns, "updates", {INTERRUPT: interrupts}))
         if "values" in modes:
@@ -160,9 +160,9 @@ def _add(state: LoopState, chunks: list[Chunk], mode: str, make: Any, *args: Any
 
 
 def make_nested_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk], None]:
-    """Return what takes the chunks of a graph to the task which calls it.
+    """Return the function that passes chunks of a graph to the calling task.
 
-    Where they are stored they go with the graph's own commits, if it makes any.
+    If chunks are stored, they become part of the graph's own commits, if it makes any.
     """
     buffer = parent.run.chunk_buffer
     if buffer is None:

@@ -1,4 +1,4 @@
-"""The end of a super-step: its writes applied, the next one planned, the checkpoint stored."""
+"""The end of a super-step: applying writes, planning the next step, storing the checkpoint."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .stop import find_outcome
 
 
 def commit_step(state: LoopState) -> Iterable[Effect]:
-    """Make the channel state that the step's tasks lead to the next checkpoint.
+    """Apply the writes of the step's tasks and create the next checkpoint.
 
-    The effects are to store it and to emit it.
+    Return the effects that store and emit the checkpoint.
     """
     if not _apply_tasks(state):
         return stop_run(state)
@@ -35,17 +35,17 @@ def commit_step(state: LoopState) -> Iterable[Effect]:
 
 
 def _apply_tasks(state: LoopState) -> bool:
-    """Apply what the step's tasks wrote; False where that can't be done."""
+    """Apply the writes of the step's tasks; return False if that fails."""
     tasks, before = state.tasks, state.channel_state
     if state.exits:
-        # What is stored at the exit must not be a step that was applied by half.
+        # A partially applied step must not be stored at the exit.
         state.channel_state = before.copy()
     try:
         apply_writes(state.spec, state.channel_state, tasks, state.next_version)
     except Exception as error:
         refuse_foreign_error(state.run, error)
-        # Two writes where one may be, a reducer that raises: the step's tasks have finished
-        # and stay finished, the step can't be taken.
+        # For example, several writes to a channel for one, or an error in a reducer. The tasks have
+        # finished and are not repeated, but the step fails.
         wrote = ", ".join(f"'{name}'" for name in dict.fromkeys(t.name for t in tasks if t.writes))
         annotate(error, f"While applying the writes of {wrote} in step {state.origin.step}")
         state.outcome = Outcome("failed", next=state.list_due(), error=error)
@@ -55,7 +55,7 @@ def _apply_tasks(state: LoopState) -> bool:
 
 
 def _finish_step(state: LoopState) -> None:
-    """Goes on from the channel state that the step has led to."""
+    """Prepare the next step from the new channel state."""
     state.statuses = {}
     state.run.resuming = False
     state.run.answers = {}
@@ -70,7 +70,7 @@ def _emit_and_store(state: LoopState) -> Effects:
 
 
 def commit_checkpoint(state: LoopState, source: Literal["input", "loop", "fork"]) -> Effects:
-    """Make the channel state a checkpoint, plans what follows, and store both at once."""
+    """Create a checkpoint of the channel state, plan the next tasks, and store both together."""
     _make_checkpoint(state, source, ())
     yield from _store_checkpoint(state, raises=True)
 
@@ -87,7 +87,6 @@ def _make_checkpoint(state: LoopState, source: str, ran: Sequence[Task]) -> None
 
 
 def plan_step(state: LoopState, step: int) -> None:
-    """Plan the tasks of ``step``."""
     stop = state.origin.stop
     state.origin = StepOrigin(
         state.spec, state.channel_state.values, state.checkpoint_id, state.job.ns, step, stop
@@ -112,14 +111,14 @@ def _store_checkpoint(state: LoopState, *, raises: bool) -> Effects:
 def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool = False) -> Effects:
     """Store a commit.
 
-    A value that can't be stored is the fault of the node that returned it: what the others
-    wrote is stored all the same, and the run fails with an error that names it. With
-    ``raises`` it is the caller's fault; with ``held`` siblings are still running.
+    If a task's value can't be stored, the writes of other tasks are stored, and the run fails with
+    an error that names the node. With ``raises``, the error is raised to the caller instead. With
+    ``held``, other tasks are still running.
     """
-    # What the caller has given is stored before any step, and how a run ends before it has ended.
-    beside = state.overlaps and commit.outcome is None and not (raises or held)
+    # Input is stored before any step, and the outcome before the run ends, so neither overlaps.
+    is_overlapping = state.overlaps and commit.outcome is None and not (raises or held)
     try:
-        yield state.save_beside(commit) if beside else state.save(commit)
+        yield state.save_beside(commit) if is_overlapping else state.save(commit)
         _release_ended(state, commit)
     except PayloadError as error:
         if raises:
@@ -132,16 +131,16 @@ def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool 
 
 
 def _release_ended(state: LoopState, commit: Commit) -> None:
-    """Give the thread back with the commit that ends the run.
+    """Release the lease on the thread after the commit that ends the run.
 
-    Whoever is told how the run ended may begin another, even if they keep the stream.
+    A caller that learns the outcome may start another run, even with the stream still open.
     """
     if commit.outcome is not None and state.run.lease is not None and not state.job.nested:
         state.run.lease.release()
 
 
 def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: bool) -> Effects:
-    """Store each task's writes that can be stored, and the others' failure."""
+    """Store the writes of each task separately, or the failure of those that can't be stored."""
     names = {task.id: task.name for task in state.ran}
     refused: set[str | None] = {None}
     for writes in commit.writes:
@@ -163,7 +162,7 @@ def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: boo
 
 
 def stop_run(state: LoopState) -> Effects:
-    """Store what is left when the run stops where it is."""
+    """Store the remaining writes and the outcome when the run stops."""
     if state.broken is not None:
         state.outcome = state.broken
     if state.saver is None:
@@ -172,7 +171,7 @@ def stop_run(state: LoopState) -> Effects:
         if state.outcome is not None and state.outcome.status == "finished":
             _pass_chunks_on(state)
         elif state.run.above is not None:
-            # Where it waits, or has failed, it stands on what the graphs above it have come to.
+            # If it is paused or failed, it depends on the stored steps of the graphs above.
             yield CallStorage(state.run.above.store_steps)
         if _is_kept_above(state):
             return
@@ -185,28 +184,28 @@ def stop_run(state: LoopState) -> Effects:
 
 
 def _store_overdue(state: LoopState) -> Effects:
-    """Store where a run stands that stores at its exit, and how it left."""
+    """Store the delayed steps and the outcome of a run with durability "exit"."""
     commits = state.build_overdue(state.outcome)
     if len(commits) == 1:
         yield from store(state, commits[0])
         return
-    reached, on_top = commits
+    checkpoint_commit, write_commit = commits
     try:
         yield state.save_all(commits)
-        _release_ended(state, on_top)
+        _release_ended(state, write_commit)
     except PayloadError:
-        # One of them can be stored, perhaps: what tasks wrote stands on the checkpoint.
-        yield from store(state, reached)
+        # One of the commits may be valid. Writes of tasks depend on the checkpoint.
+        yield from store(state, checkpoint_commit)
         if not state.has_unsaved_commits:
-            yield from store(state, on_top)
+            yield from store(state, write_commit)
     else:
         state.mark_stored(commits)
 
 
 def _is_kept_above(state: LoopState) -> bool:
-    """Return whether all that is stored of a run, at its exit, is what its caller does with it.
+    """Return whether a finished nested run leaves its results entirely to its caller.
 
-    So it is for a graph further down which has finished and begins anew at its next call.
+    This is the case for a finished subgraph that starts from the beginning at its next call.
     """
     outcome = state.outcome
     if outcome is None or outcome.status != "finished" or outcome.error is not None:
@@ -215,7 +214,7 @@ def _is_kept_above(state: LoopState) -> bool:
 
 
 def _pass_chunks_on(state: LoopState) -> None:
-    """Has the task that called a graph store the chunks of it, with what it returns."""
+    """Pass the chunks of a nested run to the calling task, to be stored with its result."""
     if state.pass_on is not None:
         for chunk in state.commits.take_chunks():
             state.pass_on(chunk)

@@ -1,4 +1,4 @@
-"""Builds the commits of a run, from what waits to be stored."""
+"""The builder of a run's commits."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from ..types import Chunk, RunnableConfig
 from .channel_state import ChannelState, list_durable_values, strip_send
 from .error_handlers import has_handler
 
-#: Characters of a failure's repr that are stored: the error itself is the run's outcome.
+#: Maximum characters of a stored error's repr. The error itself is in the run's outcome.
 LONGEST_ERROR = 20_000
 
 
 class CommitBuilder:
-    """The newest stored checkpoint, the one before it, and what waits for the next commit."""
+    """The newest stored checkpoint, its parent, and the unstored writes for the next commit."""
 
     __slots__ = ("chunks", "grown", "ns", "parent_id", "saved_id", "spec", "thread_id", "unsaved")
 
@@ -46,9 +46,9 @@ class CommitBuilder:
         self.saved_id: str | None = None
         self.parent_id: str | None = None
         self.unsaved: list[TaskWrites] = []
-        #: The chunks of the next commit, where they are stored.
+        #: The chunks of the next commit, if chunks are stored.
         self.chunks: list[Chunk] = []
-        #: Channels of whose values this run has stored what was added.
+        #: Channels for which this run stored only the added items.
         self.grown: set[str] = set()
 
     def continue_from(self, saved: CheckpointTuple) -> None:
@@ -59,14 +59,14 @@ class CommitBuilder:
             self.parent_id = saved.parent_config["configurable"].get("checkpoint_id")
 
     def config_for(self, checkpoint_id: str | None) -> RunnableConfig:
-        """Return the coordinates of a checkpoint of this run."""
+        """Return the config of a checkpoint of this run."""
         configurable = {"thread_id": self.thread_id, "checkpoint_ns": self.ns}
         if checkpoint_id is not None:
             configurable["checkpoint_id"] = checkpoint_id
         return {"configurable": configurable}
 
     def add_task(self, task: Task) -> None:
-        """Note what is to be stored of a task that has ended."""
+        """Add the writes of an ended task to the next commit."""
         writes = list_stored_writes(task)
         undurable = self.spec.undurable
         if undurable:
@@ -79,20 +79,20 @@ class CommitBuilder:
             self.unsaved.append(TaskWrites(task.id, task.path_key, writes))
 
     def build(self, outcome: Outcome | None) -> Commit:
-        """Return a commit of what waits, on top of the newest checkpoint."""
+        """Return a commit of the unstored writes, based on the newest checkpoint."""
         commit = Commit(self.config_for(self.saved_id), self.take_writes(), outcome=outcome)
         if self.chunks:
             commit.chunks = self.take_chunks()
         return commit
 
     def take_writes(self) -> list[TaskWrites]:
-        """Remove and return the writes that wait; other threads may add some meanwhile."""
+        """Remove and return the unstored writes; safe while other OS threads add more."""
         writes = self.unsaved.copy()
         del self.unsaved[: len(writes)]
         return writes
 
     def take_chunks(self) -> list[Chunk]:
-        """Remove and return the chunks that wait; nodes may emit some meanwhile."""
+        """Remove and return the unstored chunks; safe while nodes emit more."""
         chunks = self.chunks.copy()
         del self.chunks[: len(chunks)]
         return chunks
@@ -104,7 +104,7 @@ class CommitBuilder:
         metadata: dict[str, Any],
         outcome: Outcome | None,
     ) -> Commit:
-        """Return a commit of what waits, and of the state as the next checkpoint."""
+        """Return a commit of the unstored writes, with the state as the next checkpoint."""
         commit = self.build(outcome)
         commit.checkpoint = build_checkpoint(self.spec, state, checkpoint_id)
         commit.metadata = metadata  # type: ignore[assignment]
@@ -115,7 +115,7 @@ class CommitBuilder:
         return commit
 
     def list_grown(self, state: ChannelState) -> dict[str, AppendedValue]:
-        """Return the values to compare with what is stored as the run ends."""
+        """Return the values to compare with the stored ones when the run ends."""
         return {
             name: AppendedValue(state.versions[name], state.values[name])
             for name in self.grown
@@ -123,7 +123,7 @@ class CommitBuilder:
         }
 
     def mark_stored(self, commit: Commit, state: ChannelState) -> None:
-        """Note that a commit has been stored."""
+        """Update the builder and the state after a commit was stored."""
         if commit.checkpoint is not None:
             self.grown.update(commit.added or ())
             state.touched, state.added = set(), {}
@@ -131,8 +131,8 @@ class CommitBuilder:
 
 
 def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -> Checkpoint:
-    """Return a state as a checkpoint."""
-    # copy() clones a dict that has lost keys, as these have; dict() would insert each key again.
+    """Return the checkpoint of a state."""
+    # copy() clones a dict with deleted keys, as here, faster than dict(), which inserts all keys.
     checkpoint: Checkpoint = {
         "v": 4,
         "id": checkpoint_id,
@@ -149,16 +149,16 @@ def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -
 
 
 def list_stored_writes(task: Task) -> Sequence[Write]:
-    """Return what is stored of a task that has run: its writes, or why it has none."""
+    """Return the writes to store for an ended task: its result, its error or its memory."""
     if task.writes is not None:
-        # A task that wrote nothing has to look finished all the same.
+        # A task without writes must be stored as finished, too.
         return task.writes or [(NO_WRITES, None)]
     if isinstance(task.error, (InvalidAnswerError, ParentCommand)):
         return ()
     if isinstance(task.error, DrainSignal):
         return task.memory
     if not task.pending_interrupts:
-        # A handler that runs later, in another process, gets the same words.
+        # The message for a handler that runs later in another process.
         source = (
             [(ERROR_SOURCE_NODE, [task.name, _describe_message(task.error)])]
             if has_handler(task)
@@ -169,7 +169,7 @@ def list_stored_writes(task: Task) -> Sequence[Write]:
 
 
 def describe_error(error: BaseException | None) -> str:
-    """Return an error as it is stored: its repr, which a node's own class may have spoiled."""
+    """Return an error's repr for storage; the repr of a custom class may be long or fail."""
     try:
         text = repr(error)
     except Exception:
@@ -178,7 +178,6 @@ def describe_error(error: BaseException | None) -> str:
 
 
 def _describe_message(error: BaseException | None) -> str:
-    """Return an error's message as it is stored."""
     try:
         return _storable(str(error))
     except Exception:
@@ -192,7 +191,7 @@ def _storable(text: str) -> str:
 
 
 def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
-    """Return a refusal to store a task's writes in words that name the node and the key."""
+    """Return an error for a task's writes that can't be stored, naming the node and the key."""
     if isinstance(error, PayloadLimitError):
         return PayloadLimitError(
             f"Node '{name}' returned a value that can't be stored: {error}",

@@ -1,4 +1,4 @@
-"""The interface of a compiled graph, as the loop, its drivers and drawings use it."""
+"""The interface of a compiled graph for the loop, the drivers and drawings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .node_cache import BaseCache
 
 
 class CompiledGraph(Protocol):
-    """A compiled graph; ``Pregel`` is the one that there is."""
+    """The interface of a compiled graph; implemented by ``Pregel``."""
 
     spec: GraphSpec
     nodes: dict[str, Node]
@@ -43,13 +43,13 @@ class CompiledGraph(Protocol):
         """The saver of a root run."""
 
     def input_writes(self, value: Any) -> list[Write]:
-        """Return the channel writes in an input."""
+        """Return the channel writes of an input."""
 
     def update_writes(self, update: Any) -> list[Write]:
-        """Return the channel writes in the ``update`` of a Command."""
+        """Return the channel writes of a Command's ``update``."""
 
     def subgraph_of(self, name: str) -> CompiledGraph | None:
-        """Return the graph that the node calls, as far as that can be seen."""
+        """Return the subgraph called by a node, if it can be detected."""
 
     def nested_ns(self, ns: str) -> str:
-        """Return the namespace this graph has when a task with namespace ``ns`` calls it."""
+        """Return the namespace of this graph when a task with namespace ``ns`` calls it."""

@@ -1,4 +1,4 @@
-"""What the loop asks of its driver."""
+"""Effects: requests of the loop to its driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..types import Chunk, RunnableConfig
 
 
 class Load:
-    """Asks for the addressed checkpoint; the reply is a CheckpointTuple or None."""
+    """A request for a checkpoint; the reply is a CheckpointTuple or None."""
 
     __slots__ = ("config",)
 
@@ -22,7 +22,7 @@ class Load:
 
 
 class List:
-    """Asks for stored checkpoints, newest first; the reply is a list of CheckpointTuples."""
+    """A request for stored checkpoints, newest first; the reply is a list of CheckpointTuples."""
 
     __slots__ = ("before", "config", "filter", "limit")
 
@@ -37,7 +37,7 @@ class List:
 
 
 class CallStorage:
-    """Asks for a call, where saver calls are made: of the lease on a thread, or of a run above."""
+    """A request to call a function where saver calls are made, such as a check of the lease."""
 
     __slots__ = ("call",)
 
@@ -46,7 +46,7 @@ class CallStorage:
 
 
 class Save:
-    """Asks for a commit to be stored before going on."""
+    """A request to store a commit before continuing."""
 
     __slots__ = ("commit",)
 
@@ -55,9 +55,9 @@ class Save:
 
 
 class SaveAsync:
-    """Asks for a commit to be stored while the loop goes on.
+    """A request to store a commit while the loop continues.
 
-    What keeps it from being stored is raised before another one is.
+    An error is raised before the next commit.
     """
 
     __slots__ = ("commit",)
@@ -67,7 +67,7 @@ class SaveAsync:
 
 
 class SaveAll:
-    """Asks for several commits to be stored before going on: all of them, or none."""
+    """A request to store several commits atomically before continuing."""
 
     __slots__ = ("commits",)
 
@@ -76,7 +76,7 @@ class SaveAll:
 
 
 class RunTasks:
-    """Asks for tasks to be started; the reply is a list of those that have ended already."""
+    """A request to start tasks; the reply is a list of those that have already ended."""
 
     __slots__ = ("contexts",)
 
@@ -85,25 +85,25 @@ class RunTasks:
 
 
 class StartTasks(RunTasks):
-    """Asks for further tasks to be started while others are running, and not to wait for them."""
+    """A request to start additional tasks without waiting for them."""
 
     __slots__ = ()
 
 
 class Await:
-    """Asks for tasks that have ended; the reply is a list of at least one."""
+    """A request to wait for tasks; the reply is a list of at least one ended task."""
 
     __slots__ = ()
 
 
 class Cancel:
-    """Asks to drop the tasks that can still be dropped; the reply is their number."""
+    """A request to cancel tasks that can be cancelled; the reply is their number."""
 
     __slots__ = ()
 
 
 class CacheRead:
-    """Asks the cache for results; the reply is a dict of those it has, by key."""
+    """A request for cached results; the reply is a dict of the results found, by key."""
 
     __slots__ = ("keys",)
 
@@ -112,7 +112,7 @@ class CacheRead:
 
 
 class CacheWrite:
-    """Asks the cache to keep results: by key, each with the seconds that it is good for."""
+    """A request to cache results by key, each with its lifetime in seconds."""
 
     __slots__ = ("pairs",)
 
@@ -121,7 +121,7 @@ class CacheWrite:
 
 
 class Notify:
-    """Asks for the caller's callback handlers to be called at a pause or a resume."""
+    """A request to call the caller's callback handlers on a pause or a resume."""
 
     __slots__ = ("event",)
 
@@ -130,7 +130,7 @@ class Notify:
 
 
 class Emit:
-    """Asks for chunks to be handed to the caller."""
+    """A request to pass chunks to the caller."""
 
     __slots__ = ("chunks",)
 
@@ -153,9 +153,9 @@ Effect = (
     | Notify
     | Emit
 )
-#: What a saver is asked for, or somebody where it is.
+#: Effects performed by a saver, or where the saver runs.
 SaverCall = Load | List | Save | SaveAll | CallStorage
 Effects = Generator[Effect, Any, None]
-#: A look at what is stored, or a change of it: no tasks, no chunks.
+#: A read or change of stored data, without tasks and chunks.
 Query = Generator[Load | List | Save | Call, Any, Any]
 AWAIT, CANCEL = Await(), Cancel()

@@ -1,8 +1,8 @@
-"""Error handlers, which take a node's failure instead of the run, in the same super-step.
+"""Error handlers, which handle a node's failure in the same super-step.
 
-A handler runs as a task of its own, with the failed task's input. The failure is stored before
-the handler starts, so that a crash in between, or a failure of the handler, leads back to the
-handler and not to the node.
+A handler runs as a separate task with the input of the failed task. The failure is stored before
+the handler starts. After a crash, or a failure of the handler, the handler runs again instead of
+the node.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ..task.task import Task
 from ..task.task_status import TaskStatus
 from ..types import NodeError
 
-#: The name of the handler that set_node_defaults gives to nodes without one of their own.
+#: The node name of the default handler set with set_node_defaults.
 DEFAULT_HANDLER = "__default_error_handler__"
 _STEP = "node_error_handler"
 
 
 def get_handler_name(node: str) -> str:
-    """Return the name of the node that handles the failures of ``node`` alone."""
+    """Return the name of the node that handles the failures of ``node`` only."""
     return f"__error_handler__{node}"
 
 
 class StoredFailure(Exception):
-    """Stands for a node's error that was stored: its words are kept, its class isn't.
+    """A node's error read from storage, with the original message but another class.
 
-    As text and as repr it is what the error itself was, so that a handler which runs again asks
-    the same question.
+    Its text and repr equal those of the original error, so that a repeated handler creates the same
+    interrupt.
     """
 
     def __init__(self, message: str, described: str) -> None:
@@ -56,7 +56,6 @@ class HandlerTask(Task):
 
     @property
     def id(self) -> str:
-        """The id that the handler of the same failed task always has."""
         if self._id is None:
             self._id = ids.make_task_id(
                 self.origin.id_bytes, self._node_ns(), str(self.origin.step),
@@ -66,14 +65,15 @@ class HandlerTask(Task):
 
 
 def get_handled_failure(task: Task) -> NodeError | None:
-    """Return the failure that a task handles."""
+    """Return the failure that a task handles, or None."""
     return task.failure if isinstance(task, HandlerTask) else None
 
 
 def has_handler(task: Task) -> bool:
-    """Return whether a task's failure goes to a handler.
+    """Return whether a handler handles a task's failure.
 
-    Pauses and drains are no failures. A wrong answer is the reviewer's, who can give another one.
+    Pauses and drains are not failures. An invalid response is an error of the reviewer, who can
+    give another one.
     """
     return (
         task.node.handler is not None
@@ -83,7 +83,7 @@ def has_handler(task: Task) -> bool:
 
 
 def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
-    """Return the task that takes a failure; the failed one has then ended without writes."""
+    """Return the task that handles a failure, and mark the failed task as ended without writes."""
     assert failed.node.handler is not None
     assert failed.error is not None
     name, error = failed.node.handler, failed.error
@@ -94,7 +94,7 @@ def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
 def restore_handlers(
     spec: GraphSpec, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
 ) -> list[HandlerTask]:
-    """Return the handlers of the tasks whose failure was stored to be handled."""
+    """Return the handlers of tasks whose failure was stored to be handled."""
     found = []
     for task in tasks:
         status = statuses.get(task.id)

@@ -1,8 +1,8 @@
-"""The super-step machine: plans, runs tasks, applies their writes and stores the result.
+"""The super-step loop: it plans and runs tasks, applies their writes and stores the result.
 
-Sans-IO: a generator that yields effects and is sent what came of them. It never touches a saver,
-a thread or an event loop, so the sync and the async driver perform the same one, and a run can be
-stopped between any two effects without losing anything that was stored.
+It does no I/O itself: a generator yields effects and receives their results. It uses no saver, OS
+thread or event loop, so the sync and the async driver run the same code. A run can be stopped
+between any two effects without losing stored data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .stop import build_pause_event
 
 
 def run_loop(state: LoopState) -> Effects:
-    """Run a graph to its end or its next stop; yields what has to be done outside."""
+    """Run a graph until it ends or pauses; yield the effects for the driver."""
     yield from open_run(state)
     if state.job.kind == "submit":
         return
@@ -31,7 +31,7 @@ def run_loop(state: LoopState) -> Effects:
         if task is None:
             yield from run_step(state)
             continue
-        # Most steps have one task: nothing to wait for, to drop or to store beside it.
+        # Most steps have one task, which needs no waiting, cancelling or partial commits.
         if not pass_input_on(task) and not (yield RunTasks([build_context(state, task)])):
             yield AWAIT
         if chunks := settle_task(state, task):
@@ -42,7 +42,7 @@ def run_loop(state: LoopState) -> Effects:
 
 
 def _get_lone_task(state: LoopState) -> Task | None:
-    """Return the step's one task, where it is to run and that is all there is to the step."""
+    """Return the step's only task if it must run and the step needs no special handling."""
     tasks = state.tasks
     if len(tasks) != 1 or state.careful:
         return None

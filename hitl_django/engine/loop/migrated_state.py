@@ -1,4 +1,4 @@
-"""The state of a thread as a later version of its graph has it."""
+"""Replacement of a thread's state for a later version of its graph."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..types import Overwrite
 from .apply import NextVersion
 from .channel_state import ChannelState
 
-#: Channels whose writes would be added to what the type begins with.
+#: Channels with a reducer, which would add writes to the initial value.
 REDUCING = (BinaryOperatorAggregate, DeltaChannel)
 
 
 def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
-    """Return a copy of the state that is stored, with keys that the graph has no longer.
+    """Return a copy of the stored state, including keys that the graph no longer has.
 
-    Before the input has become the state, it is the input.
+    Before the input is applied, return the input.
     """
     values = {}
     for name in _iterate_keys(state):
@@ -36,9 +36,9 @@ def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 def replace_values(
     spec: GraphSpec, state: ChannelState, values: Mapping[str, Any], next_version: NextVersion
 ) -> None:
-    """Make ``values`` the state; a key that isn't among them holds nothing then.
+    """Replace the state with ``values``; other keys become empty.
 
-    What is due stays due, and a breakpoint that was passed stays passed.
+    Pending tasks stay pending, and passed breakpoints stay passed.
     """
     before = read_values(spec, state)
     keys = list(_iterate_keys(state))
@@ -62,9 +62,9 @@ def replace_values(
         was = state.versions.get(name)
         state.values[name], state.versions[name] = held, version
         state.touched.add(name)
-        _pass_on(state, name, was, version)
+        _replace_seen_version(state, name, was, version)
     if moved:
-        _pass_on(state, INTERRUPT, state.clock, version)
+        _replace_seen_version(state, INTERRUPT, state.clock, version)
         state.clock = version
 
 
@@ -79,11 +79,11 @@ def _differ(before: Any, after: Any) -> bool:
     try:
         return type(before) is not type(after) or bool(before != after)
     except Exception:
-        return True  # values that can't be compared
+        return True  # the values can't be compared
 
 
-def _pass_on(state: ChannelState, channel: str, was: Any, version: Any) -> None:
-    """Let whoever has seen a channel's version have seen the one in its place."""
+def _replace_seen_version(state: ChannelState, channel: str, was: Any, version: Any) -> None:
+    """Replace a channel's version in the versions that nodes have seen."""
     for node, seen in state.seen.items():
         if channel in seen and seen[channel] == was:
             state.seen[node] = {**seen, channel: version}

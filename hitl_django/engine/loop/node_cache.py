@@ -1,4 +1,4 @@
-"""The cache of node results: its interface, the one in memory, and its keys."""
+"""The cache of node results: its interface, an in-memory cache, and its keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..task.nodes import Node
 from ..task.task import Task
 from ..types import ValueT
 
-#: The function's module and name, and the node's name; what is cached belongs to both.
+#: A prefix, the function's qualified name and the node's name. Results belong to all of them.
 Namespace = tuple[str, ...]
 FullKey = tuple[Namespace, str]
 
@@ -24,43 +24,43 @@ _ENCODE = Codec().encode
 
 
 class BaseCache(Generic[ValueT]):
-    """Keeps what nodes wrote: subclass it and implement get, set and clear.
+    """Base class of caches for node results; subclasses implement get, set and clear.
 
-    ``serde`` turns values into bytes and back.
+    ``serde`` encodes and decodes values.
     """
 
     def __init__(self, *, serde: Codec | None = None) -> None:
         self.serde = serde or Codec()
 
     def get(self, keys: Sequence[FullKey]) -> dict[FullKey, Any]:
-        """Return what is kept and still good of ``keys``."""
+        """Return the values of ``keys`` that are cached and not expired."""
         raise NotImplementedError
 
     def set(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
-        """Keep values, each for its number of seconds (None: for ever)."""
+        """Store values, each with its lifetime in seconds (None for no limit)."""
         raise NotImplementedError
 
     def clear(self, namespaces: Sequence[Namespace] | None = None) -> None:
-        """Drop what is kept of ``namespaces``, or all."""
+        """Delete the values of ``namespaces``, or all values."""
         raise NotImplementedError
 
-    # A cache without an event loop of its own answers at once; one that blocks overrides these.
+    # By default, async calls run the sync method. Caches that block override these methods.
 
     async def aget(self, keys: Sequence[FullKey]) -> dict[FullKey, Any]:
-        """Like get."""
+        """Async variant of get."""
         return self.get(keys)
 
     async def aset(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
-        """Like set."""
+        """Async variant of set."""
         self.set(pairs)
 
     async def aclear(self, namespaces: Sequence[Namespace] | None = None) -> None:
-        """Like clear."""
+        """Async variant of clear."""
         self.clear(namespaces)
 
 
 class InMemoryCache(BaseCache[ValueT]):
-    """Keeps results in this process; values are encoded, so each use gets a copy."""
+    """A cache in this process; values are encoded, so each use gets a copy."""
 
     def __init__(self, *, serde: Codec | None = None) -> None:
         super().__init__(serde=serde)
@@ -104,7 +104,7 @@ class InMemoryCache(BaseCache[ValueT]):
 
 
 def build_cache_namespace(name: str, node: Node) -> Namespace:
-    """Return where the results of a node are kept."""
+    """Return the namespace of a node's results."""
     source = getattr(node.action, "source", None)
     named = getattr(source, "__qualname__", None)
     identity = f"{source.__module__}.{named}" if named else "__dynamic__"
@@ -114,17 +114,20 @@ def build_cache_namespace(name: str, node: Node) -> Namespace:
 def list_cache_namespaces(
     nodes: Mapping[str, Node], names: Iterable[str] | None
 ) -> list[Namespace]:
-    """Return the namespaces of the named nodes, or of all."""
+    """Return the namespaces of the named nodes, or of all nodes."""
     wanted = nodes if names is None else [name for name in names if name in nodes]
     return [build_cache_namespace(name, nodes[name]) for name in wanted]
 
 
 def make_cache_key(task: Task) -> FullKey:
-    """Work out under which key a task's result is kept.
+    """Return the key of a task's result.
 
-    Equal inputs have equal keys, in every process: the key is a hash of the input's bytes, in
-    which sets are sorted. Raises what the policy's own function raises, and TypeError where that
-    makes neither str nor bytes.
+    Equal inputs have equal keys in all processes: the key is a hash of the encoded input, with sets
+    sorted. Errors of the policy's ``key_func`` are raised.
+
+    Raises:
+        TypeError: ``key_func`` returns neither str nor bytes.
+        UnserializableError: the input can't be encoded.
     """
     policy = task.node.cache
     assert policy is not None

@@ -1,4 +1,4 @@
-"""Plans the tasks of the next super-step: a function of the channel state alone."""
+"""Planning of the next super-step's tasks, based only on the channel state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .channel_state import ChannelState
 
 
 def plan_tasks(spec: GraphSpec, state: ChannelState, origin: StepOrigin) -> list[Task]:
-    """Return the tasks of the next super-step: what was sent, then what was triggered."""
+    """Return the tasks of the next super-step: Sends first, then triggered nodes."""
     origin.former_names = state.former_names
     tasks: list[Task] = []
     sends = state.values.get(TASKS)
@@ -53,8 +53,8 @@ def _triggered_task(
     try:
         task.input = read_input(spec, state, node, origin)
     except Exception as error:
-        # The state doesn't fit what the node declares. That is this task's failure, and the step
-        # before it, which has been taken, stays taken.
+        # The state doesn't fit the node's schema. This task fails, but the previous step is
+        # complete.
         annotate(error, f"Before task with name '{name}' and path '{task.path}'")
         task.error = error
     return None if task.input is MISSING else task
@@ -90,15 +90,14 @@ def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -
 
 
 def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOrigin) -> Any:
-    """Return what a node is called with, or MISSING where its one channel is empty."""
+    """Return a node's input; MISSING if its only channel is empty."""
     if isinstance(node.keys, str):
         held = state.values.get(node.keys, MISSING)
         value = held if held is MISSING else spec.channels[node.keys].read(held)
         if value is MISSING:
             return MISSING
         return value if node.coercion is None else node.coercion(value)
-    # A set asked of a set looks at the smaller one: a wide state is not walked to find that all
-    # of it is plain.
+    # isdisjoint with a set iterates over the smaller set, so this is fast for a wide state.
     if spec.mixed.isdisjoint(node.key_set):
         stored, values = state.values, {}
         for key in node.keys:
@@ -114,7 +113,7 @@ def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOri
 
 
 def read_state(spec: GraphSpec, values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """Return the state that nodes see of the channels ``keys``, leaving out empty ones."""
+    """Return the state that nodes read from the channels ``keys``, without empty ones."""
     if spec.mixed.isdisjoint(keys):
         return {key: values[key] for key in keys if key in values}
     state = {}
@@ -130,9 +129,9 @@ def read_state(spec: GraphSpec, values: Mapping[str, Any], keys: Sequence[str]) 
 def find_breakpoints(
     state: ChannelState, names: All | Sequence[str], tasks: Iterable[Task]
 ) -> list[Task]:
-    """Return the tasks that a static breakpoint stops at.
+    """Return the tasks at which a breakpoint stops the run.
 
-    None where nothing changed since the run last passed a breakpoint.
+    The list is empty if nothing changed since the run last passed a breakpoint.
     """
     if not names:
         return []

@@ -1,4 +1,4 @@
-"""Checkpoints that were stored before nodes or channels were renamed, read under today's names."""
+"""Translation of checkpoints stored before nodes or channels were renamed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..types import Send
 
 
 def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> CheckpointTuple | None:
-    """Return a stored checkpoint, and the writes on top of it, under the graph's names of today.
+    """Return a stored checkpoint and its pending writes with the graph's current names.
 
-    The given one stays as it is. One that was stored under some names and written to under others,
-    as a worker was replaced by one of another version meanwhile, comes out the same.
+    The given checkpoint is not changed. Names may be mixed if workers of different versions wrote
+    to it.
     """
     renames = spec.renames
     if saved is None or not renames:
@@ -48,7 +48,7 @@ def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> Checkpo
 
 
 def _rename_keys(stored: Mapping[str, Any], rename: Any) -> dict[str, Any]:
-    """Return a mapping under new keys; what stands under a new one already stays."""
+    """Return a mapping with renamed keys; existing values of new keys take precedence."""
     found = {rename(name): value for name, value in stored.items()}
     for name in found.keys() & stored.keys():
         found[name] = stored[name]
@@ -88,21 +88,21 @@ def _rename_write(spec: GraphSpec, write: PendingWrite) -> PendingWrite:
 
 
 def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames | None:
-    """Return the names that a checkpoint's tasks have; None where they are today's.
+    """Return the names in a checkpoint's task ids; None if they equal the current names.
 
-    Each checkpoint notes what had been renamed by then. One without such a note is of before, or
-    of a version that had the new names and didn't say so: then what it mentions decides.
+    Each checkpoint lists the renames known when it was stored. If a checkpoint has no such list,
+    the names it contains decide.
     """
     noted = set(checkpoint.get("renamed") or ())
     nodes = {old: new for old, new in renames.nodes.items() if old not in noted}
     channels = {old: new for old, new in renames.channels.items() if old not in noted}
-    of_nodes = _choose_former(nodes, set(_iterate_nodes(checkpoint)))
+    of_nodes = _choose_former(nodes, set(_iterate_node_names(checkpoint)))
     of_channels = _choose_former(channels, set(checkpoint["channel_versions"]))
     return FormerNames(of_nodes, of_channels) if of_nodes or of_channels else None
 
 
 def _choose_former(renamed: Mapping[str, str], mentioned: set[str]) -> dict[str, str]:
-    """Return the old names by the new ones, where a checkpoint has the old ones."""
+    """Return former names by current names, if the checkpoint was stored under them."""
     found: dict[str, str] = {}
     is_newer = not mentioned.isdisjoint(renamed.values()) and mentioned.isdisjoint(renamed)
     for old, new in renamed.items():
@@ -113,8 +113,7 @@ def _choose_former(renamed: Mapping[str, str], mentioned: set[str]) -> dict[str,
     return found
 
 
-def _iterate_nodes(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield the names of nodes that a checkpoint mentions."""
+def _iterate_node_names(checkpoint: Checkpoint) -> Iterator[str]:
     yield from checkpoint["versions_seen"]
     for channel in checkpoint["channel_versions"]:
         if channel.startswith(BRANCH_TO):

@@ -1,4 +1,4 @@
-"""Takes the input of a Command: answers, an update, a goto."""
+"""Handling of a Command as input: resume values, an update, a goto."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .state import LoopState
 
 
 def refuse_command(state: LoopState, command: Command[Any], saved: CheckpointTuple | None) -> None:
-    """Raise unless the Command can be taken; nothing is stored before."""
+    """Raise an error if the Command can't be applied, before anything is stored."""
     if command.graph == Command.PARENT:
         raise InvalidUpdateError("There is no parent graph")
     if command.resume is None:
@@ -49,9 +49,9 @@ def take_command(
     superseded: bool,
     below: Sequence[str] | None,
 ) -> list[Write]:
-    """Note the answers and return the null task's writes, the stored ones first.
+    """Set the resume values and return the writes of the null task, stored ones first.
 
-    Where ``below`` has ids, the answers are for those questions alone.
+    With ``below``, the resume values can only resolve the interrupts with these ids.
     """
     if command.resume is not None:
         _take_answers(state, command.resume, superseded, below)
@@ -65,8 +65,7 @@ def take_command(
 def _take_answers(
     state: LoopState, resume: Any, superseded: bool, below: Sequence[str] | None
 ) -> None:
-    # A checkpoint that the thread has moved past runs again, so what was asked there is asked
-    # again, whatever was answered since.
+    # A superseded checkpoint runs again, so all its interrupts are pending again.
     known_ids = list_interrupt_ids(state.statuses) if superseded else list_open_ids(state)
     if below is not None:
         known_ids = [name for name in known_ids if name in below]
@@ -75,7 +74,7 @@ def _take_answers(
     elif superseded:
         state.run.wildcard = [resume]
     elif not plan_tasks(state.spec, state.channel_state, state.origin):
-        # A static breakpoint asks nothing but to go on, so any value will do there.
+        # A static breakpoint has no interrupt, so any value resumes the run.
         raise NothingPendingError(
             f"Thread {state.run.thread_id!r} has no pending interrupt and no next node. "
             "Nothing was stored.",
@@ -84,7 +83,11 @@ def _take_answers(
 
 
 def list_command_writes(graph: CompiledGraph, command: Command[Any]) -> list[Write]:
-    """Return the writes in a Command's goto and update; refuses unknown nodes and keys."""
+    """Return the writes of a Command's goto and update.
+
+    Raises:
+        InvalidUpdateError: a node or key is unknown.
+    """
     spec = graph.spec
     targets = command.goto if isinstance(command.goto, (list, tuple)) else [command.goto]
     for target in targets:
@@ -106,10 +109,10 @@ def list_command_writes(graph: CompiledGraph, command: Command[Any]) -> list[Wri
 
 
 def list_open_ids(state: LoopState) -> list[str]:
-    """Return the ids of the questions that wait for an answer."""
+    """Return the ids of the pending interrupts."""
     return [interrupt.id for status in state.statuses.values() for interrupt in status.open]
 
 
 def list_interrupt_ids(statuses: Mapping[str, TaskStatus]) -> list[str]:
-    """Return the ids of what tasks have asked."""
+    """Return the ids of all interrupts of tasks."""
     return [interrupt.id for status in statuses.values() for interrupt in status.interrupts]

@@ -1,4 +1,4 @@
-"""Starts a run: with new input, an answer, from an older checkpoint, or where it stopped."""
+"""The start of a run: with new input, a resume value, or from a stored checkpoint."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from .stop import find_outcome
 
 
 def open_run(state: LoopState) -> Iterable[Effect]:
-    """Bring the state to the first tasks it has to run."""
-    return _begin(state) if state.saver is None else _take_up(state)
+    """Prepare the state with the first tasks to run."""
+    return _begin(state) if state.saver is None else _start_from_saver(state)
 
 
 def _begin(state: LoopState) -> Iterable[Effect]:
-    """Open a run of which nothing is stored."""
+    """Start a run without stored data."""
     _restore(state, None)
     if isinstance(state.job.input, Command):
         refuse_command(state, state.job.input, None)
@@ -51,8 +51,8 @@ def _begin(state: LoopState) -> Iterable[Effect]:
     return _take_input(state, ())
 
 
-def _take_up(state: LoopState) -> Effects:
-    """Open a run of which there may be something stored."""
+def _start_from_saver(state: LoopState) -> Effects:
+    """Start a run that may have stored data."""
     if not state.job.nested:
         yield from _lease_thread(state)
     saved, superseded = yield from _load(state)
@@ -66,12 +66,12 @@ def _take_up(state: LoopState) -> Effects:
     command = state.job.input if isinstance(state.job.input, Command) else None
     if command is not None:
         refuse_command(state, command, saved)
-    travels = state.job.addressed and not _is_answered_by(state, command)
-    if travels and not state.job.nested:
+    is_time_travel = state.job.addressed and not _is_answered_by(state, command)
+    if is_time_travel and not state.job.nested:
         state.run.replay = Replay(_replay_bound(saved))
     pending = saved.pending_writes or []
-    if travels:
-        # Seen from an older checkpoint, what was answered and tried later never was.
+    if is_time_travel:
+        # From an older checkpoint's view, later resume values and attempts don't exist.
         pending = [write for write in pending if write[1] not in (RESUME, KEYED, ATTEMPTS)]
     state.statuses = read_task_statuses(pending)
     null_writes = [(name, value) for task, name, value in pending if task == NULL_TASK_ID]
@@ -87,8 +87,8 @@ def _take_up(state: LoopState) -> Effects:
     _apply_null(state, null_writes)
     state.run.resuming = True
     if state.run.passes_breakpoints or any(name == RESUME for name, _ in null_writes):
-        # Passing the breakpoint it stands at is what going on means; a worker that picks up a
-        # run which nobody answered must not.
+        # Resuming means passing the current breakpoint. A worker that picks up an unresolved run
+        # must not pass it.
         state.channel_state.seen[INTERRUPT] = {INTERRUPT: state.channel_state.clock}
     if state.run.callbacks:
         yield Notify(
@@ -99,18 +99,18 @@ def _take_up(state: LoopState) -> Effects:
     if not state.records:
         yield from emit_values(state, None)
     source = state.metadata.get("source")
-    if travels and (superseded or source not in ("update", "fork")):
-        # What runs again gets a checkpoint of its own, so that this branch and the one that was
-        # there don't mix their writes.
+    if is_time_travel and (superseded or source not in ("update", "fork")):
+        # Repeated tasks get a separate checkpoint, so that the writes of both branches stay
+        # separate.
         state.statuses = {}
         state.commits.unsaved = []
         yield from commit_checkpoint(state, "fork")
         return
     plan_step(state, state.origin.step)
-    if not travels and not superseded:
-        _reapply(state)
+    if not is_time_travel and not superseded:
+        _restore_finished_writes(state)
         if not state.run.reruns_unanswered:
-            _keep_waiting(state)
+            _keep_pending(state)
     elif superseded:
         _keep_answered(state)
     yield from _decide_opening(state)
@@ -126,17 +126,17 @@ def _lease_thread(state: LoopState) -> Effects:
 
 
 def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:
-    """Return whether the caller answers what is asked, here or in a graph above."""
+    """Return whether the caller resolves interrupts of this graph or of a graph above."""
     if state.job.nested:
         return bool(state.run.answers or state.run.wildcard)
     return command is not None and command.resume is not None
 
 
 def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:
-    """Read the checkpoint to start from, and whether the thread has moved past it."""
+    """Return the checkpoint to start from, and whether the thread has a newer one."""
     config, replay = state.commits.config_for(state.job.checkpoint_id), state.run.replay
     if replay is not None and not state.job.addressed:
-        # The graph below a replay takes its input again.
+        # A subgraph of a replay takes its input again.
         state.run.resuming = False
         if replay.visits_first(state.job.ns):
             before = state.commits.config_for(replay.bound)
@@ -147,7 +147,7 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
         for ns in state.job.former_ns if found is None else ():
             found = yield Load({"configurable": {**config["configurable"], "checkpoint_ns": ns}})
             if found is not None:
-                # Its history stays where it is: what is stored there refers to itself.
+                # The history stays in its namespace, because stored data refers to it.
                 state.job.ns = state.commits.ns = ns
                 break
         return found, False
@@ -162,7 +162,7 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
 
 
 def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | None]:
-    """Return the ids of what a graph further down asks, or None where the caller named none."""
+    """Return the interrupt ids of the addressed subgraph; None if none is addressed."""
     ns = state.job.answers_ns
     checkpoint_id = state.run.checkpoint_map.get(ns)
     if not ns or checkpoint_id is None:
@@ -180,9 +180,9 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
 
 
 def _replay_bound(saved: CheckpointTuple) -> str:
-    """Return the checkpoint id before which a replay looks for what graphs below had stored.
+    """Return the checkpoint id that limits which stored states of subgraphs a replay uses.
 
-    An update or a fork was made after the graphs below had run, so it is the checkpoint above it.
+    An update or a fork was created after the subgraphs ran, so its parent is used.
     """
     if saved.metadata.get("source") in ("update", "fork") and saved.parent_config is not None:
         bound: str = saved.parent_config["configurable"]["checkpoint_id"]
@@ -191,7 +191,7 @@ def _replay_bound(saved: CheckpointTuple) -> str:
 
 
 def _refuse_advance(state: LoopState) -> None:
-    """Raise ThreadNotFound where a run is to go on from a checkpoint that isn't there."""
+    """Raise ThreadNotFound if the run must resume from a checkpoint that doesn't exist."""
     if state.job.kind == "advance":
         raise ThreadNotFound(
             f"Thread {state.run.thread_id!r} has no checkpoint to resume from.",
@@ -200,7 +200,7 @@ def _refuse_advance(state: LoopState) -> None:
 
 
 def _continues(state: LoopState, command: Command[Any] | None, saved: CheckpointTuple) -> bool:
-    """Return whether the run continues what is stored rather than take new input."""
+    """Return whether the run continues from stored data instead of new input."""
     job = state.job
     if not saved.checkpoint["channel_versions"]:
         _refuse_advance(state)
@@ -218,7 +218,7 @@ def _continues(state: LoopState, command: Command[Any] | None, saved: Checkpoint
 
 
 def _refuse_removed(state: LoopState) -> None:
-    """Raise GraphChangedError where a node is due that the graph doesn't have any more."""
+    """Raise GraphChangedError if a pending node was removed from the graph."""
     spec, channels = state.spec, state.channel_state
     due = [
         node
@@ -231,19 +231,16 @@ def _refuse_removed(state: LoopState) -> None:
         if isinstance(sent, Send) and sent.node not in spec.nodes
     ]
     if due:
-        gone = ", ".join(f"'{node}'" for node in sorted(set(due)))
+        missing = ", ".join(f"'{node}'" for node in sorted(set(due)))
         nodes = ", ".join(name for name in spec.nodes if name != START)
         raise GraphChangedError(
-            f"Thread {state.run.thread_id!r} stopped before {gone}, which the graph no longer "
+            f"Thread {state.run.thread_id!r} stopped before {missing}, which the graph no longer "
             f"contains or triggers. Nodes: {nodes}. Nothing was stored. Resume with a graph that "
             "does, or clear the pending node with update_state(config, None, as_node=END).",
             [f"node '{node}' was removed" if node not in spec.nodes
              else f"node '{node}' is triggered by different edges" for node in sorted(set(due))],
             thread_id=state.run.thread_id,
         )  # fmt: skip
-
-
-# New input.
 
 
 def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effect]:
@@ -259,13 +256,13 @@ def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effe
         )
     writes = state.graph.input_writes(job.input)
     if job.kind == "submit" and START in state.graph.nodes:
-        # What the first node would refuse is refused before it is stored.
+        # Input that the first node rejects must not be stored.
         for _, value in writes:
             state.graph.nodes[START].collect(value)
     if not writes:
         raise EmptyInputError(f"Received no input for {state.graph.input_keys}")
-    if state.is_silent and (first := _first(state, writes)):
-        # Nobody can look at the input before it has been handed on.
+    if state.is_silent and (first := _make_finished_start_task(state, writes)):
+        # Without a saver and a stream, the input checkpoint isn't visible and can be skipped.
         state.origin, state.tasks = first.origin, [first]
         return commit_step(state)
     return _commit_input(state, writes, null_writes)
@@ -274,24 +271,23 @@ def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effe
 def _commit_input(
     state: LoopState, writes: Sequence[Write], null_writes: Sequence[Write]
 ) -> Effects:
-    """Make the input a checkpoint of its own."""
     job, channels = state.job, state.channel_state
     _apply_null(state, null_writes)
     drop_orphaned_triggers(state.spec, channels)
-    # What the thread would have run next is marked as seen, so that it doesn't run after all.
+    # Pending tasks of the thread are marked as seen, so that they don't run.
     dropped = plan_tasks(state.spec, channels, state.origin) if channels.versions else []
     state.statuses = {}
     apply_writes(state.spec, channels, [*dropped, InputWrites(INPUT, writes)], state.next_version)
     yield from commit_checkpoint(state, "input")
     if job.kind == "submit" and not (state.graph.interrupt_before or state.graph.interrupt_after):
-        yield from _hand_on(state)
+        yield from _apply_input(state)
 
 
-def _hand_on(state: LoopState) -> Effects:
-    """Take the step in which the input becomes state, where that is all it does.
+def _apply_input(state: LoopState) -> Effects:
+    """Apply the input to the state in the same call, if the first step does nothing else.
 
-    A graph that chooses where to begin does so when it runs. What goes wrong here is left to the
-    run as well, which meets it again and can report it.
+    A graph with a conditional entry point decides when it runs. Errors are ignored here, because
+    the run encounters them again and can report them.
     """
     tasks, before = state.tasks, state.channel_state
     if len(tasks) != 1 or tasks[0].name != START or not pass_input_on(tasks[0]):
@@ -311,8 +307,8 @@ def _hand_on(state: LoopState) -> Effects:
         return
 
 
-def _first(state: LoopState, writes: Sequence[Write]) -> Task | None:
-    """Return the hidden first task, ended, where it only hands on the input."""
+def _make_finished_start_task(state: LoopState, writes: Sequence[Write]) -> Task | None:
+    """Return the hidden first task as finished, if it only passes on the input."""
     node = state.graph.nodes.get(START)
     if node is None or len(writes) != 1 or writes[0][0] != START:
         return None
@@ -323,26 +319,23 @@ def _first(state: LoopState, writes: Sequence[Write]) -> Task | None:
     return task if pass_input_on(task) else None
 
 
-# What is stored beside the checkpoint.
-
-
 def _apply_null(state: LoopState, writes: Sequence[Write]) -> None:
     if any(name != RESUME for name, _ in writes):
         updated = state.channel_state.updated
         apply_writes(
             state.spec, state.channel_state, [InputWrites(INPUT, writes)], state.next_version
         )
-        # What was due stays due; None stands for whatever the nodes have not seen yet.
+        # Pending tasks stay pending. None means all nodes that have not seen a version.
         if updated is None or state.channel_state.updated is None:
             state.channel_state.updated = None
         else:
             state.channel_state.updated |= updated
 
 
-def _reapply(state: LoopState) -> None:
-    """Give finished tasks their stored writes back, so that they don't run again.
+def _restore_finished_writes(state: LoopState) -> None:
+    """Set the stored writes of finished tasks, so that they don't run again.
 
-    A task whose failure went to a handler has ended too; its handler runs, or has run.
+    A task with a handled failure has also ended. Its handler runs, or has run.
     """
     handlers = restore_handlers(state.spec, state.tasks, state.statuses)
     for handler in handlers:
@@ -355,10 +348,10 @@ def _reapply(state: LoopState) -> None:
 
 
 def _keep_answered(state: LoopState) -> None:
-    """Leave tasks their results that others' answers are given beside, where all else runs again.
+    """Keep results of tasks that other interrupts don't concern, when the checkpoint runs again.
 
-    They were answered on the branch that is left; asked again here, they would stop a run that
-    nobody finds, as the thread's newest checkpoint is another one.
+    Their interrupts were resolved on the superseded branch. If they became pending again, the run
+    would stop where no one finds it, because the thread's newest checkpoint is another one.
     """
     for task in state.tasks:
         status = state.statuses.get(task.id)
@@ -368,8 +361,8 @@ def _keep_answered(state: LoopState) -> None:
             task.writes = status.output
 
 
-def _keep_waiting(state: LoopState) -> None:
-    """Leave alone what waits for an answer that isn't there: running it would only ask again."""
+def _keep_pending(state: LoopState) -> None:
+    """Don't run tasks without a resume value, as they would only create the same interrupts."""
     for task in state.tasks:
         status = state.statuses.get(task.id)
         if status is None or status.finished or not status.interrupts:
@@ -401,7 +394,7 @@ def _is_answered(
 
 
 def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
-    """Take up a stored checkpoint, or begins before the first."""
+    """Restore a stored checkpoint, or start without one."""
     step = saved.metadata.get("step", -1) + 1 if saved else -1
     state.channel_state = restore_channels(state.spec, saved.checkpoint if saved else None)
     if saved:
@@ -419,9 +412,9 @@ def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
 
 
 def _decide_opening(state: LoopState) -> Effects:
-    """Settle whether a run that starts from a stored checkpoint goes on at all."""
+    """Set the outcome of a run that ends at its stored checkpoint without running a task."""
     state.outcome = find_outcome(state, ())
     if state.outcome is not None and state.saver is not None:
         yield from stop_run(state)
-    if not state.records:  # else that was emitted when it was stored
+    if not state.records:  # recorded chunks were emitted when stored
         yield from emit_step(state)

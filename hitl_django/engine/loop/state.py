@@ -1,4 +1,4 @@
-"""Where one run of one graph stands: what the phases of its loop read and change."""
+"""The state of one run of one graph, used by all phases of the loop."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .plan import read_state
 
 @dataclass(slots=True)
 class RunRequest:
-    """What a run of a graph was asked to do.
+    """The request for a run of a graph.
 
-    ``kind`` is ``call`` (invoke, stream), ``advance`` (go on from what is stored) or ``submit``
-    (store the input, run nothing). ``addressed`` tells that the caller named the checkpoint,
-    ``answers_ns`` which graph further down, if any: an answer is for what that one asks.
+    ``kind`` is ``call`` (invoke, stream), ``advance`` (run from the stored state) or ``submit``
+    (store the input without running). ``addressed`` is true if the caller named the checkpoint.
+    ``answers_ns`` is the namespace of the subgraph whose interrupts the resume values resolve.
     """
 
     kind: str
@@ -42,24 +42,24 @@ class RunRequest:
     discard_pending: bool = False
     answers_ns: str = ""
     max_concurrency: int | None = None
-    #: Where else a graph that keeps its history may have it: under names that its caller had.
+    #: Former namespaces of a graph with its own history, from former names of its calling node.
     former_ns: tuple[str, ...] = ()
 
 
 class LoopState:
-    """One run of one graph, between any two effects of its loop.
+    """One run of one graph, between two effects of its loop.
 
-    Fixed for the run are the ``graph`` with its ``spec``, the ``job``, the ``run`` that its tasks
-    share, and the stream modes that the caller itself ``wanted``, or has ``printed``. The phases
-    of the loop change the rest:
+    These are fixed: ``graph`` and its ``spec``, the ``job``, the context ``run`` shared by its
+    tasks, and the stream modes ``wanted`` and ``printed`` of the caller. The loop changes the rest:
 
-    - ``channel_state``, ``origin`` and ``tasks``: what the newest checkpoint holds, and the tasks
-      that it leads to. ``ran`` are the tasks of the step that is being run and stored.
-    - ``statuses``: what was stored of tasks of this step before, by task id.
-    - ``checkpoint_id`` and ``metadata`` of the newest checkpoint, ``commits`` with what is stored.
-    - ``running``: how many tasks of the step have been started and not taken in. ``broken`` is a
-      failure that was met while siblings were still running.
-    - ``outcome``: how the run ended; None while it goes on.
+    - ``channel_state``, ``origin`` and ``tasks``: the newest checkpoint and its next tasks. ``ran``
+      are the tasks of the current step.
+    - ``statuses``: stored writes of the step's tasks, by task id.
+    - ``checkpoint_id`` and ``metadata``: of the newest checkpoint.
+    - ``commits``: the builder of commits.
+    - ``running``: the number of started tasks that are not settled. ``broken`` is a failure that
+      occurred while other tasks were running.
+    - ``outcome``: the result of the run; None while it is running.
     """
 
     __slots__ = (
@@ -109,9 +109,9 @@ class LoopState:
     ) -> None:
         self.graph, self.job, self.run = graph, job, run
         self.wanted, self.printed = wanted, printed
-        #: Takes its chunks to the run above it; None where there is none.
+        #: Passes chunks to the run above; None without one.
         self.forward: Callable[[Chunk], None] | None = None
-        #: Takes those that it would store to the task that calls it, where it stores nothing.
+        #: Passes chunks to the calling task, if this run stores nothing itself.
         self.pass_on: Callable[[Chunk], None] | None = None
         if output_keys is None:
             self.output_keys, self.output_set = graph.output_keys, graph.output_set
@@ -125,23 +125,23 @@ class LoopState:
         self.next_version: NextVersion = (
             run.saver.get_next_version if run.saver is not None else count_version
         )
-        #: Whether everything is stored when the run stops, and nothing before.
+        #: Whether all commits are delayed until the run stops.
         self.exits = run.durability == "exit" and run.saver is not None
         #: Whether a step is stored while the next one runs.
         self.overlaps = run.durability == "async" and run.saver is not None
-        #: Whether its chunks are stored, with the commits that they describe.
+        #: Whether chunks are stored in the commits of their tasks.
         self.records = run.chunk_buffer is not None and not job.nested
-        #: Whether nothing is stored, and nobody listens.
+        #: Whether the run has neither a saver nor stream modes.
         self.is_silent = run.saver is None and not run.modes
-        #: Whether failures may go to a handler, or results come from the cache.
+        #: Whether failures may go to a handler, or results may come from the cache.
         self.careful = graph.spec.handled or graph.cache is not None
-        #: The cache keys of the tasks that are running, by task id; None without a cache.
+        #: The cache keys of the running tasks, by task id; None without a cache.
         self.cache_keys: dict[str, FullKey] | None = None if graph.cache is None else {}
         self.user_metadata = select_metadata(run.config) if run.saver or run.modes else {}
         self.outcome: Outcome | None = None
-        #: Whether the caller is given the output channels' values.
+        #: Whether the caller receives the values of the output channels.
         self.has_values = False
-        #: Whether a breakpoint stopped the run after a node, and not before one.
+        #: Whether a breakpoint stopped the run after a node, not before one.
         self.stopped_after = False
         self.tasks: list[Task] = []
         self.ran: list[Task] = []
@@ -151,8 +151,8 @@ class LoopState:
         self.checkpoint_id: str | None = None
         self.metadata: CheckpointMetadata = {}
         self.commits = CommitBuilder(self.spec, run.thread_id, job.ns)
-        #: The chunks that wait for what they describe to be stored, by the id of the task that
-        #: wrote it; None where they don't wait, or are stored themselves.
+        #: Chunks that are delayed until their writes are stored, by task id. None if chunks are not
+        #: delayed, or are stored themselves.
         self.withheld: list[tuple[str | None, Sequence[Chunk]]] | None = None
         if run.modes and run.saver is not None and not self.exits and run.chunk_buffer is None:
             self.withheld = []
@@ -161,28 +161,28 @@ class LoopState:
 
     @property
     def ns(self) -> tuple[str, ...]:
-        """The namespace by its levels, as chunks have it."""
+        """The namespace as a tuple of levels, as in chunks."""
         return tuple(self.job.ns.split("|")) if self.job.ns else ()
 
     @property
     def leaves_unstored(self) -> bool:
-        """Whether it has been left before its end with nothing of it stored yet."""
+        """Whether the run was abandoned before its end with unstored steps."""
         if not self.exits or self.outcome is not None or not self.tasks:
             return False
         return self.run.lease is None or not self.run.lease.is_lost
 
     def save(self, commit: Commit) -> Save:
-        """Return the effect that stores a commit of this run, which has to hold its thread."""
+        """Return the effect that stores a commit of this run, which must have its lease."""
         self._bind(commit)
         return Save(commit)
 
     def save_beside(self, commit: Commit) -> SaveAsync:
-        """Return the effect that stores such a commit while the next step runs."""
+        """Return the effect that stores a commit while the next step runs."""
         self._bind(commit)
         return SaveAsync(commit)
 
     def save_all(self, commits: Sequence[Commit]) -> SaveAll:
-        """Return the effect that stores several such commits at once."""
+        """Return the effect that stores several commits at once."""
         for commit in commits:
             self._bind(commit)
         return SaveAll(commits)
@@ -194,14 +194,16 @@ class LoopState:
 
     @property
     def has_unsaved_commits(self) -> bool:
-        """Whether the checkpoint that the run stands at waits for the run to stop."""
+        """Whether the current checkpoint is delayed until the run stops."""
         return self.exits and self.origin.checkpoint_id not in (None, self.commits.saved_id)
 
     def build_state_commit(self, outcome: Outcome | None) -> Commit:
-        """Return a commit of the state as the next checkpoint, and of what waits to be stored."""
-        about = {**self.user_metadata, **self.metadata}
+        """Return a commit of the unstored writes, with the state as the next checkpoint."""
+        full_metadata = {**self.user_metadata, **self.metadata}
         channels = self.channel_state
-        commit = self.commits.build_with_state(channels, self.origin.checkpoint_id, about, outcome)
+        commit = self.commits.build_with_state(
+            channels, self.origin.checkpoint_id, full_metadata, outcome
+        )
         if outcome is not None:
             commit.grown = self.commits.list_grown(channels)
         if not self.exits:
@@ -209,38 +211,38 @@ class LoopState:
         return commit
 
     def build_overdue(self, outcome: Outcome | None) -> list[Commit]:
-        """Return the commits of a run that is behind: its checkpoint, then what stands on it."""
+        """Return the delayed commits of a run: its checkpoint, then writes based on it."""
         writes = self.commits.take_writes()
         if not writes:
             return [self.build_state_commit(outcome)]
-        reached = self.build_state_commit(None)
-        on_top = self.commits.config_for(self.origin.checkpoint_id)
-        return [reached, Commit(on_top, writes, outcome=outcome)]
+        checkpoint_commit = self.build_state_commit(None)
+        write_config = self.commits.config_for(self.origin.checkpoint_id)
+        return [checkpoint_commit, Commit(write_config, writes, outcome=outcome)]
 
     def store_overdue(self) -> None:
-        """Store, where the run is behind, all that has ended by now; on the calling thread."""
+        """Store all delayed steps that have ended, on the calling OS thread."""
         if self.has_unsaved_commits:
             commits = self.save_all(self.build_overdue(None)).commits
             self.run.saver.commit_all(commits)  # type: ignore[union-attr]
             self.mark_stored(commits)
 
     def mark_stored(self, commits: Sequence[Commit]) -> None:
-        """Note that commits have been stored."""
+        """Update the state after commits were stored."""
         for commit in commits:
             self.commits.mark_stored(commit, self.channel_state)
 
     @property
     def holds_thread(self) -> bool:
-        """Whether the run has its thread still to itself."""
+        """Whether the run still has its lease on the thread."""
         lease = self.run.lease
         return lease is not None and not lease.is_over and not self.job.nested
 
     def list_due(self) -> tuple[str, ...]:
-        """Return the names of the step's tasks that have yet to come to their end."""
+        """Return the names of the step's unfinished tasks."""
         return tuple(t.name for t in self.tasks if not t.writes and get_handled_failure(t) is None)
 
     def read_output(self) -> Any:
-        """Return the output channels' values."""
+        """Return the values of the output channels."""
         return self.read_channels(self.output_keys)
 
     def read_channels(self, keys: Sequence[str] | str) -> Any:

@@ -1,4 +1,4 @@
-"""One super-step: which tasks run, how they are taken in as they end, and what ends the step."""
+"""One super-step: running tasks, settling them as they end, and ending the step."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .effects import AWAIT, CANCEL, Effect, Effects, RunTasks, StartTasks
 from .error_handlers import has_handler, start_handler
 from .state import LoopState
 
-#: What leaves the siblings alone: a wrong answer, which is the reviewer's mistake and can be given
-#: again, and a drain, which lets everybody come to an edge.
+#: Errors that don't cancel other tasks: an invalid response, which can be corrected, and a drain,
+#: which lets all tasks finish.
 _MILD = (InvalidAnswerError, DrainSignal)
 _NOTHING: list[Write] = [(NO_WRITES, None)]
 
 
 def run_step(state: LoopState) -> Effects:
-    """Run the planned tasks that haven't ended, and end the step."""
+    """Run the planned tasks that have not ended, and end the step."""
     state.ran = state.tasks
     todo = [t for t in state.tasks if t.writes is None and not t.pending_interrupts]
     if todo and not _list_failed(todo):
@@ -40,7 +40,7 @@ def run_step(state: LoopState) -> Effects:
 
 
 def end_step(state: LoopState) -> Iterable[Effect]:
-    """Return the effects of a step whose tasks have ended, whatever became of them."""
+    """Return the effects of a step whose tasks have all ended."""
     if state.broken is not None:
         return stop_run(state)
     if failed := _list_failed(state.ran):
@@ -59,9 +59,9 @@ def _run_tasks(state: LoopState, tasks: Sequence[Task]) -> Effects:
 
 
 def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
-    """Settle tasks that have ended while their siblings may be running.
+    """Settle ended tasks while others may be running.
 
-    While these effects wait for tasks to end, a driver may perform those of another call.
+    While these effects wait for tasks, a driver may perform those of another call.
     """
     while ended:
         state.running -= len(ended)
@@ -76,21 +76,21 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
         if state.running and failed and any(_stops_siblings(task) for task in ended):
             state.running -= yield CANCEL
         if (state.running or handlers) and state.saver is not None and not state.exits:
-            # A sibling is still running: what has finished must not depend on it. Nor may a
-            # node run again because its handler didn't come to its end.
+            # Finished tasks must be stored independently of running ones. A node must not run again
+            # because its handler was interrupted.
             yield from store(state, state.commits.build(None), held=True)
         ended = ()
         if handlers and state.broken is None:
             contexts = [build_context(state, task) for task in handlers]
-            beside = bool(state.running)
+            has_running = bool(state.running)
             state.running += len(handlers)
-            ended = yield StartTasks(contexts) if beside else RunTasks(contexts)
+            ended = yield StartTasks(contexts) if has_running else RunTasks(contexts)
 
 
 def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
-    """Give failures to their nodes' handlers; returns those that may start now.
+    """Return the handlers to start for failed tasks.
 
-    None may once a failure that nobody takes has failed the run: they wait for the next one.
+    If an unhandled failure has failed the run, the handlers are planned but start in the next run.
     """
     handlers = [start_handler(state.spec, task) for task in ended if has_handler(task)]
     state.tasks.extend(handlers)
@@ -98,7 +98,7 @@ def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
 
 
 def build_context(state: LoopState, task: Task) -> TaskContext:
-    """Return the context of a task that is about to run, with what it knows from before."""
+    """Return the context of a task to run, with its memory of earlier attempts."""
     status = state.statuses.get(task.id) if state.statuses else None
     if status is None and not state.run.answers:
         return TaskContext(task, state.run, NO_MEMORY)
@@ -109,7 +109,7 @@ def build_context(state: LoopState, task: Task) -> TaskContext:
 
 
 def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
-    """Note what became of a task; returns the chunks that describe it."""
+    """Add an ended task to the next commit; return the chunks about it."""
     if state.saver is not None:
         state.commits.add_task(task)
     if task.writes is not None and not task.writes:
@@ -118,9 +118,9 @@ def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
 
 
 def leave_run(state: LoopState, ended: Sequence[Task]) -> Effects:
-    """Store what has finished of a run that is left before its end.
+    """Store the finished tasks of a run that is abandoned before its end.
 
-    ``ended`` are tasks that the loop hasn't taken in.
+    ``ended`` are tasks that the loop has not settled.
     """
     for task in ended:
         state.commits.add_task(task)
@@ -143,13 +143,14 @@ def _pause(state: LoopState) -> Effects:
     pending_interrupts = tuple(q for task in state.tasks for q in task.pending_interrupts)
     state.outcome = Outcome("interrupted", pending_interrupts, state.list_due())
     state.has_values = True
-    asks = any(task.interrupts for task in state.tasks)
-    if not asks and (chunks := build_breakpoint_chunks(state)):
+    has_interrupts = any(task.interrupts for task in state.tasks)
+    if not has_interrupts and (chunks := build_breakpoint_chunks(state)):
         yield from emit_writes(state, None, chunks)
     yield from stop_run(state)
     done = [task for task in state.tasks if task.writes]
     if done and not state.job.nested:
-        # What finished beside the pause is stored as pending; the caller sees it applied.
+        # Writes of tasks that finished during the pause are stored as pending. The caller sees them
+        # applied.
         state.channel_state = state.channel_state.copy()
         apply_writes(state.spec, state.channel_state, done, state.next_version)
         yield from emit_values(state, done)

@@ -1,4 +1,4 @@
-"""Decides between two super-steps whether a run stops: end, breakpoint, limit or drain."""
+"""The decision between two super-steps whether a run stops."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .state import LoopState
 
 
 def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
-    """Return how the run ends before the planned tasks; None where it goes on with them.
+    """Return the outcome if the run stops before the planned tasks; None if it continues.
 
-    ``ran`` are the tasks of the step before.
+    ``ran`` are the tasks of the previous step.
     """
     job, step = state.job, state.origin.step
     if job.after and (hits := find_breakpoints(state.channel_state, job.after, ran)):
@@ -31,7 +31,7 @@ def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
         return Outcome("finished")
     if job.before and (hits := find_breakpoints(state.channel_state, job.before, state.tasks)):
         return _breakpoint(state, hits)
-    if state.run.control is not None and _drains(state, state.run.control):
+    if state.run.control is not None and _is_draining(state, state.run.control):
         return Outcome("drained", next=state.list_due())
     return None
 
@@ -47,10 +47,11 @@ def _out_of_steps(state: LoopState) -> Outcome:
     return Outcome("out_of_steps", next=due, error=error)
 
 
-def _drains(state: LoopState, control: RunControl) -> bool:
-    """Return whether the run stops at this edge because somebody asked.
+def _is_draining(state: LoopState, control: RunControl) -> bool:
+    """Return whether a drain request stops the run now.
 
-    An answer that came with the call is stored with the step that uses it, and nowhere before.
+    Resume values given with the call are stored with the step that uses them, so this step must run
+    first.
     """
     return control.drain_requested and not state.run.answers
 
@@ -73,7 +74,7 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
 
 
 def build_pause_event(state: LoopState, outcome: Outcome) -> GraphInterruptEvent:
-    """Return the event with which the caller's handlers are called when a run waits for people."""
+    """Return the event for the caller's handlers when a run pauses."""
     interrupts = tuple(q.interrupt for q in outcome.pending_interrupts if q.kind == "interrupt")
     stopped: GraphLifecycleStatus = "interrupt_after" if state.stopped_after else "interrupt_before"
     return GraphInterruptEvent(

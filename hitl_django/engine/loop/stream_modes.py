@@ -1,6 +1,6 @@
-"""The data of stream chunks by mode, made from plain values.
+"""The data of stream chunks by mode.
 
-A chunk is ``(namespace, mode, data)``, the namespace as a tuple of its levels.
+A chunk is ``(namespace, mode, data)``, with the namespace as a tuple of levels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..types import Interrupt
 def build_update(
     task: Task, writes: Sequence[Write], keys: Sequence[str] | str, cached: bool
 ) -> dict[str, Any]:
-    """Return the ``updates`` chunk of a finished task: what it wrote, by node."""
+    """Return the ``updates`` chunk of a finished task: its writes by node."""
     returned = [value for name, value in writes if name == RETURN]
     if returned:
         parts = returned[:1]
@@ -56,7 +56,7 @@ def describe_start(
 
 
 def describe_end(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
-    """Return the ``tasks`` chunk of a task that has run."""
+    """Return the ``tasks`` chunk of an ended task."""
     keys = (keys,) if isinstance(keys, str) else keys
     return {
         "id": task.id,
@@ -87,12 +87,11 @@ def group_writes(writes: Iterable[Write]) -> dict[str, Any]:
 
 
 def describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
-    """Return a question as a plain dict."""
     return asdict(interrupt)
 
 
 def wrap_for_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:
-    """Return a tasks or checkpoints chunk in the wrapping of the ``debug`` mode."""
+    """Return a chunk of the modes tasks or checkpoints in the form of the ``debug`` mode."""
     kind = "checkpoint" if mode == "checkpoints" else "task_result" if "result" in data else "task"
     return {
         "step": step - 1 if mode == "checkpoints" else step,
