@@ -1,8 +1,8 @@
-"""The two drivers of the loop: one on threads, one on asyncio.
+"""The two drivers of the loop, one for OS threads and one for asyncio.
 
-A driver performs effects and nothing else. Only its own thread (or event loop) changes the loop's
-state or calls the saver: tasks on other threads hand in their outcome, and a graph that such a
-task runs has its saver calls made here. A single task runs inline, without a thread.
+A driver only performs effects. Only its own OS thread or event loop changes the loop's state and
+calls the saver. Tasks on other threads report their outcome. Saver calls of subgraphs on such
+threads are made by the driver, too. A single task runs inline, without a separate thread.
 """
 
 from __future__ import annotations

@@ -53,14 +53,12 @@ from .timeouts import AttemptTimer, open_effects
 
 
 async def arun_query(query: Query, saver: BaseCheckpointSaver) -> Any:
-    """Like run_query, on the running event loop."""
-    return await _aperform_effects(query, partial(_aanswer, saver=saver))
+    return await _aperform_effects(query, partial(_perform_saver_call, saver=saver))
 
 
 async def _aperform_effects(
     effects: Generator[Any, Any, Any], perform: Callable[[Any], Awaitable[Any]]
 ) -> Any:
-    """Like perform_effects, on the running event loop."""
     try:
         effect = next(effects)
         while True:
@@ -74,7 +72,7 @@ async def _aperform_effects(
         return done.value
 
 
-async def _aanswer(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
+async def _perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
     if isinstance(effect, Load):
         return await saver.aget_tuple(effect.config)
     if isinstance(effect, List):
@@ -93,7 +91,7 @@ async def _aanswer(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
 
 
 def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
-    """Start a call; returns what to await for its result."""
+    """Start a call; return an awaitable for its result."""
     action = call.action
     if action.is_async:
         given = get_injected(context, action) if action.injected else {}
@@ -105,7 +103,11 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
 
 
 async def _wait(context: TaskContext, wait: Wait) -> None:
-    """Wait before a task's next attempt; a run that is asked to stop meanwhile stops."""
+    """Wait before a task's next attempt.
+
+    Raises:
+        DrainSignal: a stop was requested.
+    """
     if wait.commit is not None:
         await astore_commit(context, wait.commit)
     control = context.run.control
@@ -130,14 +132,14 @@ async def _perform(context: TaskContext) -> Task:
     ambient = run.ambient_config
     outer = None
     if ambient is not None:
-        # What is told of the call belongs to what surrounds it, which is known here alone.
+        # Callbacks of the call belong to its surrounding call, which is known only here.
         outer = ambient.set(AMBIENT_CONFIG if run.trace is None else context.config())
     try:
         action = context.task.node.only
         if action is None or run.trace is not None:
             await _go_through(context)
         else:
-            await _acall_once(context, action)
+            await _call_once(context, action)
         if context.calls is not None:
             await context.calls.asettle()
             context.calls = None
@@ -150,8 +152,8 @@ async def _perform(context: TaskContext) -> Task:
             context.calls.drop()
 
 
-async def _acall_once(context: TaskContext, action: Action) -> None:
-    """Run a task to which there is nothing but one call."""
+async def _call_once(context: TaskContext, action: Action) -> None:
+    """Run a task that consists of a single call."""
     try:
         output = await _acall(context, Call(action, context.task.input))
     except BaseException as error:
@@ -185,22 +187,22 @@ async def _go_through(context: TaskContext) -> None:
 
 
 class AsyncDriver:
-    """Drives a loop from a coroutine; the tasks of a step of several go side by side."""
+    """A driver that runs a loop in a coroutine, with the tasks of a step in parallel."""
 
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
         self.state = state
         self.guard = saver_calls() if state.run.within else nullcontext()
         self.limit = max_concurrency or None
         self.chunks: deque[Chunk] = deque()
-        #: The tasks of steps of several.
+        #: The tasks of steps with several tasks.
         self.tasks: AsyncTasks | None = None
         self.home: asyncio.AbstractEventLoop | None = None
-        #: Threads for the tasks that sync nodes call.
+        #: OS threads for the tasks called by sync nodes.
         self.pool: ThreadPoolExecutor | None = None
         state.run.spawner = self
 
     def iterate_chunks(self) -> AsyncGenerator[Chunk]:
-        """Perform the loop's effects; yields what the run emits."""
+        """Perform the loop's effects and yield the chunks of the run."""
         chunks = self._perform_effects()
         self.state.run.stream = weakref.ref(chunks)
         return chunks
@@ -224,7 +226,7 @@ class AsyncDriver:
                                 yield self.chunks.popleft()
                         reply = tasks.take()  # type: ignore[union-attr]
                     elif kind is Save or kind is SaveAsync or kind is SaveAll:
-                        reply = await self._have_stored(effect)  # type: ignore[arg-type]
+                        reply = await self._ask_saver_shielded(effect)  # type: ignore[arg-type]
                     elif kind is Emit:
                         for chunk in effect.chunks:  # type: ignore[union-attr]
                             yield chunk
@@ -232,7 +234,7 @@ class AsyncDriver:
                     elif kind is Cancel:
                         reply = await self.tasks.drop()  # type: ignore[union-attr]
                     elif kind is StartTasks:
-                        reply = await self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
+                        reply = await self._start(effect.contexts, has_running=True)  # type: ignore[union-attr]
                     elif kind is CacheRead:
                         reply = await self.state.graph.cache.aget(effect.keys)  # type: ignore[union-attr]
                     elif kind is CacheWrite:
@@ -257,7 +259,7 @@ class AsyncDriver:
             await self._close()
 
     async def _close(self) -> None:
-        """Cancel the tasks that are still running, and store what has to be."""
+        """Cancel the running tasks and store unstored data."""
         ended: Sequence[Task] = ()
         if self.tasks is not None:
             await self.tasks.drop()
@@ -270,14 +272,14 @@ class AsyncDriver:
         if self.state.leaves_unstored:
             await _shielded(_aperform_effects(leave_run(self.state, ended), self._ask_saver))
         if self.state.holds_thread:
-            await self._have_stored(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
+            await self._ask_saver_shielded(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
-        """Tell that sync code may wait for a thread: it isn't on the event loop's own."""
+        """Return True: sync code never runs on the event loop's own thread, so it may wait."""
         return True
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Has a thread do the work."""
+        """Run the work on another OS thread."""
         if self.pool is None:
             self.pool = ThreadPoolExecutor(MOST_THREADS, "hitl-task")
         self.pool.submit(work)
@@ -294,7 +296,7 @@ class AsyncDriver:
                 return await asyncio.to_thread(run.perform, perform_saver_call, effect, saver)
             if saver.answers_at_once:
                 return perform_saver_call(effect, saver)  # type: ignore[arg-type]
-            return await _aanswer(effect, saver)  # type: ignore[arg-type]
+            return await _perform_saver_call(effect, saver)  # type: ignore[arg-type]
 
     async def _begin(self, commit: Commit, deferred: DeferredCommits) -> None:
         run = self.state.run
@@ -304,15 +306,16 @@ class AsyncDriver:
         else:
             await deferred.abegin(saver, commit)
 
-    async def _have_stored(self, effect: SaverCall | SaveAsync) -> Any:
-        """Like _ask_saver, and has come to its end even where the run is cancelled meanwhile."""
+    async def _ask_saver_shielded(self, effect: SaverCall | SaveAsync) -> Any:
         run = self.state.run
         if run.saver.answers_at_once and not (run.calls_home or run.deferred):  # type: ignore[union-attr]
-            return await self._ask_saver(effect)  # which waits for nothing
+            return await self._ask_saver(effect)  # doesn't wait
         return await _shielded(self._ask_saver(effect))
 
-    async def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
-        """Start tasks; returns those that have ended already."""
+    async def _start(
+        self, contexts: Sequence[TaskContext], has_running: bool = False
+    ) -> Sequence[Task]:
+        """Start tasks; return those that have already ended."""
         timeout = self.state.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here
@@ -320,19 +323,19 @@ class AsyncDriver:
         if len(contexts) == 1 and not (
             timeout is not None
             or self.state.run.live
-            or beside
+            or has_running
             or _emits_while_running(contexts[0])
         ):
             return (await aperform_task(contexts[0]),)
         if self.tasks is None:
             self.tasks = AsyncTasks(self.limit, aperform_task)
-        if timeout is not None and not beside:
+        if timeout is not None and not has_running:
             self.tasks.deadline = time.monotonic() + timeout
         self.tasks.take_on(contexts)
         return ()
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a saver call for a sync node, which runs on a thread of its own."""
+        """Make a saver call for a sync node, which runs on another OS thread."""
         assert self.home is not None
         if self.state.run.calls_home:
             return self.state.run.perform(function, *args)
@@ -344,20 +347,19 @@ class AsyncDriver:
         return function(*args)
 
     def emit(self, chunk: Chunk) -> None:
-        """Take a chunk from a running node, on whatever thread it runs."""
+        """Add a chunk of a running node, from any OS thread."""
         self.chunks.append(chunk)
         if self.tasks is not None and self.home is not None:
             self.home.call_soon_threadsafe(self.tasks.wake.set)
 
 
 def _emits_while_running(context: TaskContext) -> bool:
-    """Return whether a task emits chunks while it runs, and not only when it has ended."""
     action = context.task.node.action
     return action is not None and action.apart and bool(context.run.modes)
 
 
 async def _shielded(saving: Any) -> Any:
-    """Wait for a save even when the run is cancelled: a commit is never left half-waited-for."""
+    """Wait for a commit to complete even if the run is cancelled."""
     task = asyncio.ensure_future(saving)
     try:
         return await asyncio.shield(task)

@@ -1,4 +1,4 @@
-"""A pool of asyncio tasks for the tasks of a step, no more of them than have to wait."""
+"""A pool of asyncio tasks that runs a step's tasks and only creates one per waiting task."""
 
 from __future__ import annotations
 
@@ -16,44 +16,48 @@ Performing = Coroutine[Any, Any, Task]
 
 
 class AsyncTasks:
-    """The lanes in which a run's tasks go side by side on one event loop.
+    """The lanes that run a step's tasks in parallel on one event loop.
 
-    A lane is an asyncio task. It takes one waiting task after the other until one of them has to
-    wait for something: that one has the lane for itself from there on, and new lanes take the
-    others. So a task that never waits costs no asyncio task, and one that does is alone in its
-    own: what it cancels, times out or asks for as the current task is its own.
+    A lane is an asyncio task. It runs queued tasks one after the other until one of them has to
+    wait. From then on, the lane belongs to that task, and new lanes run the others. A task that
+    never waits therefore needs no asyncio task of its own. A task that waits has its own current
+    task, so cancellations and timeouts affect only itself.
     """
 
     def __init__(self, limit: int | None, perform: Callable[[TaskContext], Performing]) -> None:
         self._limit, self._perform = limit, perform
-        #: Tasks that no lane has taken yet; each runs with a copy of ``_variables``.
+        #: Tasks not yet taken by a lane. Each runs with a copy of ``_variables``.
         self._waiting: deque[TaskContext] = deque()
         self._variables: contextvars.Context | None = None
-        #: What was taken on, hasn't ended and wasn't dropped.
+        #: Tasks that have neither ended nor been cancelled.
         self._open: set[TaskContext] = set()
         self._ended: list[Task] = []
-        #: What ended a task that was no failure of its node.
+        #: An error that ended a task without being a failure of its node.
         self._crash: BaseException | None = None
-        #: Kept here, because an event loop keeps only weak references.
+        #: Referenced here, because an event loop keeps only weak references.
         self._lanes: set[asyncio.Task[None]] = set()
-        #: How many of them haven't begun.
+        #: The number of lanes that have not started.
         self._opening = 0
-        #: Whether lanes are being opened, on an event loop that begins tasks at once by a lane.
-        self._opens = False
-        #: Set when something has ended, or was emitted.
+        #: Prevents recursion on an event loop that starts tasks eagerly.
+        self._is_opening = False
+        #: Set when a task has ended or a chunk was emitted.
         self.wake = asyncio.Event()
-        #: When the running tasks have to be done, by the monotonic clock.
+        #: The deadline of the running tasks, by the monotonic clock.
         self.deadline: float | None = None
 
     def take_on(self, contexts: Sequence[TaskContext]) -> None:
-        """Has tasks run as soon as the caller awaits something."""
+        """Add tasks, which run as soon as the caller awaits."""
         self._variables = contextvars.copy_context()
         self._open.update(contexts)
         self._waiting.extend(contexts)
         self._open_lanes()
 
     async def wait(self) -> None:
-        """Wait until ``wake`` is set; raises TimeoutError at the deadline."""
+        """Wait until ``wake`` is set.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
         if self.deadline is None:
             await self.wake.wait()
         else:
@@ -66,14 +70,14 @@ class AsyncTasks:
 
     @property
     def has_news(self) -> bool:
-        """Whether a task has ended, or crashed, that wasn't taken yet."""
+        """Whether a task has ended or crashed since the last call of take()."""
         return bool(self._ended) or self._crash is not None
 
     def take(self) -> Sequence[Task]:
-        """Return the tasks that have ended since the last call; raises what crashed beside them.
+        """Return the tasks that have ended since the last call.
 
-        SystemExit and its like end the run, but only after the caller was handed what has ended
-        beside it, so that it is stored and doesn't run again.
+        An error such as SystemExit ends the run. It is raised only after the ended tasks were
+        returned, so that they are stored and don't run again.
         """
         if not self._ended and self._crash is not None:
             raise self._crash
@@ -85,7 +89,7 @@ class AsyncTasks:
         return ended
 
     async def drop(self) -> int:
-        """Cancel the tasks that haven't ended; returns their number."""
+        """Cancel the unfinished tasks; return their number."""
         dropped, lanes = len(self._open), self._lanes
         self._open, self._lanes, self._opening = set(), set(), 0
         self._waiting.clear()
@@ -96,33 +100,33 @@ class AsyncTasks:
         return dropped
 
     def _open_lanes(self) -> None:
-        """Open lanes for waiting tasks, as far as there may be more.
+        """Open lanes for queued tasks within the limit.
 
-        Two at a time: whatever else keeps the event loop busy, a hundred tasks that all have to
-        wait are begun within seven of its rounds.
+        Each lane opens up to two others. On a busy event loop, a hundred waiting tasks are
+        therefore all started within seven iterations.
         """
-        if self._opens:
+        if self._is_opening:
             return
-        self._opens, enough = True, self._opening + 2
+        self._is_opening, enough = True, self._opening + 2
         try:
-            while self._opening < enough and self._has_room():
+            while self._opening < enough and self._needs_lane():
                 self._opening += 1
-                lane = asyncio.get_running_loop().create_task(self._lane())
-                # Where the event loop begins tasks at once it may have come to its end.
+                lane = asyncio.get_running_loop().create_task(self._run_lane())
+                # On an event loop that starts tasks eagerly, the lane may have ended.
                 if not lane.done():
                     self._lanes.add(lane)
         finally:
-            self._opens = False
+            self._is_opening = False
 
-    def _has_room(self) -> bool:
-        """Return whether a task waits for a lane that nobody has opened yet and that may be."""
+    def _needs_lane(self) -> bool:
+        """Return whether a queued task needs a new lane and the limit allows it."""
         waiting = len(self._waiting)
         if self._limit is not None and self._opening + len(self._open) - waiting >= self._limit:
             return False
         return waiting > self._opening
 
-    async def _lane(self) -> None:
-        """Perform waiting tasks until one has had to wait."""
+    async def _run_lane(self) -> None:
+        """Run queued tasks until one of them has had to wait."""
         self._opening -= 1
         lane, variables = asyncio.current_task(), self._variables
         assert lane is not None
@@ -157,7 +161,7 @@ class AsyncTasks:
 
 
 class _Rest:
-    """Awaits what is left of a coroutine that was begun in a context of its own."""
+    """Awaits the rest of a coroutine that was started in a separate context."""
 
     __slots__ = ("_awaited", "_running", "_variables")
 
@@ -173,8 +177,8 @@ class _Rest:
                     reply = yield awaited
                 except BaseException as error:
                     thrown = error
-                # Not within the handler, or whatever the task raises from there on would be said to
-                # have been raised while that was handled.
+                # Outside of the handler, so that later exceptions of the task don't get this one as
+                # context.
                 if thrown is None:
                     awaited = run(running.send, reply)
                 else:
@@ -183,4 +187,4 @@ class _Rest:
         except StopIteration:
             return
         finally:
-            thrown = None  # its traceback holds this frame
+            thrown = None  # its traceback refers to this frame

@@ -1,4 +1,4 @@
-"""Performs queries of what is stored, and changes of it, on the calling thread."""
+"""Performing of saver calls and queries on the calling OS thread."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..task.effects import Call
 
 
 def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> Any:
-    """Perform a generator's effects one after the other; returns its result.
+    """Perform a generator's effects in order; return its result.
 
-    An error is raised where the generator asked for the effect.
+    Errors are raised inside the generator.
     """
     try:
         effect = next(effects)
@@ -30,12 +30,12 @@ def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], 
 
 
 def run_query(query: Query, saver: BaseCheckpointSaver) -> Any:
-    """Perform a query, or a change, of stored checkpoints; returns its result."""
+    """Perform a query or a change of stored checkpoints; return its result."""
     return perform_effects(query, partial(perform_saver_call, saver=saver))
 
 
 def perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
-    """Make the saver's call that an effect asks for; returns its result."""
+    """Make the saver call of an effect; return its result."""
     if isinstance(effect, Load):
         return saver.get_tuple(effect.config)
     if isinstance(effect, List):

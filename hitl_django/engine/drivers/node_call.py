@@ -1,4 +1,4 @@
-"""Calls of node functions: injected arguments, and cancellation as a failure."""
+"""Calls of node functions: injected arguments and conversion of errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..task.nodes import Action
 
 
 def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
-    """Return the arguments that the engine fills in by name."""
+    """Return the arguments to inject, by name."""
     given: dict[str, Any] = {}
     for name in action.injected:
         if name == "config":
@@ -34,10 +34,10 @@ def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
 
 
 def convert_error(context: TaskContext, error: BaseException) -> BaseException:
-    """Return the error or signal that a call's error stands for.
+    """Return the error or signal represented by a call's error.
 
-    A group of pauses is a pause. A node that raises CancelledError without having been cancelled
-    has failed; taken for a cancellation it would end the run as if someone had requested that.
+    A group of pauses becomes one pause. If a node raises CancelledError without being cancelled, it
+    has failed. Otherwise, the error would end the run like a requested cancellation.
     """
     if isinstance(error, BaseExceptionGroup):
         error = resolve_group(error)

@@ -1,7 +1,7 @@
-"""Calls of @task functions: tasks of their own, which a running task starts and waits for.
+"""Calls of @task functions: tasks that a running task starts and waits for.
 
-What such a task returned is stored at once, as its RETURN write, before the caller sees it: so it
-isn't run again when the caller is, after a pause, a failure or a crash.
+The result of such a task is stored as its RETURN write before the caller receives it. The task
+therefore doesn't run again when the caller does, after a pause, a failure or a crash.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Effect = RunTasks | Save | CacheRead | CacheWrite
 
 
 class CalledTask(Task):
-    """One call of a @task function; its path and its namespace extend those of its caller."""
+    """A call of a @task function; its path and namespace extend those of its caller."""
 
     __slots__ = ("_caller_ns",)
 
@@ -49,7 +49,6 @@ class CalledTask(Task):
 
     @property
     def id(self) -> str:
-        """The id that the same call has whenever its caller runs again."""
         if self._id is None:
             self._id = ids.make_task_id(
                 self.origin.id_bytes,
@@ -67,16 +66,16 @@ class CalledTask(Task):
 
     @property
     def returned(self) -> Any:
-        """What the function returned."""
+        """The function's result."""
         return next(value for name, value in self.writes or () if name == RETURN)
 
 
-#: Held while a task's first call is noted: parts of a task may run on threads of their own.
+#: Locked while a task's first call is registered, because a task may use several OS threads.
 _FIRST = Lock()
 
 
 class TaskCalls:
-    """The tasks that one running task has called, by id."""
+    """The tasks called by one running task, by id."""
 
     __slots__ = ("_attempt", "_contexts", "_index", "_known", "context", "crash", "recalled")
 
@@ -85,16 +84,16 @@ class TaskCalls:
         self._attempt = 0
         self._index = itertools.count()
         self._known: dict[str, tuple[CalledTask, AnyFuture]] = {}
-        #: Those of the tasks that were started, by their ids.
+        #: The contexts of started tasks, by task id.
         self._contexts: dict[str, TaskContext] = {}
-        #: What ended a called task that was no failure of its function.
+        #: An error that ended a called task without being a failure of its function.
         self.crash: BaseException | None = None
-        #: Those whose results came from the cache.
+        #: The ids of tasks with cached results.
         self.recalled: set[str] = set()
 
     @classmethod
     def open(cls, context: TaskContext) -> CalledTasks:
-        """Return the calls of a task."""
+        """Return the calls of a task, created on first use."""
         with _FIRST:
             if context.calls is None:
                 context.calls = cls(context)
@@ -103,9 +102,9 @@ class TaskCalls:
     def make(
         self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
     ) -> AnyFuture:
-        """Start a call, or finds what came of the same call before.
+        """Start a call, or find the result of the same call from before.
 
-        ``seen`` is the context as the code that makes the call sees it.
+        ``seen`` is the context of the calling code, which may be a view of the task's context.
         """
         seen.check_in_time()
         self.context = seen.full_context
@@ -144,7 +143,7 @@ class TaskCalls:
         return state
 
     def _may_await(self) -> bool:
-        """Return whether sync code of this task may wait for what runs on an event loop."""
+        """Return whether sync code of this task may wait for an event loop."""
         spawner = self.context.run.spawner
         return spawner is not None and spawner.home is not None
 
@@ -156,8 +155,8 @@ class TaskCalls:
         is_async: bool,
     ) -> AnyFuture:
         run, before = self.context.run, self._contexts.get(task.id)
-        # What an earlier attempt of the caller started, and what failed or was cut off, goes on
-        # with what it knew: that is newer than what was stored when the run began.
+        # A task started by an earlier attempt of the caller continues with its current memory,
+        # which is newer than the stored one.
         context = (
             TaskContext(task, run, before.copy_memory())
             if before
@@ -177,8 +176,8 @@ class TaskCalls:
         if spawner is not None and spawner.spawns() and seen is self.context:
             spawner.spawn(future.run)
         else:
-            # Saver calls are made on this thread, which must not wait for another one then. Or
-            # it is that of a tool, which has others running beside it.
+            # This OS thread makes saver calls and must not wait for another one, or it belongs to a
+            # tool that already runs in parallel with others.
             future.run()
         return future
 
@@ -189,13 +188,13 @@ class TaskCalls:
             effect = next(effects)
             while True:
                 try:
-                    reply = _performed(context, effect)
+                    reply = _perform_effect(context, effect)
                 except PayloadError as error:
                     effect = effects.throw(error)
                 else:
                     effect = effects.send(reply)
         except StopIteration:
-            return self._ended(context)
+            return self._get_result(context)
         except BaseException as error:
             self.crash = error
             raise
@@ -207,13 +206,13 @@ class TaskCalls:
             effect = next(effects)
             while True:
                 try:
-                    reply = await _aperformed(context, effect)
+                    reply = await _aperform_effect(context, effect)
                 except PayloadError as error:
                     effect = effects.throw(error)
                 else:
                     effect = effects.send(reply)
         except StopIteration:
-            return self._ended(context)
+            return self._get_result(context)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -221,7 +220,7 @@ class TaskCalls:
             raise
 
     def _effects(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Take the result from the cache or run the task; makes its end last."""
+        """Read the result from the cache or run the task, and store the result."""
         state, task = self._state, context.task
         policy = task.node.cache
         key: Any = None
@@ -241,8 +240,8 @@ class TaskCalls:
                 try:
                     yield CacheWrite({key: (written, policy.ttl)})
                 except PayloadError:
-                    pass  # whether that is a fault is for the saver to say
-        yield from self._stored(context)
+                    pass  # The value may still be valid for a run without a saver.
+        yield from self._store_result(context)
 
     def _key(self, task: Task) -> Any:
         try:
@@ -252,72 +251,69 @@ class TaskCalls:
             task.error = error
             return None
 
-    def _stored(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Store a task's end; a value that can't be stored is its failure."""
+    def _store_result(self, context: TaskContext) -> Generator[_Effect, Any, None]:
+        """Store the result of a task; a value that can't be stored is a failure of the task."""
         state, task = self._state, context.task
-        # A question is recorded with the task that waits for this one: it surfaces once.
+        # Interrupts are stored with the calling task, so that they appear once.
         writes = task.memory if task.pending_interrupts else list_stored_writes(task)
         described = (
             self._build_stored_chunks(context) if context.run.chunk_buffer is not None else ()
         )
         if state.saver is None or not writes:
             return
-        kept = TaskWrites(task.id, task.path_key, writes)
+        task_writes = TaskWrites(task.id, task.path_key, writes)
         if state.exits:
-            state.commits.unsaved.append(kept)
+            state.commits.unsaved.append(task_writes)
             state.commits.chunks += described
             return
         config = state.commits.config_for(task.origin.checkpoint_id)
         try:
-            yield state.save(Commit(config, [kept], chunks=described))
+            yield state.save(Commit(config, [task_writes], chunks=described))
         except PayloadError as error:
             task.writes, task.error = None, blame_node(error, task.name, writes)
             failure = [(ERROR, describe_error(task.error)), *task.memory]
             yield state.save(Commit(config, [TaskWrites(task.id, task.path_key, failure)]))
 
-    def _ended(self, context: TaskContext) -> Any:
-        """Emit the chunks of a task that has ended; returns its result or raise its error."""
+    def _get_result(self, context: TaskContext) -> Any:
+        """Emit the chunks of an ended task; return its result or raise its error."""
         task = context.task
         assert isinstance(task, CalledTask)
         self.context.progress()
         if task.pending_interrupts:
             raise GraphInterrupt(task.pending_interrupts)
         if self.context.run.modes and self.context.run.chunk_buffer is None:
-            self._emit(self._end_of(context))
+            self._emit(self._build_end_chunks(context))
         if task.error is not None:
             raise task.error
-        # Whoever calls it may itself be called again, by a task that is tried again.
+        # The caller may itself be a called task that is retried.
         self._state.statuses[task.id] = TaskStatus.ended(task.writes or ())
         return task.returned
 
-    def _end_of(self, context: TaskContext) -> list[Any]:
+    def _build_end_chunks(self, context: TaskContext) -> list[Any]:
         if context.task.id in self.recalled:
             return chunks.build_cached_chunks(self._state, context.task)
         return chunks.build_task_chunks(self._state, context.task)
 
     def _build_stored_chunks(self, context: TaskContext) -> list[Any]:
-        """Return the chunks that are stored with a task's end: its start, its own, its end."""
+        """Return the chunks to store with a task's result, including its start and end."""
         state, task = self._state, context.task
         if state.saver is None or task.pending_interrupts:
             state.run.chunk_buffer.move_chunks(task.id, self.context.task.id)  # type: ignore[union-attr]
             return []
-        return [*chunks.build_call_chunks(state, task), *self._end_of(context)]
+        return [*chunks.build_call_chunks(state, task), *self._build_end_chunks(context)]
 
     def _emit(self, emitted: list[Any]) -> None:
         for chunk in emitted:
             self.context.run.emit(chunk)
 
-    # At the end of the task that called.
-
     def settle(self) -> None:
-        """Wait for the called tasks; the calling one waits for their answers."""
+        """Wait for the called tasks, and raise their interrupts in the calling task."""
         for _, future in list(self._known.values()):
             if isinstance(future, Future) and not future.cancelled():
                 future.exception()
         self._merge()
 
     async def asettle(self) -> None:
-        """Like settle, on an event loop."""
         await self.wait()
         if any(isinstance(future, Future) for _, future in self._known.values()):
             await asyncio.to_thread(self.settle)
@@ -325,25 +321,25 @@ class TaskCalls:
             self._merge()
 
     async def wait(self) -> None:
-        """Wait for the tasks that run on this event loop."""
+        """Wait for the tasks on this event loop."""
         running = [f for _, f in self._known.values() if isinstance(f, asyncio.Future)]
         if running:
             await asyncio.wait(running)
         for future in running:
             if not future.cancelled():
-                future.exception()  # looked at, so that nobody complains that it never was
+                future.exception()  # marks the exception as retrieved
 
     def drop(self) -> None:
-        """Cancel what still runs on the event loop."""
+        """Cancel the remaining tasks on the event loop."""
         for _, future in self._known.values():
             if isinstance(future, asyncio.Future):
                 future.cancel()
 
     def _merge(self) -> None:
-        """Has the caller ask what its tasks ask: all at once, in the order of the calls.
+        """Add the interrupts of called tasks to the caller, in the order of the calls.
 
-        That holds where it returned without their results, too: going on would be acting on
-        nobody's decision.
+        This also applies if the caller returned without their results, because continuing would act
+        without a decision.
         """
         if self.crash is not None:
             raise self.crash
@@ -363,7 +359,7 @@ class TaskCalls:
         )
 
     def _add_pushed(self, caller: Task) -> None:
-        """Has the caller write what its tasks wrote to the state beside their results."""
+        """Add the state writes of called tasks to those of the caller."""
         channels = caller.origin.spec.channels
         ended = [task for task, _ in self._known.values() if len(task.writes or ()) > 1]
         pushed = [write for task in ended for write in task.writes or () if write[0] in channels]
@@ -371,7 +367,7 @@ class TaskCalls:
             caller.writes = [*caller.writes, *pushed]
 
 
-def _performed(context: TaskContext, effect: _Effect) -> Any:
+def _perform_effect(context: TaskContext, effect: _Effect) -> Any:
     run = context.run
     if isinstance(effect, RunTasks):
         return perform_task(context)
@@ -382,7 +378,7 @@ def _performed(context: TaskContext, effect: _Effect) -> Any:
     return cache.get(effect.keys) if isinstance(effect, CacheRead) else cache.set(effect.pairs)
 
 
-async def _aperformed(context: TaskContext, effect: _Effect) -> Any:
+async def _aperform_effect(context: TaskContext, effect: _Effect) -> Any:
     if isinstance(effect, RunTasks):
         return await aperform_task(context)
     if isinstance(effect, Save):

@@ -1,4 +1,4 @@
-"""Runs one task to its end on the calling thread."""
+"""Execution of one task on the calling OS thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .timeouts import AttemptTimer, check_stoppable
 
 
 def call_here(context: TaskContext, call: Call) -> Any:
-    """Call a node's function on this thread; returns its result."""
+    """Call a node's function on this OS thread; return its result."""
     action = call.action
     if action.is_async:
         if action.sync is None:
@@ -42,10 +42,7 @@ def _called(context: TaskContext, action: Action, value: Any) -> Any:
 
 
 def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
-    """Run an async function to its end on an event loop of its own.
-
-    That is how a worker runs async nodes.
-    """
+    """Run an async function to its end on a new event loop, as workers do."""
     _refuse_loop(context)
     return _run_on_loop(
         context, _awaited(context, action.call(value, **get_injected(context, action)))
@@ -53,7 +50,7 @@ def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
 
 
 def _run_on_loop(context: TaskContext, running: Coroutine[Any, Any, Any]) -> Any:
-    """Like asyncio.run, for a run that may be stopped from outside on this thread or another."""
+    """Run a coroutine like asyncio.run, with support for stopping the run from outside."""
     control = context.run.control
     if control is None:
         return asyncio.run(running)
@@ -61,7 +58,8 @@ def _run_on_loop(context: TaskContext, running: Coroutine[Any, Any, Any]) -> Any
         try:
             return runner.run(_stoppable(control, running))
         except BaseException as error:
-            # Noted before the loop waits for its tasks: the process may be killed meanwhile.
+            # Recorded before the loop waits for its tasks, because the process may be killed
+            # meanwhile.
             control.note_stop(error, (context.task.name,))
             if control.stopped is not None and isinstance(error, asyncio.CancelledError):
                 raise SaverFailed(control.stopped) from None
@@ -75,8 +73,10 @@ async def _stoppable(control: RunControl, running: Awaitable[Any]) -> Any:
         return await running
 
 
-def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskContext, Call], Any]:
-    """Return what makes the calls of a task that has a timeout."""
+def _make_timed_call(
+    limit: TimeoutPolicy, context: TaskContext
+) -> Callable[[TaskContext, Call], Any]:
+    """Return a function that makes the calls of a task with a timeout."""
     watch = AttemptTimer(limit, context, _started)
 
     def make(context: TaskContext, call: Call) -> Any:
@@ -96,7 +96,7 @@ def _started(context: TaskContext, call: Call) -> Awaitable[Any]:
 
 
 def _refuse_loop(context: TaskContext) -> None:
-    """Raise TypeError on a thread whose event loop is running, which a node would block."""
+    """Raise TypeError if this OS thread has a running event loop, which the node would block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -116,7 +116,11 @@ async def _awaited(context: TaskContext, running: Awaitable[Any]) -> Any:
 
 
 def _wait(context: TaskContext, wait: Wait) -> None:
-    """Wait before a task's next attempt; a run that is asked to stop meanwhile stops."""
+    """Wait before a task's next attempt.
+
+    Raises:
+        DrainSignal: a stop was requested.
+    """
     if wait.commit is not None:
         store_commit(context, wait.commit)
     control = context.run.control
@@ -127,7 +131,7 @@ def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 def _call_plain(context: TaskContext, action: Action) -> None:
-    """Run a task to which there is nothing but one call that any thread may make."""
+    """Run a task that consists of a single call, which any OS thread may make."""
     task, around = context.task, context.run.around_call
     try:
         if around is None:
@@ -142,7 +146,7 @@ def _call_plain(context: TaskContext, action: Action) -> None:
 
 
 def perform_task(context: TaskContext) -> Task:
-    """Run one task to its end on this thread."""
+    """Run one task to its end on this OS thread."""
     control = context.run.control
     if control is None or control.around_task is None:
         return _perform(context)
@@ -156,7 +160,7 @@ def _perform(context: TaskContext) -> Task:
     ambient = run.ambient_config
     outer = None
     if ambient is not None:
-        # What is told of the call belongs to what surrounds it, which is known here alone.
+        # Callbacks of the call belong to its surrounding call, which is known only here.
         outer = ambient.set(AMBIENT_CONFIG if run.trace is None else context.config())
     try:
         action = context.task.node.plain
@@ -177,7 +181,7 @@ def _perform(context: TaskContext) -> Task:
 def _go_through(context: TaskContext) -> None:
     steps = run_task(context)
     limit = context.task.node.timeout
-    call = call_here if limit is None else _call_within(limit, context)
+    call = call_here if limit is None else _make_timed_call(limit, context)
     reply: Any = None
     try:
         step = next(steps)

@@ -1,4 +1,4 @@
-"""The driver for callers without an event loop: tasks that run side by side have threads."""
+"""The driver for callers without an event loop, with OS threads for parallel tasks."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ from .thread_pool import MOST_THREADS, TaskThreads
 from .timeouts import open_effects
 from .watchdog import watchdog
 
-#: How long the driver runs one task after the other, in seconds, before the loop takes them in.
+#: Seconds that the driver runs queued tasks before the loop settles the ended ones.
 _SPELL = 0.01
 #: The effects during which tasks run.
 _RUNNING = (RunTasks, StartTasks, Await)
 
 
 class SyncDriver:
-    """Drives a loop from the calling thread, with others for tasks that run side by side.
+    """A driver that runs a loop on the calling OS thread, with more threads for parallel tasks.
 
-    Where nobody listens and the saver takes calls from any thread, the calling thread runs such
-    tasks itself, one after the other. Should one hold it up, a ``deputy`` on another thread drives
-    meanwhile: has threads take the waiting tasks, and has the loop take in what has ended.
+    Without stream modes, and with a saver usable from any thread, the calling thread runs such
+    tasks itself, one after the other. If a task blocks it, another thread becomes its ``deputy``.
+    The deputy starts threads for the queued tasks and lets the loop settle ended tasks.
     """
 
-    #: It has no event loop, on which a task could run for sync code.
+    #: There is no event loop that could run a task for sync code.
     home: asyncio.AbstractEventLoop | None = None
-    #: Made for the first step whose tasks run side by side.
+    #: Created for the first step with parallel tasks.
     threads: TaskThreads | None = None
-    #: The thread that drives, once there may be others.
+    #: The id of the driver's OS thread, set when other threads may exist.
     thread: int | None = None
-    #: Whether the driver's own thread takes waiting tasks; whether it is running one.
+    #: Whether the driver's own thread runs queued tasks, and whether it is running one now.
     joins = at_work = False
     deputy: Future[None] | None = None
-    #: Whether a deputy has had the loop take in the last of a step's tasks.
+    #: Whether a deputy has settled the last task of a step.
     settled = False
 
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
@@ -69,11 +69,11 @@ class SyncDriver:
         self.guard = saver_calls() if state.run.within else nullcontext()
         self.limit = max_concurrency or MOST_THREADS
         self.ended: list[Task] = []
-        #: What nodes emit, on whatever thread they run.
+        #: Chunks of nodes, from any OS thread.
         self.chunks: deque[Chunk] = deque()
 
     def __iter__(self) -> Iterator[Chunk]:
-        """Perform the loop's effects; yields what the run emits."""
+        """Perform the loop's effects and yield the chunks of the run."""
         chunks = self._perform_effects()
         self.state.run.stream = weakref.ref(chunks)
         return chunks
@@ -104,7 +104,8 @@ class SyncDriver:
                     raise
                 except BaseException as error:
                     if self.state.run.control is not None:
-                        # Before any running task is waited for: the process may be killed then.
+                        # Called before waiting for running tasks, because the process may be killed
+                        # meanwhile.
                         nodes = self._list_running() if kind in _RUNNING else ()
                         self.state.run.control.note_stop(error, nodes)
                     effect = effects.throw(error)
@@ -119,7 +120,7 @@ class SyncDriver:
             self._close()
 
     def _close(self) -> None:
-        """Wait for the tasks that are still running, and store what has to be."""
+        """Wait for the running tasks and store unstored data."""
         ended = self.ended
         if self.threads is not None:
             self.threads.close()
@@ -141,12 +142,12 @@ class SyncDriver:
         ]
 
     def _perform(self, effect: Effect) -> Any:
-        """Perform an effect that is neither waited for nor emitted; returns the reply."""
+        """Perform an effect that needs no waiting and emits no chunks; return the reply."""
         kind, run = type(effect), self.state.run
         if kind is Cancel:
             return self._drop()
         if kind is StartTasks or kind is RunTasks:
-            return self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
+            return self._start(effect.contexts, has_running=True)  # type: ignore[union-attr]
         if kind is CacheRead:
             return self.state.graph.cache.get(effect.keys)  # type: ignore[union-attr]
         if kind is CacheWrite:
@@ -160,13 +161,13 @@ class SyncDriver:
                 run.deferred.wait()
             return run.perform(perform_saver_call, effect, run.saver)
 
-    def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
-        """Start tasks; returns those that have ended already."""
+    def _start(self, contexts: Sequence[TaskContext], has_running: bool = False) -> Sequence[Task]:
+        """Start tasks; return those that have already ended."""
         timeout = self.state.graph.step_timeout
         if (
             timeout is None
             and len(contexts) == 1
-            and not (self.state.run.live or beside or _stands_apart(contexts[0], self.limit))
+            and not (self.state.run.live or has_running or _needs_thread(contexts[0], self.limit))
         ):
             return (perform_task(contexts[0]),)
         if self.threads is None:
@@ -176,7 +177,7 @@ class SyncDriver:
                 self.limit, perform_task, reports_each=bool(run.modes), leave=leave
             )
             self.thread = threading.get_ident()
-        if not beside:
+        if not has_running:
             self.joins, self.settled = self._may_join(contexts), False
         self.threads.take_on(contexts)
         if self.joins:
@@ -184,7 +185,7 @@ class SyncDriver:
                 self._work()
             ended, self.ended = self.ended, []
             return ended
-        if timeout is not None and not beside:
+        if timeout is not None and not has_running:
             self.threads.deadline = time.monotonic() + timeout
         self.state.run.spawner = self
         for context in contexts:
@@ -193,7 +194,7 @@ class SyncDriver:
         return ()
 
     def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
-        """Return whether the driver's own thread may run tasks that have siblings."""
+        """Return whether the driver's own OS thread may run tasks of a step with several tasks."""
         run = self.state.run
         if run.live or run.modes or self.limit < 2 or self.state.graph.step_timeout is not None:
             return False
@@ -201,15 +202,15 @@ class SyncDriver:
             return False
         node = None
         for context in contexts:
-            # Mostly they are all of one node, so it costs next to nothing to ask.
+            # All tasks usually have the same node, so this check is cheap.
             if context.task.node is not node:
                 node = context.task.node
-                if node.timeout is not None or _stands_apart(context, self.limit):
+                if node.timeout is not None or _needs_thread(context, self.limit):
                     return False
         return True
 
     def _work(self) -> None:
-        """Run waiting tasks on this thread, until it is time that the loop takes in what ended."""
+        """Run queued tasks on this OS thread until it is time to settle the ended ones."""
         threads, ends = self.threads, time.monotonic() + _SPELL
         assert threads is not None
         assert threads.variables is not None
@@ -221,7 +222,7 @@ class SyncDriver:
                 try:
                     context = threads.waiting.popleft()
                 except IndexError:
-                    continue  # the deputy's threads take tasks, too
+                    continue  # threads of the deputy also take tasks
                 task = threads.variables.copy().run(perform_task, context)
                 threads.finished.append(task)
                 if task.error is not None or time.monotonic() >= ends:
@@ -233,11 +234,11 @@ class SyncDriver:
             with threads.appointing:
                 self.at_work = False
         if self.deputy is not None:
-            self._relieve(self.deputy)
+            self._end_deputy(self.deputy)
         self.ended += threads.ended()
 
     def monitor(self) -> None:
-        """Appoint a deputy where a task holds up the driver's thread, and that matters."""
+        """Appoint a deputy if a task blocks the driver's OS thread and other work is affected."""
         threads = self.threads
         assert threads is not None
         with threads.appointing:
@@ -246,22 +247,21 @@ class SyncDriver:
             unsaved = threads.finished and self.state.saver is not None
             if (threads.waiting or unsaved) and threads.are_blocked():
                 self.state.run.spawner = self
-                self.deputy = threads.spawn(self._stand_in)
+                self.deputy = threads.spawn(self._act_as_deputy)
 
-    def _stand_in(self) -> None:
-        """Drive until the driver's own thread is back."""
+    def _act_as_deputy(self) -> None:
         threads = self.threads
         assert threads is not None
-        # It may be faster than who appoints it. Whoever then took it for the driver's own thread
-        # would have it run tasks, and at their end wait for itself.
+        # Wait until the deputy is registered. Otherwise, it could be mistaken for the driver's own
+        # thread and wait for itself.
         with threads.appointing:
             pass
         while self.at_work:
             if ended := threads.take():
                 perform_effects(take_in(self.state, ended), self._perform)
 
-    def _relieve(self, deputy: Future[None]) -> None:
-        """Take over again from the deputy; from now on the step's tasks are left to others."""
+    def _end_deputy(self, deputy: Future[None]) -> None:
+        """Take over from the deputy; from now on, other threads run the step's tasks."""
         assert self.threads is not None
         self.threads.inbox.put(None)
         self.joins = False
@@ -272,7 +272,6 @@ class SyncDriver:
         self.settled = not self.state.running
 
     def _await(self) -> Iterator[Chunk]:
-        """Wait for tasks to end."""
         threads = self.threads
         assert threads is not None
         while not (self.ended or self.settled) and threads.crash is None:
@@ -293,32 +292,33 @@ class SyncDriver:
         return 0 if self.threads is None else self.threads.drop()
 
     def emit(self, chunk: Chunk) -> None:
-        """Take a chunk from a running node, on whatever thread it runs."""
+        """Add a chunk of a running node, from any OS thread."""
         self.chunks.append(chunk)
-        # What lies there already wakes who looks; and nobody may look before the next wide step.
+        # An item in the inbox already wakes the waiting thread. Before the next step with parallel
+        # tasks, no thread reads the inbox.
         if self.threads is not None and self.threads.inbox.empty():
             self.threads.inbox.put(None)
 
     def spawns(self) -> bool:
-        """Return whether the calling thread may wait for another one: the driver's own may not."""
+        """Return whether the calling OS thread may wait for another; the driver's own may not."""
         return threading.get_ident() != self.thread
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Has a thread of the pool do the work."""
+        """Run the work on a thread of the pool."""
         assert self.threads is not None
         self.threads.spawn(work)
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call on the driver's thread and return its result to the calling thread."""
+        """Make a call on the driver's OS thread and return its result to the calling thread."""
         assert self.threads is not None
         return self.threads.ask(self.state.run.perform, function, *args)
 
 
-def _stands_apart(context: TaskContext, threads: int) -> bool:
-    """Return whether a task needs a thread even where it is alone.
+def _needs_thread(context: TaskContext, threads: int) -> bool:
+    """Return whether a task needs another OS thread even if it is the only one.
 
-    It does where it brings an event loop, and where it may wait for tasks that it starts: the
-    driver's own thread has to stay free for saver calls.
+    This is the case if it needs an event loop, or if it may wait for tasks that it starts. The
+    driver's own thread must then remain free for saver calls.
     """
     node = context.task.node
     action = node.action

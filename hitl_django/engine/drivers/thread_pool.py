@@ -1,4 +1,4 @@
-"""Threads for the tasks of a step that run side by side, more of them the longer tasks wait."""
+"""OS threads for the parallel tasks of a step, whose number grows while tasks wait."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import Any
 from ..task.context import TaskContext
 from ..task.task import Task
 
-#: As many as the standard library starts by itself.
+#: The default of the standard library.
 MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
-#: How long a thread may be busy, in seconds, before another one takes waiting tasks.
+#: Seconds that a thread may be busy before another one takes queued tasks.
 PATIENCE = 0.001
 
 Perform = Callable[[TaskContext], Task]
 
 
 class TaskThreads:
-    """The threads of one run, the tasks that wait for one, and what the threads report.
+    """The OS threads of one run, its queued tasks, and the messages from the threads.
 
-    One thread at a time calls its methods, but for ``spawn``, ``ask`` and ``crashed``: the
-    driver's, or the one that stands in for it.
+    All methods except ``spawn``, ``ask`` and ``crashed`` are called by one thread at a time: the
+    driver's thread or its deputy.
     """
 
     def __init__(
@@ -39,61 +39,61 @@ class TaskThreads:
         leave: Callable[[], None] | None = None,
     ) -> None:
         self.limit, self._perform, self._reports_each = limit, perform, reports_each
-        #: What a thread does when it has no more work.
+        #: Called by a thread without further work.
         self._leave = leave
-        #: Tasks that no thread has taken yet; each runs with a copy of ``variables``.
+        #: Tasks not yet taken by a thread. Each runs with a copy of ``variables``.
         self.waiting: deque[TaskContext] = deque()
         self.variables: contextvars.Context | None = None
-        #: Tasks that have ended, and what other threads ask of the one that looks after them; None
-        #: only wakes it.
+        #: Ended tasks, and calls requested by other threads. None in the inbox only wakes the
+        #: driver.
         self.finished: deque[Task] = deque()
         self.inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        #: What ended a task that was no failure of its node.
+        #: An error that ended a task without being a failure of its node.
         self.crash: BaseException | None = None
-        #: When the running tasks have to be done, by the monotonic clock.
+        #: The deadline of the running tasks, by the monotonic clock.
         self.deadline: float | None = None
-        #: Held to appoint who stands in for the driver, and to see whether somebody does.
+        #: Locked to appoint a deputy of the driver, and to check whether there is one.
         self.appointing = threading.Lock()
-        #: Held to ask, and to end: whoever asks is answered, or told that nobody answers any more.
+        #: Locked to request a call and to end, so that each request gets a result or an error.
         self._ending, self._is_over = threading.Lock(), False
         self._pool: ThreadPoolExecutor | None = None
         self._futures: list[Future[None]] = []
-        #: When more threads start, by the monotonic clock, and how many have.
-        self._hire_at = 0.0
-        self._hired = 0
-        #: The processor clocks of the threads at work; what they had used, and the number of tasks
-        #: that were left, at the last look.
+        #: The time to start more threads, by the monotonic clock, and the number started.
+        self._start_more_at = 0.0
+        self._started = 0
+        #: The CPU clocks of the busy threads, the CPU time used, and the number of queued tasks,
+        #: both at the last check.
         self._clocks: list[int] = []
         self._used, self._left = 0.0, 0
 
     def take_on(self, contexts: Sequence[TaskContext]) -> None:
-        """Has tasks wait for a thread."""
+        """Queue tasks."""
         self.variables = contextvars.copy_context()
         self.waiting.extend(contexts)
-        self._hired, self._clocks = 0, []
+        self._started, self._clocks = 0, []
         self._futures = [future for future in self._futures if not future.done()]
 
     def begin(self) -> None:
-        """Let a first thread take waiting tasks."""
-        self._hire(1)
+        """Start a first thread for queued tasks."""
+        self._start_threads(1)
 
     def join(self) -> None:
-        """Has the calling thread be the first that takes waiting tasks."""
+        """Make the calling thread the first one that takes queued tasks."""
         self._clocks = []
         self._note_clock()
-        self._be_patient()
+        self._restart_waiting_time()
 
     def are_blocked(self) -> bool:
-        """Return whether the threads at work have been left alone and still don't get on."""
-        if time.monotonic() < self._hire_at:
+        """Return whether the busy threads make no progress after the waiting time."""
+        if time.monotonic() < self._start_more_at:
             return False
         if self._are_busy():
-            self._be_patient()
+            self._restart_waiting_time()
             return False
         return True
 
     def spawn(self, work: Callable[[], None]) -> Future[None]:
-        """Has a thread of the pool do the work."""
+        """Run the work on a thread of the pool."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.limit, "hitl-task")
         if self._leave is None:
@@ -110,38 +110,37 @@ class TaskThreads:
         finally:
             self._leave()
 
-    def _hire(self, count: int) -> None:
-        """Let more threads take waiting tasks.
+    def _start_threads(self, count: int) -> None:
+        """Start more threads for queued tasks.
 
-        Tasks that only compute run fastest one after the other, as they can't share the
-        interpreter; tasks that wait for something outside should all be waiting. Which they do
-        shows within a millisecond: so one thread begins, and the number doubles while tasks are
-        left, unless the threads at work get on with them and spend most of their time computing.
+        Tasks that compute run fastest one after the other, because they share the interpreter lock.
+        Tasks that wait for I/O should all wait at the same time. The difference is visible within a
+        millisecond. Therefore, one thread starts, and the number doubles while tasks are queued,
+        unless the threads take tasks and mostly compute.
         """
-        self._hired += count
+        self._started += count
         for _ in range(count):
             self.spawn(self._work_off)
-        self._be_patient()
+        self._restart_waiting_time()
 
-    def _be_patient(self) -> None:
-        """Leave the threads at work alone for a while."""
-        self._hire_at = time.monotonic() + PATIENCE
-        self._used, self._left = self._time_used(), len(self.waiting)
+    def _restart_waiting_time(self) -> None:
+        self._start_more_at = time.monotonic() + PATIENCE
+        self._used, self._left = self._get_cpu_seconds(), len(self.waiting)
 
     def _are_busy(self) -> bool:
-        """Return whether the threads at work have taken tasks and computed since the last look.
+        """Return whether the busy threads have taken tasks and computed since the last check.
 
-        Only both: a task that computes for long, maybe until another has run, holds up no other.
+        Both are required: a single task that computes for long, perhaps waiting for another task,
+        must not block the others.
         """
-        since = time.monotonic() - self._hire_at + PATIENCE
-        return len(self.waiting) < self._left and self._time_used() - self._used > since / 2
+        since = time.monotonic() - self._start_more_at + PATIENCE
+        return len(self.waiting) < self._left and self._get_cpu_seconds() - self._used > since / 2
 
-    def _time_used(self) -> float:
-        """Return the processor time that the threads at work have used, in seconds."""
+    def _get_cpu_seconds(self) -> float:
         return sum(map(time.clock_gettime, tuple(self._clocks)))
 
     def _note_clock(self) -> None:
-        if hasattr(time, "pthread_getcpuclockid"):  # not on every system
+        if hasattr(time, "pthread_getcpuclockid"):  # not available on every system
             self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
 
     def _work_off(self) -> None:
@@ -162,29 +161,29 @@ class TaskThreads:
             self.inbox.put(lambda: self.crashed(crash))
         else:
             self.finished.append(task)
-            if task.error is not None or self._reports_each or not self._looks():
+            if task.error is not None or self._reports_each or not self._is_polling():
                 self.inbox.put(None)
 
-    def _looks(self) -> bool:
-        """Return whether the driver looks by itself for what has ended, as while it hires.
+    def _is_polling(self) -> bool:
+        """Return whether the driver polls for ended tasks, as while it starts threads.
 
-        A driver that is woken by each of many short tasks takes the interpreter from them each
-        time; what waits for its look waits a millisecond.
+        If each of many short tasks woke the driver, it would interrupt them each time. With
+        polling, an ended task waits up to a millisecond.
         """
-        return bool(self.waiting) and self._hired < self.limit
+        return bool(self.waiting) and self._started < self.limit
 
     def crashed(self, error: BaseException) -> None:
-        """Note what ends the process, like SystemExit.
+        """Register an error that ends the process, such as SystemExit.
 
-        It is raised again on the driver's thread, as a crash, never recorded as the node's
-        failure. First the loop is handed what has ended beside it, so that it is stored and
-        doesn't run again.
+        It is raised again on the driver's thread as a crash, and never stored as the node's
+        failure. Before that, the loop settles the ended tasks, so that they are stored and don't
+        run again.
         """
         if self.crash is None:
             self.crash = error
 
     def take(self) -> list[Task]:
-        """Wait for a task to end, or for something to be asked; returns the tasks that ended."""
+        """Wait for an ended task or a requested call; return the ended tasks."""
         item = self._get()
         while True:
             if item is not None:
@@ -195,20 +194,20 @@ class TaskThreads:
         return self.ended()
 
     def ended(self) -> list[Task]:
-        """Return the tasks that have ended since the last look."""
+        """Return the tasks that have ended since the last check."""
         found = []
         while self.finished:
             found.append(self.finished.popleft())
         return found
 
     def _get(self) -> Callable[[], Any] | None:
-        """Wait until a task has ended or another thread asks something."""
+        """Wait until a task has ended or another thread requests a call."""
         while not self.finished:
             now = time.monotonic()
-            if self.waiting and self._hired < self.limit and self.are_blocked():
-                most = min(len(self.waiting), self.limit - self._hired)
-                self._hire(min(self._hired or 1, most))
-            moments = [self._hire_at] if self._looks() else []
+            if self.waiting and self._started < self.limit and self.are_blocked():
+                most = min(len(self.waiting), self.limit - self._started)
+                self._start_threads(min(self._started or 1, most))
+            moments = [self._start_more_at] if self._is_polling() else []
             if self.deadline is not None:
                 moments.append(self.deadline)
             try:
@@ -219,7 +218,7 @@ class TaskThreads:
         return None
 
     def drop(self) -> int:
-        """Forget the tasks that no thread has taken; returns their number."""
+        """Remove the queued tasks; return their number."""
         dropped = 0
         while True:
             try:
@@ -229,7 +228,7 @@ class TaskThreads:
             dropped += 1
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call on the driver's thread, for a task on another one."""
+        """Make a call on the driver's thread, for a task on another thread."""
         answer: Future[Any] = Future()
 
         def make() -> None:
@@ -247,19 +246,19 @@ class TaskThreads:
         return answer.result()
 
     def close(self) -> None:
-        """Wait for the tasks that are still running, and lets the threads go."""
+        """Wait for the running tasks and release the threads."""
         if self._pool is not None:
-            self._let_go(self._pool)
+            self._shut_down(self._pool)
         with self._ending:
             self._is_over = True
-        while not self.inbox.empty():  # asked by what a node has left running, just before
+        while not self.inbox.empty():  # requests of code left running by a node
             item = self.inbox.get()
             if item is not None:
                 item()
 
-    def _let_go(self, pool: ThreadPoolExecutor) -> None:
+    def _shut_down(self, pool: ThreadPoolExecutor) -> None:
         self.drop()
-        # A node that is still running may wait for a call to be made on this thread.
+        # A running node may wait for a call on this thread.
         while any(not future.done() for future in self._futures):
             try:
                 item = self.inbox.get(timeout=0.05)

@@ -1,9 +1,9 @@
-"""Timeouts of async nodes: attempts that are timed, and stopped when their time is over.
+"""Timeouts of async nodes.
 
-Only what an event loop runs can be stopped from outside, so only async nodes have a timeout. An
-attempt under a timeout works on a context of its own, whose findings count as long as it is in
-time: what it still streams, asks or returns after that reaches nobody, and what it would do once,
-or have a task or a graph do, is refused.
+Only code on an event loop can be stopped from outside, so only async nodes support a timeout. An
+attempt with a timeout uses a separate context, and its results count only within the time limit.
+Later stream chunks, interrupts and results are discarded. Later calls of once(), tasks and graphs
+raise an error.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ..task.run_context import RunContext
 from ..task.runtime import Runtime
 from ..types import Expiry, RunnableConfig, TimeoutPolicy
 
-#: How long, in seconds, a stopped attempt may take to clean up before it is left to itself. The
-#: next attempt doesn't begin while the last one's work on the same things is still under way.
+#: Seconds that a stopped attempt may use for cleanup before it is abandoned. The next attempt
+#: starts after that, so that both don't work on the same data.
 GRACE = 1.0
 
-#: What starts a call and returns what to await for its result.
+#: Starts a call and returns an awaitable for its result.
 Start = Callable[[TaskContext, Call], Awaitable[Any]]
 
 
@@ -46,21 +46,21 @@ def check_stoppable(name: str, action: Action) -> None:
 
 
 class AttemptTimer:
-    """Performs the calls of a task that has a timeout; the time counts for each attempt anew."""
+    """Performs the calls of a task with a timeout, with a new time limit for each attempt."""
 
     def __init__(self, policy: TimeoutPolicy, context: TaskContext, start: Start) -> None:
         self.policy, self.context, self.start = policy, context, start
         self.attempt = 0
         self.began = self.progressed = 0.0
-        #: Whether the attempt that is being made has run out of time.
+        #: Whether the current attempt has timed out.
         self.over = False
 
     def touch(self) -> None:
-        """Note progress; may be called from any thread."""
+        """Report progress, from any OS thread."""
         self.progressed = time.monotonic()
 
     def due(self) -> tuple[float, str]:
-        """Return when the attempt runs out of time, by the monotonic clock, and by which limit."""
+        """Return the deadline of the attempt, by the monotonic clock, and the kind of limit."""
         run, idle = self.policy.run_timeout, self.policy.idle_timeout
         moments = [] if run is None else [(self.began + run, "run")]  # type: ignore[operator]
         if idle is not None:
@@ -68,7 +68,11 @@ class AttemptTimer:
         return min(moments)
 
     async def call(self, call: Call) -> Any:
-        """Make a call of the attempt; raises NodeTimeoutError when its time is over."""
+        """Make a call of the attempt.
+
+        Raises:
+            NodeTimeoutError: the attempt has timed out.
+        """
         context = self.context
         if call.action is context.task.node.action:
             check_stoppable(context.task.name, call.action)
@@ -86,7 +90,7 @@ class AttemptTimer:
         try:
             kind = await self._wait(running)
         except asyncio.CancelledError:
-            # The run is cancelled: the node cleans up, as it would if it were awaited directly.
+            # The run is cancelled. The node cleans up as if it were awaited directly.
             running.cancel()
             await asyncio.wait([running])
             view.copy_to(context)
@@ -99,7 +103,7 @@ class AttemptTimer:
             view.watch = None
         running.cancel()
         await asyncio.wait([running], timeout=GRACE)
-        running.add_done_callback(_forget)
+        running.add_done_callback(_retrieve_exception)
         raise NodeTimeoutError(
             context.task.name,
             elapsed,
@@ -109,7 +113,7 @@ class AttemptTimer:
         )
 
     async def _wait(self, running: asyncio.Task[Any]) -> str | None:
-        """Wait for the call to end; returns which limit was reached before, if one was."""
+        """Wait for the call to end; return the kind of limit reached before, or None."""
         while not running.done():
             moment, kind = self.due()
             left = moment - time.monotonic()
@@ -123,23 +127,23 @@ async def _awaited(start: Start, context: TaskContext, call: Call) -> Any:
     return await start(context, call)
 
 
-def _forget(running: asyncio.Task[Any]) -> None:
-    """Look at how a late attempt ended, so that asyncio doesn't report it as overlooked."""
+def _retrieve_exception(running: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of a late attempt, so that asyncio doesn't report it."""
     if not running.cancelled():
         running.exception()
 
 
 class TimedContext(TaskContext):
-    """A task's context as one attempt under a timeout sees it.
+    """A task's context for one attempt with a timeout.
 
-    ``watch`` is None when its time is over.
+    ``watch`` is None after the time limit.
     """
 
     __slots__ = ("progress_callbacks", "task_context", "watch")
 
     task_context: TaskContext
     watch: AttemptTimer | None
-    #: Hears of what langchain does in the attempt, where that counts as progress.
+    #: Reports langchain events in the attempt as progress, if these count.
     progress_callbacks: Any
 
     @classmethod
@@ -154,7 +158,7 @@ class TimedContext(TaskContext):
         return view
 
     def base_config(self) -> RunnableConfig:
-        """Return the run's config with what hears of the attempt's progress."""
+        """Return the run's config with the callbacks that report progress."""
         config = super().base_config()
         if self.progress_callbacks is None:
             return config
@@ -162,17 +166,17 @@ class TimedContext(TaskContext):
         return {**config, "callbacks": callbacks}
 
     def copy_to(self, context: TaskContext) -> None:
-        """Make what was found so far count."""
+        """Copy the state of the attempt to the task's context."""
         _copy(self, context)
 
     def progress(self) -> None:
-        """Note that something has happened, where the policy counts that."""
+        """Report an event as progress, if the policy counts events."""
         if self.watch is not None and self.watch.policy.refresh_on == "auto":
             self.watch.touch()
         super().progress()
 
     def heartbeat(self) -> None:
-        """Note progress that the node itself reports, here and in the nodes above."""
+        """Report explicit progress of the node, here and in the nodes above."""
         if self.watch is not None:
             self.watch.touch()
         self.run.runtime.heartbeat()
@@ -185,21 +189,23 @@ class TimedContext(TaskContext):
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Like the task's own, unless nobody would hear the question any more."""
+        """Call the task's ask(), unless the attempt has timed out."""
         if self.watch is None:
             raise asyncio.CancelledError
         return super().ask(value, schema, key, expires, terms)
 
     def check_in_time(self) -> None:
-        """Refuse what the attempt would do after its time: the next one does it anew."""
+        """Raise AttemptTimedOutError after the time limit, because the next attempt repeats the
+        work.
+        """
         if self.watch is None:
             raise AttemptTimedOutError(self.task.name, self.attempt)
 
-    # What was done once is the task's, not the attempt's: what code of an earlier attempt still
-    # found and what the present one finds must not replace each other, here or in the store.
+    # Results of once() belong to the task, not to the attempt. Results of a late attempt and of the
+    # current one must not replace each other in memory or in storage.
     @property
     def once(self) -> dict[str, Any]:
-        """The results of once() that the task has by now."""
+        """The current results of once() of the task."""
         return self.task_context.once
 
     @once.setter
@@ -209,20 +215,20 @@ class TimedContext(TaskContext):
 
     @property
     def once_guard(self) -> OnceGuard:
-        """What code of the task is doing, in whichever attempt."""
+        """The guard of the task, shared by all attempts."""
         return self.task_context.once_guard
 
     def remember(self, key: str, result: Any) -> None:
-        """Like the task's own, as long as there is time; counts as progress."""
+        """Keep a result of once() within the time limit; counts as progress."""
         self.progress()
         super().remember(key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Like the task's own: the next attempt must find it."""
+        """Keep a stored result for the next attempt, even after the time limit."""
         self.task_context.remember(key, result)
 
     def child_ns(self) -> str:
-        """Like the task's own, unless the namespace is the next attempt's by now."""
+        """Return the next namespace, unless it already belongs to the next attempt."""
         self.check_in_time()
         return super().child_ns()
 
@@ -231,7 +237,7 @@ class TimedContext(TaskContext):
         return super().runtime().override(heartbeat=self.heartbeat)
 
     def write(self, chunk: Any) -> None:
-        """Emit a custom stream chunk, unless the attempt's time is over; counts as progress."""
+        """Emit a custom stream chunk within the time limit; counts as progress."""
         if self.watch is not None:
             self.progress()
             super().write(chunk)
@@ -246,7 +252,7 @@ def _copy(source: TaskContext, target: TaskContext) -> None:
 def open_effects(state: LoopState) -> Effects:
     """Return the effects of a run.
 
-    Within a node that has an idle timeout, each thing the run does is progress of that node.
+    Inside a node with an idle timeout, each effect counts as progress of that node.
     """
     effects = run_loop(state)
     return effects if state.run.progress is None else _report_progress(state.run, effects)

@@ -1,7 +1,7 @@
-"""The watchdog of threads that run their caller's tasks themselves, lest one be held up.
+"""The watchdog of OS threads that run their caller's tasks, which may be blocked by a task.
 
-One thread of the process does, while there is anything to look after: to begin or to wake one for
-each step would cost more than most steps take. A forked process begins without one.
+One thread per process checks all of them, and only while there are any. Starting or waking a thread
+for each step would take longer than most steps. A forked process starts without it.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import time
 from typing import Protocol
 
 logger = logging.getLogger("hitl_django")
-#: How often it looks, in seconds.
+#: Seconds between two checks.
 INTERVAL = 0.001
-#: So many looks at nothing, and it waits to be woken; so many seconds of that, and it ends.
+#: The number of checks without a worker before it waits, and the seconds until it then ends.
 _LOOKS, _REST = 50, 0.5
 
 
 class MonitoredThread(Protocol):
-    """What is looked after."""
+    """A worker to check."""
 
     def monitor(self) -> None:
-        """Does what has to be done for a worker that may be held up; called on another thread."""
+        """Act if the worker is blocked; called on another OS thread."""
 
 
 class Watchdog:
-    """The thread, and whom it looks after."""
+    """The checking thread and its workers."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
@@ -36,13 +36,13 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def add(self, worker: MonitoredThread) -> None:
-        """Look after a worker from now on; takes no lock while the thread is awake."""
+        """Add a worker; takes no lock while the thread is awake."""
         self._workers.add(worker)
         if self._asleep:
             self._wake()
 
     def remove(self, worker: MonitoredThread) -> None:
-        """Forget a worker, which may be looked at once more all the same."""
+        """Remove a worker, which may still be checked once more."""
         self._workers.discard(worker)
 
     def _wake(self) -> None:
@@ -57,7 +57,7 @@ class Watchdog:
 
     def _continue(self) -> None:
         looks = 0
-        while looks < _LOOKS or self._rests():
+        while looks < _LOOKS or self._wait_for_worker():
             if looks >= _LOOKS:
                 looks = 0
             time.sleep(INTERVAL)
@@ -67,20 +67,21 @@ class Watchdog:
                 try:
                     worker.monitor()
                 except Exception:
-                    # No thread could be started, say: its tasks go on one after the other.
+                    # For example, no thread could be started. Its tasks then run one after the
+                    # other.
                     logger.exception(
                         "could not start more threads; running the step's tasks sequentially"
                     )
                     self.remove(worker)
 
-    def _rests(self) -> bool:
-        """Wait to be woken; False when nobody did for a while."""
+    def _wait_for_worker(self) -> bool:
+        """Wait to be woken; return False after a time without a wake-up."""
         with self._changed:
             self._asleep = True
-            # Whoever came before the line above didn't see that there was somebody to wake.
+            # A worker added before the previous line didn't know that the thread has to be woken.
             if not self._workers:
                 self._changed.wait(_REST)
-                # Who woke it may have gone again; that it was woken is what counts.
+                # The worker may already be removed again, but the thread was woken.
                 if self._asleep:
                     self._thread = None
                     return False
