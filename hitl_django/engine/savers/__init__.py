@@ -1,3 +1,3 @@
-"""The checkpointer: the interface, what it stores, and the one that keeps it in memory."""
+"""Checkpoint savers: the interface, the stored data, and an in-memory saver."""
 
 from __future__ import annotations

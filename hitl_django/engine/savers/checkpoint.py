@@ -1,4 +1,4 @@
-"""The checkpointer's interface, and the records that it stores of a thread."""
+"""The interface of checkpoint savers, and the data that they store for a thread."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from ..types import Chunk
 
 ChannelVersions = dict[str, Any]
-Version = Any  # whatever get_next_version returns: ordered, and one per super-step
+Version = Any  # as returned by get_next_version: ordered, and one per super-step
 PendingWrite = tuple[str, str, Any]  # task id, channel, value
 
 
 class CheckpointMetadata(TypedDict, total=False):
-    """Why a checkpoint exists, and the caller's own metadata beside it.
+    """The origin of a checkpoint, and the caller's own metadata.
 
-    ``source`` is input, loop, update or fork; ``step`` counts from -1;
-    ``parents`` maps the namespaces of the calling graphs to their checkpoint ids.
+    ``source`` is input, loop, update or fork. ``step`` counts from -1. ``parents`` maps the
+    namespaces of the calling graphs to their checkpoint ids.
     """
 
     source: str
@@ -39,9 +39,9 @@ class CheckpointMetadata(TypedDict, total=False):
 class Checkpoint(TypedDict):
     """The state of one graph between two super-steps.
 
-    ``clock`` is the newest version; a channel that had it may be gone. ``renamed`` are the old
-    names of what the graph had renamed by then; ``former_names`` and ``new_channels`` are not
-    stored, but what was found out of a checkpoint from before.
+    ``clock`` is the newest version, even if the channel with that version was removed. ``renamed``
+    lists the former names known to the graph when the checkpoint was stored. ``former_names`` and
+    ``new_channels`` are not stored. They are computed when a checkpoint with former names is read.
     """
 
     v: int
@@ -58,7 +58,7 @@ class Checkpoint(TypedDict):
 
 
 class CheckpointTuple(NamedTuple):
-    """A stored checkpoint with its coordinates and the writes made on top of it.
+    """A stored checkpoint with its config and the writes based on it.
 
     ``pending_writes`` are ordered by task path, task id and slot.
     """
@@ -70,7 +70,7 @@ class CheckpointTuple(NamedTuple):
     pending_writes: Sequence[PendingWrite] | None = None
 
 
-#: Config keys that say where and how to run; every other key is the caller's own.
+#: Config keys that control a run. Other keys are the caller's metadata.
 COORDINATES = frozenset(
     {
         "thread_id",
@@ -87,7 +87,7 @@ COORDINATES = frozenset(
 
 
 def select_metadata(config: RunnableConfig) -> dict[str, Any]:
-    """Return what a checkpoint keeps of the caller's config: metadata, and plain own keys."""
+    """Return the part of a config stored with a checkpoint: metadata, and other plain keys."""
     own = config.get("configurable") or {}
     kept = {name: without_nul(value) for name, value in (config.get("metadata") or {}).items()}
     for name, value in own.items():
@@ -99,16 +99,16 @@ def select_metadata(config: RunnableConfig) -> dict[str, Any]:
 
 
 def without_nul(value: Any) -> Any:
-    """Return a value of metadata; a text without the characters that no database takes."""
+    """Return a metadata value, with NUL removed from text because databases can't store it."""
     return value.replace("\0", "") if isinstance(value, str) else value
 
 
 @dataclass(slots=True)
 class TaskWrites:
-    """What one task wrote: channel writes, control writes, or both.
+    """The channel writes and control writes of one task.
 
-    Answers among them are those that the task started with, but for a task that the run itself
-    answers, ``answered_by_run``: nobody else adds one to that.
+    Resume values in ``writes`` are those with which the task started. ``answered_by_run`` is true
+    for a task whose resume values are all given by the run itself, so that no others are added.
     """
 
     task_id: str
@@ -119,13 +119,13 @@ class TaskWrites:
 
 @dataclass(frozen=True, slots=True)
 class PendingInterrupt:
-    """An open question and the exact task that asked it.
+    """A pending interrupt, and the task that created it.
 
-    An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position ``index``
-    of that task's answers or, where the question was asked under a key, to ``key``. ``kind`` is
-    ``breakpoint`` for a static breakpoint, which asks nothing but to go on. ``refusal`` says why
-    the answer that was stored doesn't fit, where the question is asked again for that, ``expires``
-    what becomes of it without an answer, ``terms`` how people are to be asked.
+    A resume value belongs to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position
+    ``index`` of the task's resume values, or to ``key`` if the interrupt has a key. ``kind`` is
+    ``breakpoint`` for a static breakpoint, which only needs a decision to resume. ``refusal`` is
+    the reason why a previous resume value was rejected. ``expires`` is the time limit and its
+    effect. ``terms`` configures how reviewers handle the interrupt.
     """
 
     interrupt: Interrupt
@@ -144,10 +144,10 @@ class PendingInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run left the loop.
+    """The result of a run when it left the loop.
 
-    ``interrupts`` are the open ones, in task-path order (``interrupted``), ``error`` is the
-    exception (``failed``, ``out_of_steps``), ``next`` the nodes that would run next.
+    ``pending_interrupts`` are in task-path order (status ``interrupted``). ``error`` is the
+    exception (``failed``, ``out_of_steps``). ``next`` names the nodes that would run next.
     """
 
     status: Literal["finished", "interrupted", "failed", "out_of_steps", "drained"]
@@ -157,14 +157,14 @@ class Outcome:
 
 
 class AddedEntries(NamedTuple):
-    """What a list or dict has more than at a version of its channel, with nothing else changed."""
+    """Entries added to a list or dict since a version of its channel, if nothing else changed."""
 
     version: Version
     entries: list[Any] | dict[Any, Any]
 
 
 class AppendedValue(NamedTuple):
-    """A value that was stored by what was added: its newest version, and what it is by now."""
+    """The newest version and current value of a channel whose additions alone were stored."""
 
     version: Version
     value: list[Any] | dict[Any, Any]
@@ -172,20 +172,20 @@ class AppendedValue(NamedTuple):
 
 @dataclass(slots=True)
 class Commit:
-    """All that one super-step makes durable: stored whole, or not at all.
+    """The durable result of one super-step, stored atomically.
 
-    ``config`` addresses the checkpoint the tasks started from: ``writes`` belong to it, and
-    ``checkpoint`` (None while tasks are still running or one has paused) becomes its child.
-    ``new_versions`` holds the channels that this step changed, those that it emptied included.
-    ``outcome`` is None while the run goes on. Only a commit of the root graph (empty
-    ``checkpoint_ns``) speaks for the run. ``chunks`` are the stream's chunks of all this,
-    where they are to be stored as well. ``lease`` is the run's on its thread, where it needs one.
+    ``config`` addresses the checkpoint from which the tasks started. ``writes`` belong to it, and
+    ``checkpoint`` becomes its child. ``checkpoint`` is None while tasks are running or one has
+    paused. ``new_versions`` contains the channels changed by this step, including emptied ones.
+    ``outcome`` is None while the run continues. Only commits of the root graph (empty
+    ``checkpoint_ns``) contain the run's outcome. ``chunks`` are the stream chunks to store.
+    ``lease`` is the run's lease on its thread, if it needs one.
 
-    ``added`` says of lists and dicts among the new values that they have only grown, so that
-    nothing but what was added needs a look; None where this is no step of a run. What a node
-    changed in place in the rest isn't stored then. So at the end of the run, in the commit with an
-    ``outcome``, all of them are compared with what is stored: those in ``added``, and as ``grown``
-    those that aren't among the new values.
+    ``added`` describes new values of lists and dicts that have only grown, so that only the added
+    entries need to be stored. It is None if the commit is not a step of a run. Changes that a node
+    made in place to existing entries are not stored at that time. The commit with the ``outcome``
+    therefore compares the complete values with the stored ones: those in ``added``, and as
+    ``grown`` those that are not among the new values.
     """
 
     config: RunnableConfig
@@ -200,32 +200,33 @@ class Commit:
     grown: Mapping[str, AppendedValue] | None = None
 
 
-# A version counts super-steps in its high half. The low half is random, so that two branches of
-# one thread, forked at the same step, never give different values the same version.
+# The high half of a version counts super-steps. The low half is random, so that two branches forked
+# at the same step never use the same version for different values.
 _BRANCH_BITS = 32
 
 
 def make_version(count: int, branch: int) -> Version:
-    """Return the version of a channel after so many super-steps of a branch."""
+    """Return the version of a channel after ``count`` super-steps of a branch."""
     return count << _BRANCH_BITS | branch
 
 
 class BaseCheckpointSaver(Generic[VersionT]):
-    """Stores threads: subclass it and implement get_tuple, list, put, put_writes, delete_thread.
+    """Base class of checkpoint savers.
 
-    ``commit`` is what the engine calls. Its default stores the writes and then the checkpoint;
-    a saver that can store both at once overrides it. ``copy_thread``, ``delete_for_runs`` and
-    ``prune`` are upkeep, which the engine never asks for.
+    Subclasses implement get_tuple, list, put, put_writes and delete_thread. The engine calls
+    ``commit``. By default, it stores the writes and then the checkpoint. A saver that can store
+    both atomically overrides it. ``copy_thread``, ``delete_for_runs`` and ``prune`` are maintenance
+    methods, which the engine never calls.
     """
 
-    #: What makes bytes of values, in savers that take one.
+    #: Encodes values, in savers with a configurable serializer.
     serde: SerializerProtocol = JsonPlusSerializer()
-    #: Looks after the thread that calls a node's sync function, for the time of the call; it is
-    #: given the node's name. None where nothing is to be looked after.
+    #: Returns a context manager for the OS thread during a node's sync call, given the node's name.
+    #: None if no cleanup is needed.
     around_call: Callable[[str], AbstractContextManager[None]] | None = None
-    #: Called on a driver's thread that has run tasks, when it has no more; None for no call.
+    #: Called on a driver's OS thread after its last task; None for no call.
     leave_thread: Callable[[], None] | None = None
-    #: Whether all its calls in one run have to come from one thread: the one that drives the run.
+    #: Whether all calls of one run must come from the OS thread that drives the run.
     thread_bound: bool = True
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
@@ -234,21 +235,24 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
     @property
     def config_specs(self) -> Sequence[Any]:
-        """The fields of a config that the saver adds to those it addresses a checkpoint with."""
+        """The config fields that the saver adds to those that address a checkpoint."""
         return []
 
     def is_storage_error(self, error: BaseException) -> bool:
-        """Return whether an error that a node raised says that this saver's storage is gone.
+        """Return whether a node's error means that this saver's storage is unavailable.
 
-        It is then no failure of the node's: the run stops where it was last stored, as it does
-        where the saver itself can't reach its storage.
+        Such an error is not a failure of the node: the run stops at its last stored state, as it
+        does if the saver itself can't reach the storage.
         """
         return False
 
     def lease_thread(self, thread_id: str, stream: Stream) -> LocalThreadLease | None:
-        """Take a thread for a run, which ``stream`` performs; None where the run needs no lease.
+        """Lease a thread for a run executed by ``stream``; return None if no lease is needed.
 
-        Raises LeaseHeldError where another run has it. It looks at nothing that is stored.
+        Doesn't access the storage.
+
+        Raises:
+            LeaseHeldError: another run has the lease.
         """
         leases = self.__dict__.get("_thread_leases")
         if leases is None:
@@ -257,14 +261,14 @@ class BaseCheckpointSaver(Generic[VersionT]):
         return lease
 
     def serves_threads(self) -> bool:
-        """Return whether other threads can run graphs beside this one, on what it has stored.
+        """Return whether other OS threads can run graphs with the data stored so far.
 
-        Not where this thread is in the middle of a transaction.
+        This is not the case if the current OS thread has an open transaction.
         """
         return True
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Read the addressed checkpoint, or the newest of the namespace without an id."""
+        """Return the addressed checkpoint, or the newest one of the namespace; None if missing."""
         raise NotImplementedError
 
     def list(
@@ -275,7 +279,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Read checkpoints, newest first."""
+        """Yield checkpoints, newest first."""
         raise NotImplementedError
 
     def put(
@@ -285,7 +289,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        """Store a checkpoint as the child of the one ``config`` addresses."""
+        """Store a checkpoint as the child of the one addressed by ``config``."""
         raise NotImplementedError
 
     def put_writes(
@@ -295,41 +299,42 @@ class BaseCheckpointSaver(Generic[VersionT]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store what a task wrote on top of the addressed checkpoint.
+        """Store a task's writes based on the addressed checkpoint.
 
-        Control writes replace the earlier one of their kind; a task's channel writes are kept as
-        first stored.
+        Control writes replace earlier ones of the same kind. The channel writes of a task are never
+        replaced.
         """
         raise NotImplementedError
 
     def delete_thread(self, thread_id: str) -> None:
-        """Remove everything stored of a thread."""
+        """Delete all data of a thread."""
         raise NotImplementedError
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Give another thread the whole history of one.
+        """Copy the whole history of a thread to another one.
 
-        Raises ThreadNotFound where there is nothing to copy, and ValueError where the target has a
-        history: two in one thread would be one that never happened.
+        Raises:
+            ThreadNotFound: the source has no history.
+            ValueError: the target already has a history.
         """
         raise NotImplementedError
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the checkpoints whose metadata has one of these as ``run_id``."""
+        """Delete the checkpoints with one of these ids as ``run_id`` in their metadata."""
         raise NotImplementedError
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Remove history of the threads.
+        """Delete history of the threads.
 
         ``keep_latest`` keeps the newest checkpoint of each namespace with its writes and values,
-        which is all that a run needs to go on and a question needs to be answered, and drops the
-        namespaces of subgraph calls that are over. ``delete`` keeps nothing.
-        Whoever forks from an older checkpoint at the same time may find values of it gone.
+        and deletes the namespaces of finished subgraph calls. Runs can still resume, and pending
+        interrupts can be resolved. ``delete`` deletes everything. A concurrent fork from an older
+        checkpoint may find that values were deleted.
         """
         raise NotImplementedError
 
     def commit(self, commit: Commit) -> None:
-        """Store what a super-step produced."""
+        """Store the result of a super-step."""
         for task in commit.writes:
             path = (task.task_path,) if _takes_path(type(self).put_writes) else ()
             self.put_writes(commit.config, task.writes, task.task_id, *path)
@@ -339,20 +344,21 @@ class BaseCheckpointSaver(Generic[VersionT]):
             )
 
     def commit_all(self, commits: Sequence[Commit]) -> None:
-        """Store several commits of a run; a saver that can does so at once."""
+        """Store several commits of a run, atomically if the saver supports it."""
         for commit in commits:
             self.commit(commit)
 
     def begin_commit(self, commit: Commit) -> Future[None] | None:
-        """Begin to store a commit on another thread, for durability "async".
+        """Start to store a commit on another OS thread, for durability "async".
 
-        What can't be stored is refused at once, and values are taken as they are now. The future
-        says whether the commit was stored. None where nothing is begun: ``commit`` stores it.
+        Values are copied immediately. Values that can't be stored raise an error immediately. The
+        future completes when the commit is stored. None means that nothing was started and
+        ``commit`` must be called.
         """
         return None
 
     def get(self, config: RunnableConfig) -> Checkpoint | None:
-        """Read the addressed checkpoint without its writes."""
+        """Return the addressed checkpoint without its writes; None if missing."""
         found = self.get_tuple(config)
         return found.checkpoint if found else None
 
@@ -360,27 +366,27 @@ class BaseCheckpointSaver(Generic[VersionT]):
         """Return a version greater than ``current``."""
         return make_version(((current or 0) >> _BRANCH_BITS) + 1, getrandbits(_BRANCH_BITS))
 
-    # A saver without an event loop of its own answers at once. One that blocks overrides acall, and
-    # the two that every super-step and every load take.
+    # By default, async methods call the sync ones directly. A saver that blocks overrides acall,
+    # and aget_tuple and acommit, which are called most often.
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether the async forms that runs use are the sync ones, which none of them awaits."""
+        """Whether the async methods used by runs only call the sync ones and never wait."""
         return _has_sync_forms_only(type(self))  # type: ignore[arg-type]
 
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call of this saver's, for the async forms and within an async run.
+        """Call a function of this saver, for async methods and inside an async run.
 
-        A saver whose connections belong to a thread makes it on that thread.
+        A saver whose connections belong to an OS thread calls it on that thread.
         """
         return function(*args)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Like get_tuple."""
+        """Async variant of get_tuple."""
         return self.get_tuple(config)
 
     async def aget(self, config: RunnableConfig) -> Checkpoint | None:
-        """Like get."""
+        """Async variant of get."""
         found: Checkpoint | None = await self.acall(self.get, config)
         return found
 
@@ -392,7 +398,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Like list."""
+        """Async variant of list."""
         found = self.list(config, filter=filter, before=before, limit=limit)
         while (one := await self.acall(next, found, None)) is not None:
             yield one
@@ -404,7 +410,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        """Like put."""
+        """Async variant of put."""
         stored: RunnableConfig = await self.acall(
             self.put, config, checkpoint, metadata, new_versions
         )
@@ -417,11 +423,11 @@ class BaseCheckpointSaver(Generic[VersionT]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Like put_writes."""
+        """Async variant of put_writes."""
         await self.acall(self.put_writes, config, writes, task_id, task_path)
 
     async def acommit(self, commit: Commit) -> None:
-        """Like commit, by the saver's own async forms where it has them."""
+        """Async variant of commit, which uses overridden async methods."""
         own = type(self)
         forms = (own.aput, own.aput_writes)
         if forms == (BaseCheckpointSaver.aput, BaseCheckpointSaver.aput_writes):
@@ -436,41 +442,41 @@ class BaseCheckpointSaver(Generic[VersionT]):
             )
 
     async def acommit_all(self, commits: Sequence[Commit]) -> None:
-        """Like commit_all."""
+        """Async variant of commit_all."""
         for commit in commits:
             await self.acommit(commit)
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Like delete_thread."""
+        """Async variant of delete_thread."""
         await self.acall(self.delete_thread, thread_id)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Like copy_thread."""
+        """Async variant of copy_thread."""
         await self.acall(self.copy_thread, source_thread_id, target_thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Like delete_for_runs."""
+        """Async variant of delete_for_runs."""
         await self.acall(self.delete_for_runs, run_ids)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Like prune."""
+        """Async variant of prune."""
         await self.acall(partial(self.prune, thread_ids, strategy=strategy))
 
 
 @cache
 def _has_sync_forms_only(kind: type[BaseCheckpointSaver[Any]]) -> bool:
-    """Return whether a saver's class has none of the async forms that runs use of its own."""
+    """Return whether a saver's class overrides none of the async methods used by runs."""
     forms = ("acall", "aget_tuple", "alist", "acommit", "acommit_all", "aput", "aput_writes")
     return all(getattr(kind, form) is getattr(BaseCheckpointSaver, form) for form in forms)
 
 
 @cache
 def _takes_path(put_writes: Callable[..., Any]) -> bool:
-    """Return whether a saver's method takes a ``task_path``, which older savers' doesn't."""
+    """Return whether a saver's method accepts a ``task_path``, which older savers don't."""
     parameters = signature(put_writes).parameters.values()
     return any(one.name == "task_path" or one.kind == one.VAR_POSITIONAL for one in parameters)
 
 
-#: What a graph is compiled with: True keeps one history per thread where it is called by another
-#: graph, False never stores anything.
+#: The checkpointer of a compiled graph. True stores one history per thread for a subgraph, False
+#: never stores anything.
 Checkpointer = BaseCheckpointSaver | bool | None

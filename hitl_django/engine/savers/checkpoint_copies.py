@@ -1,4 +1,4 @@
-"""Makes and copies checkpoints, and reads configs: what savers of other authors call."""
+"""Functions for third-party savers to create and copy checkpoints and to read configs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..ids import new_uuid6
 from ..types import RunnableConfig
 from .checkpoint import COORDINATES, Checkpoint, CheckpointMetadata, without_nul
 
-#: The layout of checkpoints that are made today.
+#: The current layout of checkpoints.
 LATEST_VERSION = 4
 
-#: What of a config says where and how to run, and is left out of metadata.
+#: Config keys that control a run and are excluded from metadata.
 EXCLUDED_METADATA_KEYS = COORDINATES | {
     "langgraph_step",
     "langgraph_node",
@@ -25,7 +25,7 @@ EXCLUDED_METADATA_KEYS = COORDINATES | {
 
 
 def empty_checkpoint() -> Checkpoint:
-    """Return a checkpoint of a thread in which nothing has happened."""
+    """Return the checkpoint of an empty thread."""
     return {
         "v": LATEST_VERSION,
         "id": new_uuid6(),
@@ -38,7 +38,7 @@ def empty_checkpoint() -> Checkpoint:
 
 
 def copy_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a checkpoint whose dicts are its own; the values in them are shared."""
+    """Return a copy of a checkpoint with new dicts but shared values."""
     copy: Any = {
         **checkpoint,
         "channel_values": dict(checkpoint["channel_values"]),
@@ -55,9 +55,9 @@ def create_checkpoint(
     *,
     id: str | None = None,
 ) -> Checkpoint:
-    """Return the checkpoint that follows one, with what the channels keep, or the same values.
+    """Return the next checkpoint, with the channels' current values or the same values.
 
-    ``step`` isn't needed here: ids sort by the time they were made.
+    ``step`` is accepted for compatibility and not used, because ids sort by creation.
     """
     values = checkpoint["channel_values"]
     if channels is not None:
@@ -79,7 +79,7 @@ def create_checkpoint(
 
 
 def get_checkpoint_id(config: RunnableConfig) -> str | None:
-    """Return the id of the checkpoint that a config addresses; None for the newest."""
+    """Return the checkpoint id in a config; None for the newest."""
     found: str | None = config["configurable"].get("checkpoint_id")
     return found
 
@@ -87,9 +87,10 @@ def get_checkpoint_id(config: RunnableConfig) -> str | None:
 def get_checkpoint_metadata(
     config: RunnableConfig, metadata: CheckpointMetadata
 ) -> CheckpointMetadata:
-    """Return a checkpoint's metadata with the caller's own: plain values without NUL characters.
+    """Return a checkpoint's metadata merged with the caller's plain values, without NUL.
 
-    These are the config's metadata and configurable keys, less those that say where to run.
+    The caller's values are the metadata and the configurable keys of the config, except keys that
+    control a run.
     """
     found: Any = {name: without_nul(value) for name, value in metadata.items()}
     for own in (config.get("metadata"), config.get("configurable")):
@@ -104,12 +105,14 @@ def get_checkpoint_metadata(
 def get_serializable_checkpoint_metadata(
     config: RunnableConfig, metadata: CheckpointMetadata
 ) -> CheckpointMetadata:
-    """Like get_checkpoint_metadata, less what the step wrote, as older checkpoints have it."""
+    """Return the metadata like get_checkpoint_metadata, without the ``writes`` of older
+    checkpoints.
+    """
     found: Any = get_checkpoint_metadata(config, metadata)
     found.pop("writes", None)
     return found  # type: ignore[no-any-return]
 
 
 def writes_sort_key(task_path: str, task_id: str = "", idx: int = 0) -> tuple[str, str, int]:
-    """Return what the writes on top of a checkpoint are sorted by: as a step applies them."""
+    """Return the sort key of pending writes, in the order in which a step applies them."""
     return task_path, task_id, idx

@@ -1,4 +1,4 @@
-"""The saver that keeps threads in memory: for tests, and for runs that end with their process."""
+"""A saver that stores threads in memory, for tests and for runs that end with the process."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from .pruning import (
 )
 from .shared_values import SharedValues
 
-#: What a task wrote, under its id and slot: its path, and its encoded writes, in parts.
+#: A task's writes, by its id and slot: its path, and the encoded writes in parts.
 _Row = tuple[str, Sequence[bytes]]
 _Rows = list[tuple[tuple[str, int], _Row]]
-#: Bytes from which on a list or dict is stored by what is added to it.
+#: Minimum bytes of a list or dict for which only additions are stored.
 MIN_BYTES = 2048
 
 
 class _GrownValue:
-    """The bytes of a list or dict that has grown: pieces that its versions share, each adding."""
+    """The encoded value of a growing list or dict, as pieces shared between its versions."""
 
     __slots__ = ("count", "extent", "pieces")
 
@@ -60,15 +60,15 @@ class _GrownValue:
         self.pieces, self.count, self.extent = pieces, count, extent
 
     def add(self, entries: bytes, extent: Extent) -> _GrownValue:
-        """Return the value with more entries."""
+        """Return the value with additional entries."""
         pieces = self.pieces
         if len(pieces) > self.count:
-            pieces = pieces[: self.count]  # another branch of the thread has gone on from here
+            pieces = pieces[: self.count]  # another branch continued from here
         pieces.append(entries)
         return _GrownValue(pieces, len(pieces), extent)
 
     def matches(self, entries: Iterable[memoryview]) -> bool:
-        """Return whether these are the bytes of all of its entries."""
+        """Return whether these bytes equal those of all entries."""
         return digest_parts(self.pieces[: self.count]) == digest_parts(entries)
 
     def join(self) -> bytes:
@@ -84,14 +84,14 @@ def _join(blob: _Blob) -> bytes:
     return blob if isinstance(blob, bytes) else blob.join()
 
 
-#: Checkpoints without their values are the engine's own, whatever encodes the values.
+#: Checkpoints without values are always encoded by this codec, even with a custom serializer.
 _records = Codec()
 
 
 class _Stored:
-    """One checkpoint as kept: encoded, so that the collector of garbage has nothing to go through.
+    """A stored checkpoint, encoded so that the garbage collector has nothing to traverse.
 
-    ``record`` is all of it but the channel values.
+    ``record`` is the checkpoint without the channel values.
     """
 
     __slots__ = ("id", "metadata", "parent_id", "record", "writes")
@@ -107,7 +107,7 @@ class _Stored:
 
 
 class _Namespace:
-    """The checkpoints of one graph of one thread, in the order stored, and its channel values."""
+    """The checkpoints of one graph of a thread in the order stored, and its channel values."""
 
     __slots__ = ("blobs", "checkpoints")
 
@@ -116,7 +116,7 @@ class _Namespace:
         self.blobs: dict[_BlobKey, _Blob] = {}
 
 
-# Storable, so that a dict of them may be kept in a file.
+# Registered, so that a PersistentDict can store them in a file.
 
 
 def _dump_stored(stored: _Stored) -> list[Any]:
@@ -146,11 +146,11 @@ register_type(
 
 
 class InMemorySaver(BaseCheckpointSaver[VersionT]):
-    """Keeps checkpoints in this process; values are encoded, so what is loaded is a copy.
+    """A saver that stores encoded checkpoints in this process.
 
-    ``serde`` encodes them instead of the state codec. ``factory`` makes the dict that the threads
-    are kept in: what a PersistentDict has loaded goes on, and it is written when the saver is left
-    as a context.
+    ``serde`` replaces the default codec. ``factory`` creates the dict that contains the threads.
+    With a PersistentDict, stored threads are loaded from a file, and written when the saver exits
+    as a context manager.
     """
 
     thread_bound = False
@@ -169,7 +169,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         self._threads: dict[str, dict[str, _Namespace]] = factory()
         self._lock = RLock()
         cls = type(self)
-        #: Whether a subclass has a put or put_writes of its own, through which all then goes.
+        #: Whether a subclass overrides put or put_writes, so that all data must pass through these.
         self._is_extended = (cls.put, cls.put_writes) != (
             InMemorySaver.put,
             InMemorySaver.put_writes,
@@ -211,7 +211,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         count, decode = 0, self._codec.decode
-        for thread, ns, blobs, stored in self._matching(config, before):
+        for thread, ns, blobs, stored in self._select_checkpoints(config, before):
             if limit is not None and count >= limit:
                 return
             if filter:
@@ -223,10 +223,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 saved = self._tuple(thread, ns, blobs, stored)
             yield saved
 
-    def _matching(
+    def _select_checkpoints(
         self, config: RunnableConfig | None, before: RunnableConfig | None
     ) -> Sequence[tuple[str, str, dict[_BlobKey, _Blob], _Stored]]:
-        """Return the addressed checkpoints, newest first, with the values as they are now."""
+        """Return the addressed checkpoints, newest first, with the current values."""
         ref = (config or {}).get("configurable", {})
         bound = (before or {}).get("configurable", {}).get("checkpoint_id")
         with self._lock:
@@ -305,7 +305,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
 
     def _store(self, commit: Commit) -> None:
         ref = commit.config["configurable"]
-        # All is encoded before anything is stored, so that what can't be leaves nothing behind.
+        # Everything is encoded before anything is stored, so that an encoding error leaves no
+        # trace.
         shared = SharedValues(self._codec, commit)
         rows: _Rows = []
         for task in commit.writes:
@@ -323,14 +324,16 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 added, value, blob = grown.get(name), values[name], None
                 if added is not None and space is not None:
                     base = space.blobs.get((name, added.version))
-                    blob = self._added(base, value, added, shared, is_last=is_last)
+                    blob = self._grow_value(base, value, added, shared, is_last=is_last)
                 blobs[name, version] = blob or self._encode_channel(name, value, shared.encode)
             metadata = self._codec.encode(commit.metadata or {})
             record = _records.encode_record(kept)
             stored = _Stored(kept["id"], record, metadata, ref.get("checkpoint_id"))
         for name, (version, value) in (commit.grown or {}).items():
-            stands = None if space is None else space.blobs.get((name, version))
-            if not (isinstance(stands, _GrownValue) and self._is_still(value, stands)):
+            stored_value = None if space is None else space.blobs.get((name, version))
+            if not (
+                isinstance(stored_value, _GrownValue) and self._equals_stored(value, stored_value)
+            ):
                 blobs[name, version] = self._encode_channel(name, value)
         with self._lock:
             if rows:
@@ -345,14 +348,14 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _encode_channel(
         self, name: str, value: Any, encode: Callable[[Any], bytes] | None = None
     ) -> bytes:
-        """Return the bytes of what a channel holds; a refusal names the channel."""
+        """Return the bytes of a channel's value; an error names the channel."""
         try:
             return (encode or self._codec.encode)(value)
         except PayloadError:
             self._codec.encode({name: value})
             raise
 
-    def _added(
+    def _grow_value(
         self,
         blob: _Blob | None,
         value: Any,
@@ -361,9 +364,9 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         *,
         is_last: bool,
     ) -> _GrownValue | None:
-        """Return what has only grown, by what was added; None where it is stored whole.
+        """Return a grown value with the added entries; None if the whole value must be stored.
 
-        At the last commit of a run that is compared with the whole.
+        At the last commit of a run, the result is compared with the whole value.
         """
         if isinstance(blob, bytes) and len(blob) >= MIN_BYTES and has_entries(blob):
             blob = _GrownValue([blob[head_length(blob) :]], 1, find_extent(blob))
@@ -374,10 +377,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return None
         with self._lock:
             grown = blob.add(*more)
-        return None if is_last and not self._is_still(value, grown) else grown
+        return None if is_last and not self._equals_stored(value, grown) else grown
 
-    def _is_still(self, value: Any, stored: _GrownValue) -> bool:
-        """Return whether a value that was stored by parts is what they make."""
+    def _equals_stored(self, value: Any, stored: _GrownValue) -> bool:
+        """Return whether a value stored in pieces equals the current value."""
         assert isinstance(self._codec, Codec)
         try:
             return stored.matches(self._codec.encode_entries(value, stored.extent.size))
@@ -385,10 +388,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return False
 
     def _add_rows(self, rows: _Rows, task: TaskWrites, shared: SharedValues) -> None:
-        """Encode what a task wrote: its channel writes as one unit, each control write alone."""
+        """Encode a task's writes: channel writes as one unit, each control write separately."""
         regular = []
         for name, value in task.writes:
-            # As lists, which are packed as they are; each tuple would be an extension of its own.
+            # As lists, which are encoded natively, while each tuple would be an extension.
             if name not in CONTROL_SLOTS:
                 regular.append([name, value])
             else:
@@ -410,8 +413,6 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def delete_thread(self, thread_id: str) -> None:
         with self._lock:
             self._threads.pop(str(thread_id), None)
-
-    # Upkeep.
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         source, target = str(source_thread_id), str(target_thread_id)
@@ -439,16 +440,16 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             for thread_id in check_prune(thread_ids, strategy):
                 spaces = self._threads.get(thread_id, {})
                 heads = {ns: max(space.checkpoints) for ns, space in spaces.items()}
-                about = {
+                metadata_by_ns = {
                     ns: (id, self._codec.decode(spaces[ns].checkpoints[id].metadata))
                     for ns, id in heads.items()
                 }
                 roots = spaces[""].checkpoints if "" in spaces else ()
-                kept = keep_latest(about, roots) if strategy == KEEP_LATEST else set()
+                kept = keep_latest(metadata_by_ns, roots) if strategy == KEEP_LATEST else set()
                 self._keep_only(thread_id, kept)
 
     def _keep_only(self, thread_id: str, kept: set[tuple[str, str]]) -> None:
-        """Drop the other checkpoints, the values that nobody names any more, and what is empty."""
+        """Delete the other checkpoints, unreferenced values and empty entries."""
         spaces = self._threads.get(thread_id, {})
         kept = self._add_ancestors(spaces, kept)
         for ns, space in list(spaces.items()):

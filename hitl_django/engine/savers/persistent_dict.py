@@ -1,4 +1,4 @@
-"""A dict that is kept in a file."""
+"""A dict stored in a file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..serde import Codec
 
 
 class PersistentDict(defaultdict[Any, Any]):
-    """A dict in memory that ``sync`` and ``close`` write to ``filename``, and ``load`` reads.
+    """A dict in memory, written to ``filename`` by ``sync`` and ``close`` and read by ``load``.
 
-    The arguments before ``filename`` are those of defaultdict. The file holds what the state codec
-    makes of the dict, so keys and values have to be storable like state. It is replaced as a
-    whole: who reads it finds the old content or the new one.
+    The arguments before ``filename`` are those of defaultdict. The file contains the dict as
+    encoded by the state codec, so keys and values must be serializable like state. The file is
+    replaced atomically.
     """
 
     def __init__(self, *args: Any, filename: str | os.PathLike[str], **kwargs: Any) -> None:
@@ -23,7 +23,7 @@ class PersistentDict(defaultdict[Any, Any]):
         self._codec = Codec()
 
     def load(self) -> None:
-        """Take up what the file holds, where there is one."""
+        """Load the content of the file, if it exists."""
         try:
             with open(self._path, "rb") as file:
                 data = file.read()
@@ -42,7 +42,7 @@ class PersistentDict(defaultdict[Any, Any]):
         os.replace(part, self._path)
 
     def close(self) -> None:
-        """Like sync."""
+        """Write the dict to the file."""
         self.sync()
 
     def __enter__(self) -> Self:

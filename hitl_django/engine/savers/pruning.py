@@ -1,4 +1,4 @@
-"""Pruning of a thread's history: rules that every saver shares."""
+"""Rules for pruning a thread's history, shared by all savers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from ..constants import NS_END
 from .checkpoint import CheckpointMetadata
 
 KEEP_LATEST, DELETE = "keep_latest", "delete"
-#: A namespace and the id of a checkpoint.
+#: A namespace and a checkpoint id.
 CheckpointKey = tuple[str, str]
-#: The metadata by which LangGraph says which of its DeltaChannels a checkpoint has no value of.
+#: The metadata key in which LangGraph lists DeltaChannels without a value in the checkpoint.
 DELTA_COUNTERS = "counters_since_delta_snapshot"
 
 
 def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
-    """Return the thread ids of a call to ``prune``, each once, or refuses the call."""
+    """Return the distinct thread ids of a call to ``prune``, or raise an error for invalid
+    arguments.
+    """
     if isinstance(thread_ids, str):
         raise TypeError("thread_ids must be a sequence of thread ids, not a str.")
     if strategy not in (KEEP_LATEST, DELETE):
@@ -24,7 +26,7 @@ def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
 
 
 def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return of (namespace, checkpoint id) pairs the newest id of each namespace."""
+    """Return the newest checkpoint id of each namespace, from (namespace, id) pairs."""
     latest: dict[str, str] = {}
     for ns, checkpoint_id in pairs:
         if checkpoint_id > latest.get(ns, ""):
@@ -35,12 +37,12 @@ def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 def keep_latest(
     heads: Mapping[str, tuple[str, CheckpointMetadata]], roots: Collection[str]
 ) -> set[tuple[str, str]]:
-    """Return the (namespace, checkpoint id) pairs that stay.
+    """Return the (namespace, checkpoint id) pairs to keep.
 
-    ``heads`` are the newest checkpoint of each namespace and its metadata, ``roots`` the root
-    graph's checkpoints that are stored. A subgraph that was called anew each time (its namespace
-    holds a task id) goes with the root checkpoint its call started from: no task reads it again.
-    One with a history of its own keeps its newest.
+    ``heads`` are the newest checkpoint of each namespace and its metadata. ``roots`` are the stored
+    checkpoints of the root graph. A subgraph without its own history has a namespace with a task
+    id. It is deleted with the root checkpoint from which it was called, because no task reads it
+    again. A subgraph with its own history keeps its newest checkpoint.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()
@@ -56,11 +58,11 @@ def add_ancestors(
     parents: Mapping[CheckpointKey, str | None],
     missing: Mapping[CheckpointKey, Collection[str]],
 ) -> set[CheckpointKey]:
-    """Return checkpoints to keep with those that their values are made of.
+    """Return the checkpoints to keep, including those that their values depend on.
 
-    The value of a DeltaChannel of LangGraph is that of the newest ancestor that has one, and what
-    was written since. ``missing`` are the channels that checkpoints have no value of, ``parents``
-    the ids of the checkpoints before.
+    The value of a LangGraph DeltaChannel is that of the newest ancestor with a value, plus later
+    writes. ``missing`` lists the channels without a value by checkpoint. ``parents`` contains the
+    parent ids.
     """
     found = set(kept)
     for key in kept:

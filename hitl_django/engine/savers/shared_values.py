@@ -1,4 +1,4 @@
-"""Encodes once what a commit stores twice: as a task wrote it, and as a channel holds it."""
+"""Shared encoding of values that a commit stores twice: as a task's write and in a channel."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ..serde import Codec, Extent, SerializerCodec, find_extent, has_entries, sp
 from ..types import Send
 from .checkpoint import AddedEntries, Commit
 
-#: A value of fewer parts is encoded twice sooner than compared.
+#: Encoding a smaller value twice is faster than comparing it.
 _CONTAINERS, _LARGE = (dict, list), 16
-#: What stands before a value that is encoded as deep as a write's: two lists of one item.
+#: The bytes around a value encoded at the depth of a write: two lists of one item.
 _AROUND = 2
-#: What stands before a list of so many items, and before a write, which is a list of two.
+#: Headers of lists up to 15 items, and of a write, which is a list of two.
 _SHORT = [Extent(False, length, 0, 0).head for length in range(16)]
 _PAIR = _SHORT[2]
 
 
 class SharedValues:
-    """The values of a commit that are encoded once, and what is encoded with their bytes."""
+    """The values of a commit that are encoded once, and their bytes."""
 
     __slots__ = ("_codec", "_parts")
 
     def __init__(self, codec: Codec | SerializerCodec, commit: Commit) -> None:
         self._codec = codec
-        #: Bytes in parts, by the id of the value, which the commit holds: of what was added to
-        #: another value the head and the entries, of what a channel holds all in one.
+        #: Encoded parts by the id of the value, which the commit keeps alive: head and entries of
+        #: added values, a single part of channel values.
         self._parts: dict[int, tuple[bytes, ...]] = {}
         if commit.checkpoint is None or not isinstance(codec, Codec):
             return
@@ -40,42 +40,42 @@ class SharedValues:
             for name, value in task.writes:
                 cls = type(value)
                 if cls is Send:
-                    is_held = TASKS in changed
+                    is_in_channel = TASKS in changed
                 elif cls in _CONTAINERS:
-                    is_held = id(value) in added or (
+                    is_in_channel = id(value) in added or (
                         len(value) >= _LARGE and values.get(name) is value and name in changed
                     )
                 else:
                     continue
-                if is_held:
+                if is_in_channel:
                     self._share(value, splits=id(value) in added)
 
     def _share(self, value: Any, *, splits: bool) -> None:
         try:
             data = self._encode_around(value)
         except PayloadError:
-            return  # the write is refused, in words that fit it
+            return  # the error is raised for the write, with a matching message
         self._parts[id(value)] = split_entries(data, _AROUND) if splits else (data[_AROUND:],)
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of what a channel holds."""
+        """Return the bytes of a channel's value."""
         if self._parts:
             parts = self._parts.get(id(value))
             if parts is not None:
-                return b"".join(parts)  # of one part that part
+                return b"".join(parts)  # for one part, this returns the same object
             if type(value) is list and value and type(value[0]) is Send:
                 sends = [self._encode_send(sent) for sent in value]
-                return b"".join(self._checked([_head(len(value)), *sends]))
+                return b"".join(self._check_limits([_make_list_header(len(value)), *sends]))
         return self._codec.encode(value)
 
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
-        """Return the bytes of channel writes, each a list of the channel and the value, in parts.
+        """Return the bytes of channel writes in parts, each write a list of channel and value.
 
-        What a channel holds as well is a part of its own, the same object.
+        A value that a channel shares is a separate part, as the same object.
         """
         if not self._parts:
             return (self._codec.encode(writes),)
-        parts, others = [_head(len(writes))], []
+        parts, others = [_make_list_header(len(writes))], []
         for write in writes:
             shared = self._parts.get(id(write[1]))
             if shared is None:
@@ -87,10 +87,10 @@ class SharedValues:
             parts += (_PAIR + packb(write[0]), *shared)
         if others:
             parts.append(self._encode_entries(others))
-        return self._checked(parts)
+        return self._check_limits(parts)
 
     def _encode_around(self, value: Any) -> bytes:
-        """Encode a value that will stand as deep as a write's, with what is around it there."""
+        """Encode a value at the depth of a write, including the surrounding lists."""
         return self._codec.encode([[value]])
 
     def _encode_send(self, sent: Any) -> bytes:
@@ -100,8 +100,8 @@ class SharedValues:
     def _encode_entries(self, values: Sequence[Any]) -> bytes:
         return split_entries(self._codec.encode(values))[1]
 
-    def _checked(self, parts: Sequence[bytes]) -> Sequence[bytes]:
-        """Return the parts of a value, unless they are too much together."""
+    def _check_limits(self, parts: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the parts of a value, or raise an error if their total exceeds the limits."""
         assert isinstance(self._codec, Codec)
         self._codec.check_together(parts)
         return parts
@@ -109,10 +109,10 @@ class SharedValues:
     def encode_added(
         self, extent: Extent, added: AddedEntries, length: int
     ) -> tuple[bytes, Extent] | None:
-        """Return the bytes of what a value of ``extent`` has more, and its extent by now.
+        """Return the bytes of added entries, and the extent of the resulting value.
 
-        None where the whole value is to be looked at: it hasn't the ``length`` that this leads to,
-        is at a limit, or holds what can't be stored.
+        Return None if the whole value must be encoded: it doesn't have the expected ``length``,
+        reaches a limit, or contains a value that can't be stored.
         """
         if extent.length + len(added.entries) != length or not isinstance(self._codec, Codec):
             return None
@@ -127,6 +127,5 @@ class SharedValues:
         return (entries, grown) if self._codec.is_within_limits(grown) else None
 
 
-def _head(length: int) -> bytes:
-    """Return what stands before the items of a list."""
+def _make_list_header(length: int) -> bytes:
     return _SHORT[length] if length < len(_SHORT) else Extent(False, length, 0, 0).head

@@ -1,7 +1,7 @@
-"""Leases on threads in this process: while a run has one, nobody else begins a run there.
+"""Leases on threads in this process, which prevent concurrent runs of a thread.
 
-Two runs of one thread would both run the same nodes, and both take an answer for theirs. Reading a
-thread needs no lease, nor does changing it by ``update_state``.
+Two concurrent runs of a thread would both run the same nodes and use the same resume value. Reading
+a thread and ``update_state`` need no lease.
 """
 
 from __future__ import annotations
@@ -16,55 +16,62 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import LeaseHeldError, LeaseLostError
 
-#: Names the generator that performs a run, which goes on while its caller asks for the next chunk.
+#: A reference to the generator that executes a run, suspended until its caller requests a chunk.
 Stream = weakref.ref[Any]
 
 
 class LocalThreadLease:
     """One run's lease on its thread, in this process.
 
-    A saver whose storage other processes share has a subclass, which takes it there as well. The
-    engine calls ``check`` before it reads the thread, ``enforce`` before the run's first tasks
-    where the lease isn't ``in_force`` by then, and ``release`` at its end. The commits of the run
-    have it as their ``lease``.
+    A saver with shared storage uses a subclass that also takes the lease in the storage. The engine
+    calls ``check`` before it reads the thread. It calls ``enforce`` before the run's first tasks if
+    the lease isn't ``in_force``, and ``release`` at the end. The run's commits contain the lease.
     """
 
     __slots__ = ("_caller", "_leases", "_process", "_stream", "is_lost", "is_over", "thread_id")
 
-    #: Whether nobody else, wherever they are, can begin a run of the thread.
+    #: Whether no other run of the thread can start in any process.
     in_force = True
 
     def __init__(self, leases: LocalThreadLeases[Any], thread_id: str, stream: Stream) -> None:
         self._leases, self.thread_id, self._stream = leases, thread_id, stream
         self._caller, self._process = _get_caller(), os.getpid()
-        #: Whether another run has taken the thread over, so that nothing more of this is stored;
-        #: and whether the thread was given back.
+        #: Whether another run has taken over the thread, so that this run stores nothing more, and
+        #: whether the lease was released.
         self.is_lost = self.is_over = False
 
     def check(self) -> None:
-        """Find the thread where it is stored; raises LeaseHeldError where a run has it."""
+        """Check the stored thread.
+
+        Raises:
+            LeaseHeldError: another run has the lease.
+        """
 
     def enforce(self) -> None:
-        """Take the lease where the thread is stored; raises LeaseHeldError where a run has it."""
+        """Take the lease in the storage.
+
+        Raises:
+            LeaseHeldError: another run has the lease.
+        """
 
     def take_over(self, left: Any) -> None:
-        """Take the thread from a run that was left half-way."""
+        """Take over the thread from an abandoned run."""
         left.is_lost = True
 
     def release(self) -> None:
-        """Give the thread back; does nothing where that was done, or the lease is lost.
+        """Release the lease; do nothing if it was already released or lost.
 
-        After the commit that has the run's outcome, with which the storage gives it back, it looks
-        at nothing that is stored.
+        After the commit with the run's outcome, which releases the lease in the storage, this
+        doesn't access the storage.
         """
         self.is_over = True
         self._leases.drop(self)
 
     def is_left(self) -> bool:
-        """Return whether the run was left half-way by whoever asks now.
+        """Return whether the current caller has abandoned the run.
 
-        So it is where the same thread, or asyncio task, has begun it and isn't within it: the run
-        waits to be asked for its next chunk, by who asks for another run instead.
+        This is the case if the same OS thread or asyncio task started the run and is not inside it.
+        The run then waits for a request for its next chunk, but its caller has started another run.
         """
         stream = self._stream()
         if stream is None or self._process != os.getpid():
@@ -73,7 +80,7 @@ class LocalThreadLease:
         return not is_running and self._caller is _get_caller()
 
     def refuse_lost(self) -> None:
-        """Raise LeaseLostError where another run has taken the thread over."""
+        """Raise LeaseLostError if another run has taken over the thread."""
         if self.is_lost:
             raise LeaseLostError(
                 f"Another run has taken over thread {self.thread_id!r}. Nothing more will "
@@ -93,7 +100,11 @@ class LocalThreadLeases(Generic[LeaseT]):
         self._taken: dict[str, LeaseT] = {}
 
     def take(self, thread_id: str, stream: Stream) -> LeaseT:
-        """Take a thread for a run; raises LeaseHeldError where another run has it."""
+        """Lease a thread for a run.
+
+        Raises:
+            LeaseHeldError: another run has the lease.
+        """
         lease = self._make(self, thread_id, stream)
         with self._lock:
             other = self._taken.get(thread_id)
@@ -109,14 +120,14 @@ class LocalThreadLeases(Generic[LeaseT]):
         return lease
 
     def drop(self, lease: LocalThreadLease) -> None:
-        """Forget a lease; one that another has taken the thread from is forgotten already."""
+        """Remove a lease, unless another run has taken over its thread."""
         with self._lock:
             if self._taken.get(lease.thread_id) is lease:
                 del self._taken[lease.thread_id]
 
 
 def _get_caller() -> Any:
-    """Return the asyncio task that is running, or else the thread."""
+    """Return the running asyncio task, or else the OS thread."""
     try:
         return asyncio.current_task() or threading.current_thread()
     except RuntimeError:

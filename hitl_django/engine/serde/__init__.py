@@ -1,10 +1,10 @@
-"""The state codec: values to bytes and back, exactly, or a refusal that says where.
+"""The state codec: lossless encoding of values, or an error with the path of the unsupported part.
 
-One format: msgpack. What msgpack has no type for travels as an extension whose code comes from a
-closed table (extension_codes.py). Extensions stand beside the data, so no dict or text that a
-person or a model wrote can imitate one. A class of the application is stored under the short name
-that code registered it with (registered_types.py), or under its dotted name where the code of a
-graph defines or names it (graph_classes.py); stored bytes never name anything to import or to call.
+The format is msgpack. Types unknown to msgpack are extensions with codes from a closed table
+(extension_codes.py). Extensions are separate from the data, so a dict or text written by a person
+or a model can't imitate one. Application classes are stored under a registered short name
+(registered_types.py). Classes that a graph's code defines or names are stored under their dotted
+name (graph_classes.py). Decoding never imports or calls anything named in stored bytes.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ __all__ = [
 
 
 def digest(data: bytes) -> str:
-    """Return 32 hex digits that change when ``data`` is damaged; no protection from a forger."""
+    """Return a checksum of ``data`` as 32 hex digits; it doesn't protect against forgery."""
     return xxhash.xxh3_128_hexdigest(data)
 
 
 def digest_parts(parts: Iterable[bytes | memoryview]) -> bytes:
-    """Return the same digest, of parts as of all of them together, as bytes."""
+    """Return the digest of the joined parts, as bytes."""
     whole = xxhash.xxh3_128()
     for part in parts:
         whole.update(part)

@@ -1,4 +1,4 @@
-"""The codec itself: the fast path, the hooks for extensions, and the limits."""
+"""The codec: the fast path, the hooks for extensions, and the limits."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from .standard_types import find_by_class, find_by_tag
 from .strict_walk import rewrite_value
 
 MAX_BYTES = 16 * 1024 * 1024
-MAX_DEPTH = 255  # ormsgpack's own, in both directions
-MAX_CONTAINERS = 1_000_000  # a byte that is one takes some 64 in memory
+MAX_DEPTH = 255  # the limit of ormsgpack in both directions
+MAX_CONTAINERS = 1_000_000  # each may be one byte, but uses about 64 bytes in memory
 
-# Extensions nest by recursion, each with a native stack of up to MAX_DEPTH levels. Up to this many
-# are taken as they come; a value with more is measured first.
+# Extensions are encoded recursively, each with a native stack of up to MAX_DEPTH levels. Deeper
+# nesting than this is measured first.
 _FREE_LEVELS = 4
 
-#: Bytes of entries that are encoded at a time where they are only looked at.
+#: Bytes of entries to encode at a time when they are only compared.
 AT_A_TIME = 1 << 18
 
-# ormsgpack writes these types itself, but as something else.
+# Types that ormsgpack would encode as another type.
 _OPTIONS = (
     ormsgpack.OPT_PASSTHROUGH_BIG_INT
     | ormsgpack.OPT_PASSTHROUGH_DATACLASS
@@ -56,25 +56,25 @@ _OPTIONS = (
 )
 
 
-# Heads that are a whole value. ormsgpack ignores what follows one, so a pickle, whose first byte
-# is one of these, would pass for an empty dict.
+# Header bytes that are complete values. ormsgpack ignores trailing bytes, so a pickle, whose first
+# byte is one of these, would decode as an empty dict.
 _ALONE = frozenset({*range(0x81), 0x90, 0xA0, 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100)})
 
-#: Packages with a bridge that registers their classes, under tags that begin with these names.
+#: Packages with a bridge that registers their classes, under tags that start with these names.
 _BRIDGED = frozenset({"langchain_core", "langgraph"})
 
 
 class _TooManyLevels(Exception):
-    """Extensions nest deeper than the fast path follows them."""
+    """Extensions are nested too deeply for the fast path."""
 
 
 class Codec:
-    """Turns values into bytes and back, exactly.
+    """Lossless encoder and decoder of values.
 
-    ``types`` are storable in addition to what ``register_type`` registered. ``max_bytes`` and
-    ``max_containers`` (lists, dicts and tagged values) bound both directions; so does
-    ``max_depth``, to the level where it is below MAX_DEPTH, else to MAX_DEPTH containers without a
-    tagged value between them.
+    ``types`` are supported in addition to those of ``register_type``. ``max_bytes`` and
+    ``max_containers`` (lists, dicts and tagged values) limit both directions. ``max_depth`` below
+    MAX_DEPTH is an exact limit. Otherwise, the limit is MAX_DEPTH containers without a tagged value
+    in between.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class Codec:
         self._types = TypeTable()
         for entry in types:
             self._types.add(entry)
-        # n bytes hold at most n containers and n levels, so less than this needs no measuring.
+        # n bytes contain at most n containers and n levels, so less than this needs no measuring.
         self._free_bytes = min(max_bytes, max_containers)
         if max_depth < MAX_DEPTH:
             self._free_bytes = min(self._free_bytes, max_depth)
-        #: Another object after each call of a hook: what was packed without one is native.
+        #: A new object after each call of a hook, to detect values encoded without one.
         self._hooked = object()
-        # ormsgpack forgets what a hook raised, so the hook leaves it here.
+        # ormsgpack discards exceptions of a hook, so the hook stores them here.
         self._fault = threading.local()
         self._pack_hook = self._nest(self._make_pack_hook)
         self._unpack_hook = self._nest(self._make_unpack_hook)
@@ -106,15 +106,20 @@ class Codec:
         self._deep_unpack_hook = self._make_unpack_hook(None)
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of ``value``; UnserializableError names the part it can't store."""
+        """Return the bytes of ``value``.
+
+        Raises:
+            UnserializableError: a part of the value can't be stored. The message contains its path.
+            PayloadLimitError: the value exceeds a limit.
+        """
         hooked = self._hooked
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
         except TypeError:
             data = self._encode_slowly(value)
         else:
-            # A byte that may head msgpack's bytes, which is how ormsgpack writes bytearray and
-            # memoryview: such a value gets a second look.
+            # These bytes may be headers of bytes, which ormsgpack also writes for bytearray and
+            # memoryview. Such values are checked again.
             if 0xC4 in data or 0xC5 in data or 0xC6 in data:
                 is_native = self._hooked is hooked
                 if not (is_native and are_numbers(value)) and holds_buffer(
@@ -126,10 +131,10 @@ class Codec:
         return data
 
     def encode_record(self, value: Any) -> bytes:
-        """Like encode, for records whose texts the engine made: ids, versions, names of channels.
+        """Encode an internal record, whose texts are ids, versions and channel names.
 
-        Takes it on trust that they hold no bytearray or memoryview. The random numbers in such a
-        record nearly always hold a byte for which encode would look at all of it again.
+        The record must not contain a bytearray or memoryview. Random numbers in such records
+        usually contain a byte for which encode would check the whole value again.
         """
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
@@ -140,10 +145,11 @@ class Codec:
         return data
 
     def encode_entries(self, value: Any, size: int) -> Iterator[memoryview]:
-        """Yield the bytes of a list's or dict's entries, of some ``size``, like encode_record.
+        """Yield the bytes of a list's or dict's entries of about ``size`` bytes, like
+        encode_record.
 
-        A few at a time: where megabytes are only looked at, memory that is used again for each few
-        costs half as much as memory for all of them.
+        Entries are encoded in batches, because reusing a small buffer is faster than allocating
+        memory for all entries.
         """
         kind = type(value)
         entries = iter(value.items() if kind is dict else value)
@@ -153,9 +159,9 @@ class Codec:
             yield memoryview(data)[head_length(data) :]
 
     def is_within_limits(self, extent: Extent) -> bool:
-        """Return whether a list or dict that reaches so far is certain to be within the limits.
+        """Return whether a list or dict of this extent is certainly within the limits.
 
-        That is of one of which every entry has been encoded in another.
+        All of its entries must have been encoded as part of another value.
         """
         return (
             extent.size + LONGEST_HEAD <= self.max_bytes
@@ -164,10 +170,14 @@ class Codec:
         )
 
     def decode(self, data: bytes | bytearray | memoryview) -> Any:
-        """Return the value that ``data`` was encoded from.
+        """Return the value encoded in ``data``.
 
-        Raises UnknownTagError where a type is no longer registered, CorruptPayloadError where the
-        bytes are damaged. Damage that happens to be well-formed is for the digest to find.
+        Damage that results in valid msgpack is only detected by a digest.
+
+        Raises:
+            UnknownTagError: a type is no longer registered.
+            CorruptPayloadError: the bytes are damaged.
+            PayloadLimitError: the value exceeds a limit.
         """
         if type(data) is not bytes:
             data = _as_bytes(data)
@@ -184,16 +194,14 @@ class Codec:
             self._refuse(fault or error)
 
     def check_together(self, parts: Sequence[bytes]) -> None:
-        """Raise PayloadLimitError where the parts of a value, each within the limits, aren't."""
+        """Raise PayloadLimitError if the joined parts of a value exceed the limits."""
         if sum(map(len, parts)) > self._free_bytes:
             self._check_limits(b"".join(parts))
-
-    # Encoding.
 
     def _encode_slowly(self, value: Any) -> bytes:
         fault = self._take_fault()
         if fault is not None and not isinstance(fault, Exception):
-            raise fault  # a signal that arrived while a hook ran, not a fault of the value
+            raise fault  # a signal that arrived during a hook, not an error in the value
         tree = rewrite_value(value, self._dump_object, self.max_depth)
         try:
             return packb(tree, self._pack_hook, _OPTIONS)
@@ -219,7 +227,7 @@ class Codec:
                 cls = type(value)
                 entry = by_class.get(cls)
                 if entry is not None and cls not in own:
-                    # Messages of a conversation: of nothing else there are as many.
+                    # Messages of a conversation are the most frequent values.
                     body = [entry.tag, entry.dump(value)]
                     return Ext(OBJECT, packb(body, deeper or hook, _OPTIONS))
                 if cls in BRANCHES:
@@ -250,7 +258,7 @@ class Codec:
         return hook
 
     def _tag(self, value: Any) -> Any:
-        """Return a value of a class as it is tagged, or as what it is stored as without a tag."""
+        """Return a tagged value, or the plain value to store without a tag."""
         if type(value) is Tagged:
             return value
         dumped = self._dump_object(value)
@@ -269,8 +277,6 @@ class Codec:
             or self._find_by_class(cls)
         )
         return None if entry is None else (entry.tag, entry.dump(value))
-
-    # Decoding.
 
     def _make_unpack_hook(self, deeper: Callable[..., Any] | None) -> Callable[..., Any]:
         def hook(code: int, data: bytes) -> Any:
@@ -298,7 +304,7 @@ class Codec:
             )
         return entry.load(dumped)
 
-    # Classes that nobody registered.
+    # Classes without an explicit registration.
 
     def _find_by_class(self, cls: type) -> TypeCodec | None:
         found = find_by_class(cls)
@@ -339,8 +345,6 @@ class Codec:
             f"Stored payload is corrupt ({type(fault).__name__} while decoding)."
         ) from fault
 
-    # Limits and faults.
-
     def _nest(self, make: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
         def stop(*_: Any) -> NoReturn:
             self._keep_fault(fault := _TooManyLevels())
@@ -352,7 +356,7 @@ class Codec:
         return hook
 
     def _keep_fault(self, fault: BaseException) -> None:
-        # The hooks around the one that failed only see that something did: the first one counts.
+        # Only the innermost hook has the original error, so the first one is kept.
         if getattr(self._fault, "first", None) is None:
             self._fault.first = fault
 

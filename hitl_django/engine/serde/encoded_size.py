@@ -1,4 +1,4 @@
-"""Measures encoded bytes without building the values."""
+"""Measurement of encoded values without decoding them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from .extension_codes import LOAD_LEAF
 
-# Header byte → (bytes of a length field that follows, or of a fixed body).
+# Header byte → number of bytes that follow, as a fixed body or a length field.
 _FIXED = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
 _SIZED = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 _EXTENSION = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _CONTAINER = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 _TRUE_NIL_FALSE = {0xC0, 0xC2, 0xC3}
-# Header byte → the bytes of a value that opens none and whose size the header tells; else 0.
+# Header byte → total bytes of a value without children and with a size given by the header, or 0.
 _WHOLE = [
     1 if head < 0x80 or head >= 0xE0 or head in _TRUE_NIL_FALSE
     else 1 + (head & 0x1F) if 0xA0 <= head < 0xC0
@@ -22,29 +22,29 @@ _WHOLE = [
 ]  # fmt: skip
 
 
-#: Bytes that head no list, dict or extension.
+#: Bytes that are not headers of lists, dicts or extensions.
 _NOT_OPENING = bytes(
     {*range(256)} - {*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)}
 )
 
 
 class EncodedSize(NamedTuple):
-    """How deep a value nests, and how many lists, dicts and extensions it holds."""
+    """The nesting depth of a value, and its number of lists, dicts and extensions."""
 
     depth: int
     containers: int
 
 
 def count_possible_containers(data: bytes) -> int:
-    """Return at least as many as a value's containers: numbers and texts hold such bytes, too."""
+    """Return an upper limit for the number of containers, as other data may contain such bytes."""
     return len(data.translate(None, _NOT_OPENING))
 
 
 class Extent(NamedTuple):
-    """How far an encoded list or dict reaches: entries, their bytes, at most how many containers.
+    """The extent of an encoded list or dict: its entries, their bytes, and a limit of containers.
 
-    A list's entry is an item, a dict's a key with its value. Entries follow a head that says how
-    many there are; so longer values are made by adding to their bytes.
+    An entry is an item of a list, or a key and value of a dict. Entries follow a header with their
+    number, so a longer value is created by appending bytes.
     """
 
     is_dict: bool
@@ -54,7 +54,7 @@ class Extent(NamedTuple):
 
     @property
     def head(self) -> bytes:
-        """The bytes before the entries, as few as hold the length: what ormsgpack writes."""
+        """The bytes before the entries, in the shortest form, as written by ormsgpack."""
         if self.length < 16:
             return bytes([(0x80 if self.is_dict else 0x90) | self.length])
         if self.length < 1 << 16:
@@ -62,7 +62,7 @@ class Extent(NamedTuple):
         return struct.pack(">BI", 0xDF if self.is_dict else 0xDD, self.length)
 
     def add(self, other: Extent) -> Extent:
-        """Return the extent with the entries of another of its kind."""
+        """Return the extent including the entries of another value of the same kind."""
         return Extent(
             self.is_dict,
             self.length + other.length,
@@ -76,28 +76,28 @@ _HEADS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
 
 
 def has_entries(data: bytes) -> bool:
-    """Return whether an encoded value is a list, or a dict whose keys are texts."""
+    """Return whether an encoded value is a list, or a dict with str keys."""
     return 0x80 <= data[0] < 0xA0 or data[0] in _HEADS
 
 
 def is_dict(data: bytes) -> bool:
-    """Return whether what has entries is a dict."""
+    """Return whether a value with entries is a dict."""
     return data[0] < 0x90 or data[0] > 0xDD
 
 
 def head_length(data: bytes) -> int:
-    """Return how many bytes of an encoded list or dict stand before its entries."""
+    """Return the number of bytes before the entries of an encoded list or dict."""
     return _HEADS.get(data[0], 1)
 
 
 def split_entries(data: bytes, start: int = 0) -> tuple[bytes, bytes]:
-    """Return the head of the encoded list or dict that starts there, and its entries."""
+    """Return the header and the entries of the encoded list or dict at ``start``."""
     begin = start + _HEADS.get(data[start], 1)
     return data[start:begin], data[begin:]
 
 
 def find_extent(data: bytes, entries: bytes = b"") -> Extent:
-    """Return the extent of an encoded list or dict, whose ``entries`` may stand apart."""
+    """Return the extent of an encoded list or dict, with optional separate ``entries``."""
     begin = head_length(data)
     length = int.from_bytes(data[1:begin], "big") if begin > 1 else data[0] & 0x0F
     size = len(data) - begin + len(entries)
@@ -106,15 +106,17 @@ def find_extent(data: bytes, entries: bytes = b"") -> Extent:
 
 
 def measure(data: bytes, most: int | None = None) -> EncodedSize:
-    """Return the size of the value; ValueError if malformed.
+    """Return the size of an encoded value.
 
-    An extension that holds a value is a level of its own. Past ``most`` containers it looks no
-    further.
+    An extension that contains a value counts as a level. Measuring stops after ``most`` containers.
+
+    Raises:
+        ValueError: the bytes are malformed.
     """
     limit = len(data) if most is None else most
     end = len(data)
     at = containers = depth = 0
-    left = 1  # values still to come of this container, and of those around it
+    left = 1  # remaining values of this container, and of the outer ones
     around: list[int] = []
     inside: int | None
     while True:
@@ -146,9 +148,9 @@ def measure(data: bytes, most: int | None = None) -> EncodedSize:
 
 
 def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
-    """Pass one of the longer headers and what is not a value behind it.
+    """Return the position after a longer header, and the number of contained values.
 
-    Tells how many values it opens.
+    The number is None if the header has a body without values.
     """
     at += 1
     if head in _SIZED:

@@ -1,4 +1,4 @@
-"""A serializer that encrypts what another one makes of a value."""
+"""A serializer that encrypts the output of another one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _NONCE_SIZE = _TAG_SIZE = 16
 
 
 class EncryptedSerializer(SerializerProtocol):
-    """Encrypts the bytes of ``serde`` with ``cipher``; the kind says by which, and stays readable.
+    """A serializer that encrypts the bytes of ``serde`` with ``cipher``.
 
-    Bytes whose kind names no cipher were stored before there was one, and are read as they are.
+    The kind contains the cipher's name and is not encrypted. Bytes with a kind without a cipher's
+    name were stored unencrypted and are read unchanged.
     """
 
     def __init__(self, cipher: CipherProtocol, serde: SerializerProtocol | None = None) -> None:
@@ -31,7 +32,7 @@ class EncryptedSerializer(SerializerProtocol):
         return f"{kind}+{name}", encrypted
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value that dumps_typed was given."""
+        """Return the value given to dumps_typed."""
         kind, stored = data
         kind, plus, name = kind.partition("+")
         if plus:
@@ -42,11 +43,14 @@ class EncryptedSerializer(SerializerProtocol):
     def from_pycryptodome_aes(
         cls, serde: SerializerProtocol | None = None, *, key: bytes | None = None, **options: Any
     ) -> EncryptedSerializer:
-        """Return a serializer that encrypts with AES, by the library pycryptodome.
+        """Return a serializer that encrypts with AES, using the library pycryptodome.
 
-        ``key`` has 16, 24 or 32 bytes; without one it is read from the environment
-        (``LANGGRAPH_AES_KEY``). ``options`` are those of ``Crypto.Cipher.AES.new``; the mode is
-        EAX where they name none, and has to be one that notices a change.
+        ``key`` has 16, 24 or 32 bytes. By default, it is read from the environment variable
+        ``LANGGRAPH_AES_KEY``. ``options`` are those of ``Crypto.Cipher.AES.new``. The mode must be
+        authenticated. The default is EAX.
+
+        Raises:
+            ValueError: the key is missing or has another length.
         """
         if key is None:
             key = os.environ.get(_KEY, "").encode()
@@ -58,7 +62,7 @@ class EncryptedSerializer(SerializerProtocol):
 
 
 class PycryptodomeCipher(CipherProtocol):
-    """AES by pycryptodome: what it returns is nonce, tag and the encrypted bytes."""
+    """AES with pycryptodome; the result consists of nonce, tag and encrypted bytes."""
 
     def __init__(self, key: bytes, options: dict[str, Any]) -> None:
         try:
@@ -69,13 +73,17 @@ class PycryptodomeCipher(CipherProtocol):
         self._options = {**options, "mode": options.get("mode") or self._aes.MODE_EAX}
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        """Return "aes", and the bytes encrypted under a new nonce."""
+        """Return "aes" and the bytes encrypted with a new nonce."""
         cipher = self._aes.new(self._key, **self._options)
         encrypted, tag = cipher.encrypt_and_digest(plaintext)
         return "aes", cipher.nonce + tag + encrypted
 
     def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        """Return the bytes; CorruptPayloadError where the key isn't theirs, or they changed."""
+        """Return the decrypted bytes.
+
+        Raises:
+            CorruptPayloadError: the key is wrong, or the bytes were changed.
+        """
         if ciphername != "aes":
             raise CorruptPayloadError(f"Stored payload was encrypted with {ciphername!r}, not aes.")
         nonce, rest = ciphertext[:_NONCE_SIZE], ciphertext[_NONCE_SIZE:]

@@ -1,4 +1,4 @@
-"""The closed table of extension codes. They stand in stored bytes, so none ever changes."""
+"""The closed table of extension codes. Stored bytes contain them, so they never change."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from ..types import Command, Interrupt, MissingResume, Overwrite, Send, TimeoutPolicy
 
-# Branches: the extension holds one more msgpack value.
+# Branches: the extension contains another msgpack value.
 TUPLE, SET, FROZENSET, MAPPING, DEQUE, ZONED_DATETIME, ZONED_TIME = range(1, 8)
 SEND, COMMAND, INTERRUPT, OVERWRITE = range(16, 20)
-OBJECT = 32  # [short name, what the registered dump returned]
+OBJECT = 32  # [short name, result of the registered dump function]
 
-# Leaves: the extension holds plain bytes.
+# Leaves: the extension contains plain bytes.
 BIG_INT, BYTEARRAY, COMPLEX, DATETIME, DATE, TIME, TIMEDELTA, DECIMAL, UUID_BYTES = range(64, 73)
 NO_ANSWER = 80
 
-#: Types that ormsgpack writes itself, without loss.
+#: Types that ormsgpack encodes without loss.
 NATIVE = frozenset({type(None), bool, int, float, str, bytes})
 
-#: Stored in the order of their items' bytes, so that equal sets have equal bytes.
+#: Sorted by the bytes of their items, so that equal sets have equal bytes.
 UNORDERED = frozenset({SET, FROZENSET})
 
 M = TypeVar("M", datetime, time)
 
 
 class Tagged:
-    """A value on its way to the wire: an extension code and what the extension holds."""
+    """A value to encode as an extension, with its code and content."""
 
     __slots__ = ("body", "code")
 
@@ -42,18 +42,18 @@ class Tagged:
 
 
 class RefusedPart(TypeError):
-    """A value of a storable type that can't be stored, with the reason."""
+    """A value of a supported type that can't be stored, with the reason."""
 
 
 @cache
 def _zone_keys() -> frozenset[str]:
-    # ZoneInfo(key) may look for a module named after the key, so a key that was read from stored
-    # bytes is looked up here first.
+    # ZoneInfo(key) may search for a module named after the key, so keys from stored bytes are
+    # checked here first.
     return frozenset(available_timezones())
 
 
 def _is_plain(moment: datetime | time) -> bool:
-    """Return whether the ISO text says all: no fold, and no zone but an unnamed offset."""
+    """Return whether the ISO text is lossless: without fold, and with at most an unnamed offset."""
     zone = moment.tzinfo
     if zone is None:
         return not moment.fold
@@ -72,7 +72,7 @@ def _has_stored_form(zone: Any) -> bool:
 
 
 def dump_zone(zone: Any) -> Any:
-    """Return what a time zone is stored as: its key, or its offset and name."""
+    """Return the stored form of a time zone: its key, or its offset and name."""
     if zone is None:
         return None
     if not _has_stored_form(zone):
@@ -84,7 +84,11 @@ def dump_zone(zone: Any) -> Any:
 
 
 def load_zone(stored: Any) -> Any:
-    """Return the time zone that was stored; ValueError where it isn't in the database here."""
+    """Return the stored time zone.
+
+    Raises:
+        ValueError: the time zone is not in the local database.
+    """
     if stored is None:
         return None
     if isinstance(stored, str):
@@ -96,7 +100,7 @@ def load_zone(stored: Any) -> Any:
 
 
 def _with_offset(moment: datetime | time) -> datetime | time:
-    """Return the moment with its UTC offset instead of a time zone of another library."""
+    """Return the time with its UTC offset in place of another library's time zone."""
     offset = moment.utcoffset()
     if offset is None:
         zone = type(moment.tzinfo).__qualname__
@@ -137,9 +141,9 @@ def _load_int(data: bytes) -> int:
 _COMPLEX = struct.Struct(">dd")
 _TIMEDELTA = struct.Struct(">iii")
 
-#: type → (code, what turns it into bytes; a Tagged instead where bytes don't do).
+#: type → (code, function that returns bytes, or a Tagged if bytes are not sufficient).
 LEAVES: dict[type, tuple[int, Callable[[Any], Any]]] = {
-    int: (BIG_INT, _dump_int),  # reaches the table only past 64 bits
+    int: (BIG_INT, _dump_int),  # only used beyond 64 bits
     bytearray: (BYTEARRAY, bytes),
     complex: (COMPLEX, lambda value: _COMPLEX.pack(value.real, value.imag)),
     datetime: (DATETIME, _dump_datetime),
@@ -154,7 +158,7 @@ LEAVES: dict[type, tuple[int, Callable[[Any], Any]]] = {
     MissingResume: (NO_ANSWER, lambda value: b""),
 }
 
-#: type → (code, what turns it into the value that the extension holds).
+#: type → (code, function that returns the content of the extension).
 BRANCHES: dict[type, tuple[int, Callable[[Any], list[Any]]]] = {
     tuple: (TUPLE, list),
     set: (SET, list),

@@ -1,7 +1,7 @@
-"""Classes that are stored without being registered: those that a graph's own code defines or names.
+"""Unregistered classes that are storable because a graph's code defines or names them.
 
-Every process that has built the graph has run that code, so each of them knows the same classes,
-and none has to import what stored bytes name: a name is looked up among what is loaded already.
+All processes that build the graph run the same code and therefore know the same classes. Names in
+stored bytes are looked up among loaded modules and never imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from .registered_types import REGISTERED, has_recipe, name_class
 
-#: The packages and modules that nodes and state classes of this process come from.
+#: The packages and modules of the nodes and state classes of this process.
 PACKAGES: set[str] = set()
 MODULES: set[str] = set()
 
@@ -23,10 +23,10 @@ _FOREIGN = frozenset(
 
 
 def add_code_of(source: Any) -> None:
-    """Let the state hold the classes around a function or class that a graph is made of.
+    """Make the classes around a graph's function or class storable.
 
-    These are the dataclasses, pydantic models, enums and named tuples that its package defines at
-    the top level of a module, and those of other packages that its own module names there.
+    These are the dataclasses, pydantic models, enums and named tuples at module level in its
+    package, and those of other packages that are named at module level in its module.
     """
     while isinstance(source, partial):
         source = source.func
@@ -40,26 +40,26 @@ def add_code_of(source: Any) -> None:
 
 
 def is_graph_class(cls: type) -> bool:
-    """Return whether a graph's code defines or names the class, so that its name finds it."""
+    """Return whether a graph's code defines or names the class, so that it can be looked up."""
     return find_graph_class(name_class(cls)) is cls
 
 
 def find_graph_class(tag: str) -> type | None:
-    """Return the class that a dotted name stands for in the code of this process's graphs."""
+    """Return the class with a dotted name in the code of this process's graphs, or None."""
     if tag.partition(".")[0] in PACKAGES:
         return _look_up(tag)
     return next((cls for cls in _list_named() if name_class(cls) == tag), None)
 
 
 def find_application_class(module: str, name: str) -> type | None:
-    """Return the class of a module and a name that is registered, or that graphs define or name.
+    """Return a registered class, or one defined or named by a graph's code; None if unknown.
 
-    Nothing is imported. A class that has moved is found by the old name that it is registered by.
+    Nothing is imported. A class that was moved is found by its registered old name.
     """
     path = f"{module}.{name}"
     if (entry := REGISTERED.by_tag.get(path)) is not None:
         return entry.cls
-    known = list(REGISTERED.by_class)  # copied, for another thread may add to it
+    known = list(REGISTERED.by_class)  # a copy, because other threads may add classes
     named = (cls for cls in known if (cls.__module__, cls.__name__) == (module, name))
     return next(named, None) or find_graph_class(path)
 
@@ -74,13 +74,13 @@ def _look_up(tag: str) -> type | None:
                 found = vars(found).get(name) if isinstance(found, ModuleType | type) else None
             if isinstance(found, type) and has_recipe(found) and name_class(found) == tag:
                 return found
-            # The name of a parametrized generic model ("Page[Order]") isn't its dotted path.
+            # A parametrized generic model ("Page[Order]") has a name that differs from its path.
             return next((cls for cls in _list_classes(module) if name_class(cls) == tag), None)
     return None
 
 
 def _list_named() -> list[type]:
-    # Copied, for another thread may import or build a graph meanwhile.
+    # A copy, because other threads may import modules or build graphs.
     modules = [sys.modules[name] for name in list(MODULES) if name in sys.modules]
     return [cls for module in modules for cls in _list_classes(module)]
 

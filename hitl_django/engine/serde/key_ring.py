@@ -1,4 +1,4 @@
-"""Keys that encrypt stored bytes, by the library cryptography."""
+"""Encryption keys for stored bytes, using the library cryptography."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ _ID_SIZE, _NONCE_SIZE = 4, 12
 
 
 class KeyRing(CipherProtocol):
-    """Encrypts with the first of its keys, and decrypts with whichever it was.
+    """A cipher that encrypts with its first key and decrypts with any of its keys.
 
-    A key is 32 bytes in base64, as ``Fernet.generate_key()`` makes them; ValueError where one is
-    not, ImportError where cryptography isn't installed. Encrypted bytes are AES-GCM's under a
-    random nonce, behind the first bytes of the key's hash: they tell which key it was, and nothing
-    of the key.
+    A key is 32 bytes in base64, as returned by ``Fernet.generate_key()``. Encrypted bytes use
+    AES-GCM with a random nonce. They start with the first bytes of the key's hash, which identify
+    the key without revealing it.
+
+    Raises:
+        ValueError: a key is invalid, or there is none.
+        ImportError: cryptography isn't installed.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -41,13 +44,17 @@ class KeyRing(CipherProtocol):
         self._first = next(iter(self._keys))
 
     def encrypt_bytes(self, data: bytes, beside: bytes = b"") -> bytes:
-        """Return bytes encrypted; they are decrypted only ``beside`` the same others."""
+        """Return the encrypted bytes, authenticated together with ``beside``."""
         nonce = os.urandom(_NONCE_SIZE)
         encrypted: bytes = self._keys[self._first].encrypt(nonce, data, beside)
         return self._first + nonce + encrypted
 
     def decrypt_bytes(self, encrypted: bytes, beside: bytes = b"") -> bytes:
-        """Return the bytes that encrypt_bytes was given, or raise CorruptPayloadError."""
+        """Return the decrypted bytes; ``beside`` must be the same as for encryption.
+
+        Raises:
+            CorruptPayloadError: the key is unknown, or the bytes were changed.
+        """
         name, rest = encrypted[:_ID_SIZE], encrypted[_ID_SIZE:]
         key: Any = self._keys.get(name)
         if key is None:
@@ -61,17 +68,21 @@ class KeyRing(CipherProtocol):
         return data
 
     def is_first_key(self, encrypted: bytes) -> bool:
-        """Return whether the first key encrypted these bytes, of which the first few will do."""
+        """Return whether the first key encrypted these bytes; their beginning is sufficient."""
         return encrypted[:_ID_SIZE] == self._first
 
-    # As a cipher of EncryptedSerializer.
+    # The interface of a cipher for EncryptedSerializer.
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        """Return the cipher's name, and the bytes encrypted."""
+        """Return the cipher's name and the encrypted bytes."""
         return NAME, self.encrypt_bytes(plaintext)
 
     def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        """Return the bytes that encrypt was given, or raise CorruptPayloadError."""
+        """Return the decrypted bytes.
+
+        Raises:
+            CorruptPayloadError: the key is unknown, or the bytes were changed.
+        """
         if ciphername != NAME:
             raise CorruptPayloadError(
                 f"Stored payload was encrypted with {ciphername!r}, not {NAME}."
@@ -80,7 +91,7 @@ class KeyRing(CipherProtocol):
 
 
 def _read_key(text: str) -> tuple[bytes, bytes]:
-    """Return a key's name, and the key."""
+    """Return a key's id and the key."""
     try:
         key = base64.urlsafe_b64decode(text.encode("ascii"))
     except (AttributeError, ValueError, binascii.Error):

@@ -1,7 +1,7 @@
-"""A second look at a value that was packed: whether packing it as it is has lost a type.
+"""Detection of values whose type was lost by encoding.
 
-ormsgpack writes bytearray and memoryview as bytes. orjson, which writes what JSON has at the same
-speed, asks what to do about them. Where it can't say, the value is walked through.
+ormsgpack encodes bytearray and memoryview as bytes. orjson calls a hook for them and is as fast for
+JSON types. If orjson doesn't support the value, it is traversed.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def holds_buffer(value: Any, dump: Dump) -> bool:
-    """Return whether a packed value holds a bytearray or memoryview, packed as bytes."""
+    """Return whether an encoded value contains a bytearray or memoryview, encoded as bytes."""
     try:
         orjson.dumps(value, partial(_open, dump=dump), _OPTIONS)
     except TypeError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, Exception):
-            raise error.__cause__ from None  # a signal that arrived meanwhile
+            raise error.__cause__ from None  # a signal that arrived during the call
         return _walk(value, dump)
     return False
 
 
 def are_numbers(value: Any) -> bool:
-    """Return whether a value that was packed without a hook is a list of nothing but numbers.
+    """Return whether a value encoded without a hook is a list of numbers only.
 
-    Of all that may be in such a value only numbers have a sum, which is known sooner than their
-    digits. Lists of one item around it, in which what a task wrote is packed, count for nothing.
+    In such values, only numbers support sum(), which is faster than encoding them. Surrounding
+    lists of one item, as for a task's writes, are ignored.
     """
     while type(value) is list and len(value) == 1:
         value = value[0]
@@ -48,7 +48,11 @@ def are_numbers(value: Any) -> bool:
 
 
 def _open(item: Any, dump: Dump) -> Any:
-    """Return what there is to look at in an object that JSON hasn't; TypeError for a buffer."""
+    """Return the content of an object unknown to JSON.
+
+    Raises:
+        TypeError: the object is a buffer.
+    """
     cls = type(item)
     if cls is bytes:
         return None
@@ -69,7 +73,7 @@ def _open(item: Any, dump: Dump) -> Any:
 
 def _walk(value: Any, dump: Dump) -> bool:
     todo = [value]
-    for item in todo:  # grows while it is read
+    for item in todo:  # grows during the iteration
         cls = type(item)
         if cls is dict:
             _extend(todo, item.values())

@@ -1,4 +1,4 @@
-"""Values of subclasses that are stored as the plain type below them, as msgpack stores them."""
+"""Values of subclasses that are stored as their plain base type."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zoneinfo import ZoneInfo
 
 from .extension_codes import RefusedPart
 
-#: What as_plain returns for a value that has no such type.
+#: Returned by as_plain for a value without such a base type.
 NOT_PLAIN = object()
 
 
 def _as_datetime(value: datetime) -> datetime:
     plain = datetime.combine(date.fromordinal(value.toordinal()), value.timetz())
-    # Not !=: a subclass may have an __eq__ of its own, and the base's __ne__.
+    # Not !=: a subclass may override __eq__ but inherit __ne__.
     if not value == plain:
         raise RefusedPart(
             f"is a {type(value).__qualname__}, a datetime subclass with extra attributes"
@@ -28,7 +28,7 @@ def _as_datetime(value: datetime) -> datetime:
     return plain
 
 
-#: Base → what makes an instance of exactly the base; datetime stands before date, which it is too.
+#: Base → function that returns an instance of exactly the base. datetime precedes its base date.
 _BASES: dict[type, Callable[[Any], Any]] = {
     str: str.__str__,
     int: int.__int__,
@@ -57,11 +57,11 @@ _BASES: dict[type, Callable[[Any], Any]] = {
 
 
 def as_plain(value: Any) -> Any:
-    """Return the plain value that one of an unregistered class is stored as, or NOT_PLAIN.
+    """Return the plain value for an instance of an unregistered class, or NOT_PLAIN.
 
-    A subclass of str, list or another storable type is its base; so is an enum's member that is a
-    text or a number. An exception is its text. What has attributes of its own, which that would
-    lose, is NOT_PLAIN, as is a named tuple.
+    A subclass of str, list or another supported type becomes its base type, as does an enum member
+    that is a str or number. An exception becomes its repr. Objects with additional attributes,
+    which would be lost, and named tuples are NOT_PLAIN.
     """
     cls = type(value)
     for base, convert in _BASES.items():

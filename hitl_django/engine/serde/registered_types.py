@@ -1,4 +1,4 @@
-"""Classes of the application that may be stored, by short names that only code gives out."""
+"""Registered application classes, stored under short names that only code assigns."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NOT_IN_TAG = re.compile(r"[^A-Za-z0-9_.:-]+")
 
 @dataclass(frozen=True, slots=True)
 class TypeCodec:
-    """How instances of exactly ``cls`` are stored: ``load(dump(value))`` equals ``value``.
+    """The stored form of instances of exactly ``cls``: ``load(dump(value))`` equals ``value``.
 
-    ``dump`` returns anything the codec can store. ``tag`` is the short name in stored bytes: keep
-    it when the class is renamed or moved.
+    ``dump`` returns any value that the codec supports. ``tag`` is the short name in stored bytes.
+    Keep it when the class is renamed or moved.
     """
 
     tag: str
@@ -33,14 +33,18 @@ class TypeCodec:
 
 
 class TypeTable:
-    """Type codecs by class and by tag; refuses a second one for either."""
+    """Type codecs by class and by tag, both unique."""
 
     def __init__(self) -> None:
         self.by_class: dict[type, TypeCodec] = {}
         self.by_tag: dict[str, TypeCodec] = {}
 
     def add(self, entry: TypeCodec) -> None:
-        """Add one type codec."""
+        """Add a type codec.
+
+        Raises:
+            ValueError: the tag is invalid, or the tag or class is already in use.
+        """
         if not _TAG.match(entry.tag):
             raise ValueError(
                 f"{entry.tag!r} is not a valid short name: use a letter followed by "
@@ -59,9 +63,9 @@ class TypeTable:
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
 
     def adopt(self, entry: TypeCodec) -> None:
-        """Add a type codec under a name that nobody chose; the newest class of the name counts."""
+        """Add a type codec with an automatic name, replacing an older class of the same name."""
         held = self.by_tag.get(entry.tag)
-        # At no moment without an entry: another thread may look for the same class.
+        # An entry must exist at all times, because another thread may look up the class.
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
         if held is not None and held.cls is not entry.cls:
             self.by_class.pop(held.cls, None)
@@ -73,26 +77,26 @@ REGISTERED = TypeTable()
 def register_type(
     tag: str, cls: type[T], dump: Callable[[T], Any], load: Callable[[Any], T]
 ) -> None:
-    """Let every codec of the process store instances of exactly ``cls`` under ``tag``."""
+    """Make all codecs store instances of exactly ``cls`` under ``tag``."""
     REGISTERED.add(TypeCodec(tag, cls, dump, load))
 
 
 def register_model(cls: C, tag: str | None = None) -> C:
-    """Register a dataclass, a pydantic model, an enum or a named tuple; returns it.
+    """Register and return a dataclass, a pydantic model, an enum or a named tuple.
 
-    Fields are stored by name, enum members by value. Loading puts the stored fields back as they
-    were: validators, ``__init__`` and ``__post_init__`` don't run again. A field that was added
-    to the class since takes its default; one that was removed is dropped.
+    Fields are stored by name, enum members by value. Loading restores the stored fields without
+    calling validators, ``__init__`` or ``__post_init__``. A field added to the class later has its
+    default. A removed field is ignored.
     """
     REGISTERED.add(make_type_codec(cls, tag or cls.__name__))
     return cls
 
 
 def adopt_model(cls: type) -> None:
-    """Register a class that a graph's schema mentions under its dotted name, unless it has one.
+    """Register a class mentioned in a graph's schema under its dotted name, if unregistered.
 
-    Whoever renames or moves such a class while threads that hold it are stored registers it by a
-    short name first: ``register_model(cls, "old.dotted.name")``.
+    To rename or move such a class while stored threads contain it, register it under the old name
+    first: ``register_model(cls, "old.dotted.name")``.
     """
     if cls in REGISTERED.by_class:
         return
@@ -100,18 +104,18 @@ def adopt_model(cls: type) -> None:
 
 
 def make_type_codec(cls: type, tag: str) -> TypeCodec:
-    """Return how a dataclass, model, enum or named tuple is stored under a name."""
+    """Return the codec of a dataclass, model, enum or named tuple."""
     dump, load = _recipe(cls)
     return TypeCodec(tag, cls, dump, load)
 
 
 def name_class(cls: type) -> str:
-    """Return the dotted name that a class is stored under where nobody gave it a short one."""
+    """Return the dotted name under which a class without a short name is stored."""
     return _NOT_IN_TAG.sub("-", f"{cls.__module__}.{cls.__qualname__}")
 
 
 def has_recipe(cls: type) -> bool:
-    """Return whether a class is of a kind that is stored without functions of its own."""
+    """Return whether instances of a class can be stored without custom functions."""
     return (
         issubclass(cls, Enum)
         or dataclasses.is_dataclass(cls)
@@ -122,7 +126,7 @@ def has_recipe(cls: type) -> bool:
 
 
 def _is_pydantic_v1(cls: Any) -> bool:
-    # In this order: models of pydantic 2 have a deprecated __fields__, which warns.
+    # The order matters: models of pydantic 2 have a deprecated __fields__ that warns.
     return hasattr(cls, "__validators__") and hasattr(cls, "__fields__")
 
 
@@ -180,12 +184,12 @@ def _field_value(field: dataclasses.Field[Any], stored: dict[str, Any]) -> Any:
 
 
 def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    put = object.__setattr__  # the model's own may validate, or refuse
+    put = object.__setattr__  # the model's own __setattr__ may validate or raise an error
 
     def dump(value: Any) -> list[Any]:
         state, known = vars(value), cls.__pydantic_fields__
         if state.keys() == known.keys():
-            fields = state  # nothing beside them, such as a cached property
+            fields = state  # without other attributes, such as a cached property
         else:
             fields = {name: state[name] for name in known if name in state}
         given = sorted(value.__pydantic_fields_set__)
@@ -203,7 +207,7 @@ def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], An
         return value
 
     def complete(fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of a class that has others by now."""
+        """Return the stored fields, completed for the current definition of the class."""
         state: dict[str, Any] = {}
         for name, field in cls.__pydantic_fields__.items():
             if name not in fields and field.is_required():

@@ -1,4 +1,4 @@
-"""A caller's serializer in the form of the codec, for savers that are given one."""
+"""An adapter from a custom serializer to a codec."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from .typed_serializer import JsonPlusSerializer
 
 
 class SerializerCodec:
-    """A serializer in the form of a codec: the kind stands within the bytes."""
+    """A codec that uses a serializer and stores the kind in the bytes."""
 
     def __init__(self, serde: SerializerProtocol) -> None:
         self.serde = serde
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of ``value``; UnserializableError if the serializer takes it not."""
+        """Return the bytes of ``value``.
+
+        Raises:
+            UnserializableError: the serializer raised an error.
+        """
         try:
             kind, data = self.serde.dumps_typed(value)
         except PayloadError:
@@ -32,13 +36,13 @@ class SerializerCodec:
         return ormsgpack.packb([kind, bytes(data)])
 
     def decode(self, data: bytes) -> Any:
-        """Return the value that ``data`` was encoded from."""
+        """Return the value encoded in ``data``."""
         kind, stored = ormsgpack.unpackb(data)
         return self.serde.loads_typed((kind, stored))
 
 
 def find_codec(serde: Any) -> Codec | SerializerCodec:
-    """Return the codec that stores as a serializer does: itself, where it is one of ours."""
+    """Return the codec for a serializer: the serializer itself, if it is a codec."""
     cls = type(serde)
     if isinstance(serde, Codec) and (
         not isinstance(serde, JsonPlusSerializer)

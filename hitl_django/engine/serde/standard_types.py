@@ -1,7 +1,7 @@
-"""Types of Python's library, of pydantic and of numpy that every codec stores.
+"""Storable types of the standard library, pydantic and numpy.
 
-Their tags begin with an @, as no registered name does. Whoever registered one of these types is
-asked first, so what was stored under a name of theirs stays readable.
+Their tags start with an @, unlike registered names. Explicit registrations take precedence, so data
+stored under a registered name remains readable.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from zoneinfo import ZoneInfo
 from .extension_codes import RefusedPart, dump_zone, load_zone
 from .registered_types import TypeCodec, TypeTable
 
-#: What a defaultdict makes missing values with, by the name that is stored.
+#: The default factories of defaultdicts, by stored name.
 _FACTORIES: dict[str, Callable[[], Any]] = {
     kind.__name__: kind for kind in (list, dict, set, int, float, str, tuple, bool)
 }
 
 
 def find_by_class(cls: type) -> TypeCodec | None:
-    """Return how a class of another library than the application's is stored, if it is."""
+    """Return the codec of a class of the standard library, pydantic or numpy, or None."""
     package = cls.__module__.partition(".")[0]
     table = _TABLES.get(package)
     if table is not None:
@@ -45,7 +45,7 @@ def find_by_class(cls: type) -> TypeCodec | None:
 
 
 def find_by_tag(tag: str) -> TypeCodec | None:
-    """Return what loads a tag of these types; None where its library isn't installed."""
+    """Return the codec of a tag; None if it is unknown or the library isn't installed."""
     package = tag.removeprefix("@").partition(".")[0]
     if package in _TABLES:
         return _TABLES[package]().by_tag.get(tag) if find_spec(package) else None
@@ -85,7 +85,7 @@ _ADDRESSES: tuple[type, ...] = (
 def _load_path(cls: type[PurePath]) -> Callable[[str], PurePath]:
     if not issubclass(cls, Path) or isinstance(Path(), cls):
         return cls
-    # A path of the other kind of system can be named here, and not opened.
+    # Paths of another operating system can be represented, but not opened.
     return PureWindowsPath if cls is WindowsPath else PurePosixPath
 
 
@@ -141,11 +141,11 @@ def _dump_array(value: Any) -> list[Any]:
 
 
 def load_array(stored: list[Any]) -> Any:
-    """Return the numpy array of a dtype, an order, a shape and bytes."""
+    """Return the numpy array of a stored dtype, order, shape and bytes."""
     dtype, order, shape, data = stored
     numpy = import_module("numpy")
     return numpy.frombuffer(data, numpy.dtype(dtype)).reshape(shape, order=order).copy(order)
 
 
-#: The packages that are imported only for a value of theirs.
+#: Packages that are imported only when one of their values is encoded or decoded.
 _TABLES: dict[str, Callable[[], TypeTable]] = {"pydantic": _load_pydantic, "numpy": _load_numpy}

@@ -1,4 +1,4 @@
-"""Encodes a value by a walk through it, where the fast path failed or can't be sure."""
+"""Encoding of a value by traversing it, if the fast path failed or may be lossy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .extension_codes import BRANCHES, LEAVES, MAPPING, NATIVE, OBJECT, RefusedP
 from .plain_base import NOT_PLAIN, as_plain
 from .registered_types import has_recipe
 
-Dump = Callable[[Any], "tuple[str, Any] | None"]  # a registered object → (tag, dumped)
+Dump = Callable[[Any], "tuple[str, Any] | None"]  # a registered object → (tag, dumped value)
 
 _CONTAINERS = {dict, list, tuple, set, frozenset}
 _NAME = re.compile(r"[A-Za-z_]\w{0,59}\Z")
 
 
 class _Frame:
-    """A container on the way from the root, for paths and for finding cycles."""
+    """A container on the path from the root, for error paths and the detection of cycles."""
 
     __slots__ = ("depth", "owner", "parent", "step")
 
@@ -27,7 +27,7 @@ class _Frame:
         self.depth: int = parent.depth + 1 if parent else 1
 
     def trail(self) -> Iterator[_Frame]:
-        """Yield this container and those around it."""
+        """Yield this container and its ancestors."""
         frame: _Frame | None = self
         while frame:
             yield frame
@@ -35,16 +35,20 @@ class _Frame:
 
 
 class _Key:
-    """Marks a step to a dict's key, not to its value."""
+    """A step to a dict's key instead of its value."""
 
     def __init__(self, key: Any) -> None:
         self.key = key
 
 
 def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
-    """Return an equal tree of what packing takes without loss, or raise for the first fault.
+    """Return an equal tree that can be encoded without loss.
 
-    Iterative, so that no value, however deep, is a RecursionError.
+    The traversal is iterative, so deeply nested values don't raise a RecursionError.
+
+    Raises:
+        UnserializableError: a part can't be stored. The message contains its path.
+        PayloadLimitError: the value is nested too deeply.
     """
     root: list[Any] = [None]
     todo: list[tuple[Any, Any, Any, _Frame | None, Any]] = [(value, root, 0, None, None)]
@@ -63,11 +67,11 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
             if here.depth > max_depth:
                 raise _too_deep(here, max_depth)
             into[at], children = _open(item, here, dump)
-            if children is None:  # it is stored as what it was opened to
+            if children is None:  # the result replaces the item and is traversed instead
                 todo.append((into[at], into, at, frame, step))
                 continue
             if type(into[at]) is Tagged:
-                here.depth += 1  # an extension, and the list in it
+                here.depth += 1  # an extension and the list inside it
             todo.extend((child, out, key, here, move) for child, out, key, move in children[::-1])
     return root[0]
 
@@ -75,9 +79,9 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
 def _open(
     item: Any, here: _Frame, dump: Dump
 ) -> tuple[Any, list[tuple[Any, Any, Any, Any]] | None]:
-    """Make the container to fill, and the list of what to fill it with.
+    """Return the container to fill, and the list of items to fill it with.
 
-    None instead of the list, where the first is a plain value to walk in the item's place.
+    The list is None if the first value is a plain value to traverse in place of the item.
     """
     cls = type(item)
     if cls is list:
@@ -123,7 +127,7 @@ def _fill(items: list[Any]) -> tuple[list[Any], list[tuple[Any, Any, Any, Any]]]
 def _open_dict(item: dict[Any, Any]) -> tuple[Any, list[tuple[Any, Any, Any, Any]]]:
     if all(type(key) is str for key in item):
         out: Any = dict.fromkeys(item)
-        unused: dict[Any, Any] = {}  # the keys are only checked
+        unused: dict[Any, Any] = {}  # keys are only checked
         keys = [(key, unused, key, _Key(key)) for key in item]
         return out, keys + [(value, out, key, (key,)) for key, value in item.items()]
     flat: list[Any] = [None] * (2 * len(item))
@@ -186,7 +190,7 @@ def _advice(item: Any) -> str:
 
 
 def format_path(frame: _Frame | None, step: Any = None) -> str:
-    """Write where a value stands: ``$.state.user[3]``."""
+    """Return the path of a value, such as ``$.state.user[3]``."""
     steps = [step, *(above.step for above in frame.trail())] if frame else []
     return "$" + "".join(_spell(each) for each in reversed(steps) if each is not None)
 

@@ -1,4 +1,4 @@
-"""The codec in the form of LangGraph's serializers: a type name beside the bytes."""
+"""The codec with the interface of LangGraph's serializers, with a type name for the bytes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Allowed = Iterable[type | tuple[str, ...]] | Literal[True] | None
 
 
 class JsonPlusSerializer(Codec):
-    """A Codec with dumps_typed and loads_typed, so it serves wherever either is wanted.
+    """A Codec with dumps_typed and loads_typed, so that it can be used as a codec or a serializer.
 
-    What it stores is the codec's own msgpack. ``allowed_msgpack_modules`` and
-    ``allowed_json_modules`` are classes, or their modules and names, that may be stored in addition
-    to those that every codec knows; True adds none, because nothing that is stored is trusted to
-    name a class. There is no pickle to fall back to: ``pickle_fallback`` is answered in the log,
-    and what can't be stored is refused as ever.
+    Values are stored as the codec's msgpack. ``allowed_msgpack_modules`` and
+    ``allowed_json_modules`` list classes, or their modules and names, that may be stored in
+    addition to those known to all codecs. True adds none, because names in stored bytes are never
+    trusted. Pickle is not supported: ``pickle_fallback`` only logs a warning, and unsupported
+    values raise an error.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class JsonPlusSerializer(Codec):
         allowed_msgpack_modules: Allowed = None,
     ) -> None:
         super().__init__()
-        #: The names of classes that may be stored, and which are taken up as they are needed.
+        #: Names of additional classes; the classes are registered on first use.
         self._allowed: dict[str, tuple[str, ...] | type] = {}
         for allowed in (allowed_json_modules, allowed_msgpack_modules):
             for one in () if allowed is None or allowed is True else allowed:
@@ -48,12 +48,12 @@ class JsonPlusSerializer(Codec):
     def with_msgpack_allowlist(
         self, extra_allowlist: Iterable[type | tuple[str, ...]]
     ) -> JsonPlusSerializer:
-        """Return a serializer that may store these classes as well."""
+        """Return a serializer that also allows these classes."""
         allowed = [*self._allowed.values(), *extra_allowlist]
         return JsonPlusSerializer(allowed_msgpack_modules=allowed)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's kind and its bytes; None and bytes go as they are."""
+        """Return the value's kind and its bytes; None and bytes are not encoded."""
         if obj is None:
             return "null", b""
         if type(obj) is bytes or type(obj) is bytearray:
@@ -61,7 +61,7 @@ class JsonPlusSerializer(Codec):
         return "msgpack", self.encode(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value that dumps_typed was given."""
+        """Return the value given to dumps_typed."""
         kind, stored = data
         if kind == "null":
             return None
@@ -75,7 +75,7 @@ class JsonPlusSerializer(Codec):
 
     def _find_by_class(self, cls: type) -> TypeCodec | None:
         if name_class(cls) in self._allowed and has_recipe(cls):
-            return self._take_up(name_class(cls), cls)
+            return self._register(name_class(cls), cls)
         return super()._find_by_class(cls)
 
     def _find_by_tag(self, tag: Any) -> TypeCodec | None:
@@ -83,11 +83,11 @@ class JsonPlusSerializer(Codec):
         if named is None:
             return super()._find_by_tag(tag)
         if not isinstance(named, type):
-            *module, name = named  # which the caller wrote, and nothing that is stored
+            *module, name = named  # written by the caller, not read from stored bytes
             named = getattr(import_module(".".join(module)), name)
-        return self._take_up(tag, named)
+        return self._register(tag, named)
 
-    def _take_up(self, tag: str, cls: type) -> TypeCodec:
+    def _register(self, tag: str, cls: type) -> TypeCodec:
         entry = make_type_codec(cls, tag)
         self._types.adopt(entry)
         return entry
