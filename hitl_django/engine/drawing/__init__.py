@@ -1,4 +1,4 @@
-"""Drawings of a graph: nodes and edges, text for Mermaid, and a laid out picture."""
+"""Drawings of a graph: nodes and edges, Mermaid text, and a picture with a layout."""
 
 from __future__ import annotations
 

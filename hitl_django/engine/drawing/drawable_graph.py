@@ -1,4 +1,4 @@
-"""The drawing that ``get_graph`` returns: one list of nodes and one of edges."""
+"""The drawing returned by ``get_graph``: lists of nodes and edges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .picture import Picture, lay_out_graph
 from .png import render_png
 from .text_drawing import write_text
 
-#: Edges of an outline that belong to the graph's own description.
+#: Kinds of edges declared by the graph.
 _DECLARED = ("always", "maybe")
 
 
@@ -31,19 +31,19 @@ class Drawing:
 
     nodes: dict[str, DrawnNode] = field(default_factory=dict)
     edges: list[DrawnEdge] = field(default_factory=list)
-    #: Lays the graph out as a picture.
+    #: Computes the layout of the graph as a picture.
     lay_out: Callable[[], Picture] = field(default=_refuse_picture, repr=False, compare=False)
 
     def first_node(self) -> DrawnNode | None:
-        """Return the one node that nothing leads to."""
+        """Return the only node without incoming edges, or None."""
         return _sole(self, {edge.target for edge in self.edges})
 
     def last_node(self) -> DrawnNode | None:
-        """Return the one node that leads nowhere."""
+        """Return the only node without outgoing edges, or None."""
         return _sole(self, {edge.source for edge in self.edges})
 
     def trim_first_node(self) -> None:
-        """Leave out the first node, where the one that it leads to takes its place."""
+        """Remove the first node if its only successor can replace it."""
         first = self.first_node()
         if first is not None and len(self._list_edges(first, "source")) == 1:
             others = {edge.target for edge in self.edges if edge.source != first.id}
@@ -51,7 +51,7 @@ class Drawing:
                 self._remove(first)
 
     def trim_last_node(self) -> None:
-        """Leave out the last node, where the one that leads to it takes its place."""
+        """Remove the last node if its only predecessor can replace it."""
         last = self.last_node()
         if last is not None and len(self._list_edges(last, "target")) == 1:
             others = {edge.source for edge in self.edges if edge.target != last.id}
@@ -66,23 +66,23 @@ class Drawing:
         self.edges[:] = [edge for edge in self.edges if node.id not in (edge.source, edge.target)]
 
     def draw_mermaid(self, *, with_styles: bool = True) -> str:
-        """Return the text from which Mermaid draws the graph as a flowchart."""
+        """Return the graph as a Mermaid flowchart."""
         return mermaid.write_flowchart(self.nodes, self.edges, with_styles)
 
     def draw_ascii(self) -> str:
-        """Return the graph drawn in letters."""
+        """Return the graph as ASCII art."""
         return write_text(self.lay_out())
 
     def print_ascii(self) -> None:
-        """Print the graph drawn in letters."""
-        print(self.draw_ascii())  # noqa: T201  (what it is for)
+        """Print the graph as ASCII art."""
+        print(self.draw_ascii())  # noqa: T201 - its purpose
 
     def draw_png(
         self, output_file_path: str | None = None, *, background_color: str | None = "white"
     ) -> bytes:
-        """Return the graph as a picture in PNG, and write it to a file where one is named.
+        """Return the graph as a PNG image, and optionally write it to a file.
 
-        It is drawn here, and needs cairosvg: the extra ``draw``.
+        The image is created locally and requires cairosvg (the extra ``draw``).
         """
         image = render_png(self.lay_out(), background_color)
         if output_file_path is not None:
@@ -96,9 +96,10 @@ class Drawing:
         background_color: str | None = "white",
         **styles: Any,
     ) -> bytes:
-        """Return the graph as draw_png does: nothing is sent to Mermaid's server.
+        """Return the graph as draw_png does, without sending it to Mermaid's server.
 
-        What else LangGraph takes is for that server, or styles its picture.
+        Other arguments of LangGraph's method are ignored, because they concern that server or its
+        style.
         """
         return self.draw_png(output_file_path, background_color=background_color)
 
@@ -121,8 +122,8 @@ class Drawing:
 def build_drawing(graph: CompiledGraph, xray: int | bool = False) -> Drawing:
     """Return the nodes and edges of a graph.
 
-    ``xray`` puts in the place of a node that calls a graph the nodes of that graph: True at every
-    level, a number that many levels down.
+    ``xray`` replaces nodes that call subgraphs with the nodes of these subgraphs: True at all
+    levels, a number up to that depth.
     """
     drawing = _flat(build_outline(graph, xray))
     return replace(drawing, lay_out=partial(lay_out_graph, graph, xray=xray))
@@ -184,5 +185,5 @@ def _sole(drawing: Drawing, taken: set[str], but: str = "") -> DrawnNode | None:
 
 
 def draw_mermaid(graph: CompiledGraph, *, xray: int | bool = True) -> str:
-    """Return the text from which Mermaid draws a graph, and those inside it, as a flowchart."""
+    """Return a graph and its subgraphs as a Mermaid flowchart."""
     return build_drawing(graph, xray).draw_mermaid()

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-#: Between the names of the nodes that lead to one inside another.
+#: Separates the names of nested nodes in an id.
 BETWEEN = ":"
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode:
-    """A node; one inside others is ``within`` those, and its id begins with their names."""
+    """A node; ``within`` are its enclosing nodes, whose names are part of its id."""
 
     id: str
     name: str
@@ -21,16 +21,16 @@ class DrawnNode:
 
     @property
     def data(self) -> None:
-        """What langchain's drawings have of a node beside its name: nothing here."""
+        """The data of a node in langchain's drawings; always None."""
 
     def copy(self, *, id: str | None = None, name: str | None = None) -> DrawnNode:
-        """Return the node under another id or name, as langchain's drawings have it."""
+        """Return the node with another id or name, as in langchain's drawings."""
         return replace(self, id=id or self.id, name=name or self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnEdge:
-    """An edge; ``data`` is the answer of a conditional edge that leads this way."""
+    """An edge; ``data`` is the return value of a conditional edge that selects it."""
 
     source: str
     target: str
@@ -38,5 +38,5 @@ class DrawnEdge:
     conditional: bool = False
 
     def copy(self, *, source: str | None = None, target: str | None = None) -> DrawnEdge:
-        """Return the edge between other nodes, as langchain's drawings have it."""
+        """Return the edge with another source or target, as in langchain's drawings."""
         return replace(self, source=source or self.source, target=target or self.target)

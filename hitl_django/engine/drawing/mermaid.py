@@ -1,7 +1,7 @@
-"""A graph as a flowchart in Mermaid's language.
+"""Graphs as flowcharts in Mermaid's syntax.
 
-Names come from code, but labels of conditional edges may be anything that has a text: every one
-stands in quotes, with what Mermaid or HTML could read written as an entity.
+Labels of conditional edges may contain any text. All names and labels are quoted, and characters
+with a meaning in Mermaid or HTML are written as entities.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import count
 from ..constants import END, START
 from .elements import DrawnEdge, DrawnNode
 
-#: Names that can stand for themselves; anything else is numbered.
+#: Names that are valid ids; other nodes get a numbered id.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _KEYWORDS = frozenset(
     {
@@ -33,7 +33,7 @@ STYLES = (
 def write_flowchart(
     nodes: Mapping[str, DrawnNode], edges: Iterable[DrawnEdge], with_styles: bool = True
 ) -> str:
-    """Return the text from which Mermaid draws these nodes and edges."""
+    """Return nodes and edges as a Mermaid flowchart."""
     numbers = count(1)
     ids = {
         node: node
@@ -49,7 +49,7 @@ def write_flowchart(
 
 
 def _boxes(nodes: Iterable[DrawnNode], ids: dict[str, str], with_styles: bool) -> Iterator[str]:
-    """Yield the nodes, those inside another in a box with its name."""
+    """Yield the nodes, with nested nodes in a box named after their parent."""
     numbers = count(1)
     open_: list[str] = []
     for node in nodes:

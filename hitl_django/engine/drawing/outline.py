@@ -1,8 +1,8 @@
-"""The outline of a graph: its nodes, its edges, and the graphs inside.
+"""The outline of a graph: its nodes, its edges, and its subgraphs.
 
-Read from the compiled graph, without running any of it. Where a node goes by a function whose
-answers nobody has declared, the outline says so (``chooses``), and what it may lead to is guessed:
-the nodes that nothing else leads to.
+It is derived from the compiled graph without running it. If a conditional edge has no declared
+targets, the node is marked (``chooses``), and its targets are guessed: the nodes without other
+incoming edges.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Kind = Literal["start", "node", "end"]
 Leads = Literal["always", "maybe", "on_error", "guessed"]
 
 _WAITS = (LastValueAfterFinish, NamedBarrierValueAfterFinish)
-#: More guessed edges than this would show nothing.
+#: With more guessed edges, the drawing would be unreadable.
 _GUESSES = 60
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineNode:
-    """A node: ``stops`` says where a run stops at it, ``inside`` is the graph that it calls."""
+    """A node; ``stops`` names its breakpoints, ``inside`` is the subgraph that it calls."""
 
     name: str
     kind: Kind = "node"
@@ -40,7 +40,7 @@ class OutlineNode:
 
 @dataclass(frozen=True, slots=True)
 class OutlineEdge:
-    """What leads from one node to another, and on which answer of a conditional edge."""
+    """An edge between two nodes; ``label`` is the return value of a conditional edge."""
 
     source: str
     target: str
@@ -50,7 +50,7 @@ class OutlineEdge:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The nodes of a graph in the order in which they were added, and its edges."""
+    """The nodes of a graph in order of definition, and its edges."""
 
     nodes: tuple[OutlineNode, ...]
     edges: tuple[OutlineEdge, ...]
@@ -59,12 +59,12 @@ class Outline:
 def build_outline(
     graph: CompiledGraph, depth: int | bool = True, _above: tuple[int, ...] = ()
 ) -> Outline:
-    """Return the outline of a compiled graph and of those it calls, ``depth`` levels down.
+    """Return the outline of a compiled graph and its subgraphs up to ``depth`` levels.
 
-    A graph that calls itself is drawn once.
+    A graph that calls itself is included once.
     """
     above = (*_above, id(graph))
-    listeners = _listeners(graph)
+    listeners = _map_triggers_to_nodes(graph)
     handlers = {node.handler for node in graph.nodes.values()}
     edges: dict[OutlineEdge, None] = {}
     nodes = []
@@ -112,8 +112,7 @@ def _stops(graph: CompiledGraph, name: str) -> str:
     return ",".join(moments)
 
 
-def _listeners(graph: CompiledGraph) -> dict[str, list[str]]:
-    """Return the nodes that each channel starts."""
+def _map_triggers_to_nodes(graph: CompiledGraph) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, node in graph.nodes.items():
         for trigger in node.triggers:
@@ -138,7 +137,7 @@ def _list_edges(
 
 
 def _list_static_writes(writer: Any) -> Sequence[tuple[str, Any]]:
-    """Return the channels that a writer writes whatever its node returns."""
+    """Return the channels to which a writer always writes."""
     return getattr(writer, "static", None) or getattr(writer, "writes", None) or ()
 
 
@@ -149,7 +148,7 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
 
 
 def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
-    """Return the edge to the end of a node that leads to no other node."""
+    """Return the edge to END for a node without edges to other nodes."""
     ways = [edge.target for edge in leads if edge.leads != "on_error"]
     if any(target != name for target in ways):
         return {}

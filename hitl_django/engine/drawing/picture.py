@@ -1,7 +1,7 @@
-"""A graph laid out on a plane: nodes with place and size, edges with their points.
+"""A graph with a layout: nodes with position and size, edges with their points.
 
-The graph that a node calls is drawn inside that node's box. All lengths are in the units of a
-letter of 13; where things stand depends on the graph's names and shape only.
+A subgraph is drawn inside the box of its node. All lengths are in units of a font size of 13.
+Positions depend only on the graph's names and structure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .layout.text_size import LETTER, LINE, LONGEST, Say, break_lines, measure_t
 from .outline import Kind, Leads, Outline, OutlineEdge, OutlineNode, build_outline
 
 MARGIN, PAD_X, PAD_Y, BOX_PAD = 12.0, 18.0, 10.0, 16.0
-#: Room at a node's corner for the mark that says what has become of it.
+#: Space in a node's corner for the mark of its state.
 MARK = 20.0
 LEAST = 72.0
 DOT = 22.0
@@ -25,7 +25,7 @@ DOT = 22.0
 
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
-    """A node: its upper left corner and size. One that ``holds`` others is the box around them."""
+    """A node with its upper left corner and size; ``holds`` is true for a box around others."""
 
     id: str
     name: str
@@ -43,7 +43,7 @@ class PlacedNode:
 
 @dataclass(frozen=True, slots=True)
 class PlacedEdge:
-    """An edge: the points it goes through, from its source to its target."""
+    """An edge with its points from source to target."""
 
     source: str
     target: str
@@ -52,13 +52,13 @@ class PlacedEdge:
     points: tuple[Point, ...]
     back: bool = False
     label_at: Point | None = None
-    #: As much of the label as there is room for.
+    #: The label, truncated to the available space.
     shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is to be drawn; boxes come before what they hold."""
+    """The elements of a picture; boxes precede the nodes inside them."""
 
     width: float
     height: float
@@ -67,9 +67,9 @@ class Picture:
 
 
 def lay_out_graph(graph: CompiledGraph, *, xray: int | bool = True, say: Say = str) -> Picture:
-    """Lay out a graph.
+    """Return a graph with its layout.
 
-    ``say`` turns a name into what is shown of it, whose width then counts.
+    ``say`` converts a name to the displayed text, which determines the width.
     """
     drawn = _compose(build_outline(graph, xray), "", say)
     return Picture(
@@ -91,7 +91,7 @@ def _compose(outline: Outline, prefix: str, say: Say) -> Picture:
         _size(node, text, held)
         for node, text, held in zip(outline.nodes, lines, inner, strict=True)
     ]
-    edges = _merged(outline.edges)
+    edges = _combine_parallel(outline.edges)
     shown = [_cut(say(edge.label)) for edge in edges]
     wires = [
         Wire(numbers[edge.source], numbers[edge.target], _label_width(text))
@@ -167,8 +167,8 @@ def _size(node: OutlineNode, lines: tuple[str, ...], held: Picture | None) -> Po
     return max(width, held.width + 2 * BOX_PAD), height + held.height + BOX_PAD
 
 
-def _merged(edges: Iterable[OutlineEdge]) -> list[OutlineEdge]:
-    """Draw edges that lead the same way as one; its label names all answers that lead there."""
+def _combine_parallel(edges: Iterable[OutlineEdge]) -> list[OutlineEdge]:
+    """Return the edges with parallel ones combined; the label lists all their labels."""
     labels: dict[tuple[str, str, Leads], list[str]] = {}
     for edge in edges:
         labels.setdefault((edge.source, edge.target, edge.leads), []).append(edge.label)

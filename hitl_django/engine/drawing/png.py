@@ -1,4 +1,4 @@
-"""Pictures of graphs as PNG, by cairosvg, where that is installed."""
+"""PNG images of graphs, created with cairosvg."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from .svg import write_svg
 
 
 def render_png(picture: Picture, background: str | None) -> bytes:
-    """Return a picture as PNG, black on ``background``; None leaves it transparent."""
+    """Return a picture as PNG, black on ``background``; None for transparent.
+
+    Raises:
+        ImportError: cairosvg is not installed.
+    """
     try:
         import cairosvg
     except ImportError as error:

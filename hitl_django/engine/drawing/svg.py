@@ -1,7 +1,7 @@
-"""SVG of a picture: nodes with the marks of their states, edges, names and labels.
+"""SVG images of graphs with the states of nodes.
 
-It has classes and no styles, so the stylesheet of a page colours it, light and dark; without one it
-is drawn in the colour of the text around it. Every name and label is escaped.
+The SVG has classes but no styles, so that a page's stylesheet can set its colors. Without a
+stylesheet, it uses the color of the surrounding text. All names and labels are escaped.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .picture import Picture, PlacedEdge, PlacedNode
 
 HEAD = 5.0
 
-#: What has become of a node.
+#: The states of a node.
 PAUSED, FAILED, NEXT, VISITED = "paused", "failed", "next", "visited"
 
-#: A pause sign, a cross, an arrow and a tick: lines around the middle of the mark.
+#: Lines relative to the center of the mark: a pause sign, a cross, an arrow and a tick.
 MARKS: dict[str, Sequence[Sequence[Point]]] = {
     PAUSED: [[(-3, -4.5), (-3, 4.5)], [(3, -4.5), (3, 4.5)]],
     FAILED: [[(-4, -4), (4, 4)], [(4, -4), (-4, 4)]],
@@ -40,9 +40,9 @@ def write_svg(
 ) -> str:
     """Return a picture as SVG.
 
-    ``states`` are those of nodes by their ids, ``describe_node`` says a node and its state in
-    words, and ``say`` turns a name into what is shown of it. ``ident`` begins the ids in the
-    drawing: two on one page need different ones.
+    ``states`` are the states of nodes by id. ``describe_node`` returns a description of a node and
+    its state. ``say`` converts a name to the displayed text. ``ident`` is the prefix of ids and
+    must be unique on a page.
     """
 
     def draw(node: PlacedNode) -> str:
@@ -50,7 +50,7 @@ def write_svg(
         return _draw_node(node, state, describe_node(node, state), say)
 
     width, height, name = _format(picture.width), _format(picture.height), escape(ident)
-    # Edges inside a box lie on it, and nodes on edges.
+    # Edges are drawn over their enclosing box, and nodes over edges.
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-graph" role="img"',
         f' aria-labelledby="{name}-title {name}-desc" viewBox="0 0 {width} {height}"',
@@ -65,9 +65,6 @@ def write_svg(
         "</svg>",
     ]
     return "".join(parts)
-
-
-# Nodes.
 
 
 def _draw_node(node: PlacedNode, state: str, words: str, say: Say) -> str:
@@ -106,7 +103,7 @@ def _draw_name(node: PlacedNode, say: Say) -> str:
     if not node.lines:
         return ""
     x = _format(node.x + node.width / 2)
-    # In a box the name stands on top, where the boxes inside leave room for it.
+    # In a box, the name is at the top, where the nested boxes leave space.
     top = node.y + 10 if node.holds else node.y + (node.height - len(node.lines) * LINE) / 2
     lines = (
         f'<tspan x="{x}" y="{_format(top + number * LINE + 12.5)}">{escape(say(line))}</tspan>'
@@ -119,15 +116,12 @@ def _draw_name(node: PlacedNode, say: Say) -> str:
 
 
 def _draw_mark(node: PlacedNode, state: str) -> str:
-    """Draw the mark of the node's state in its upper right corner, for those who see no colour."""
+    """Draw the mark of the node's state in its upper right corner, so that color isn't required."""
     if not state or node.kind != "node":
         return ""
     x, y = node.x + node.width - 14, node.y + 12
     path = "".join(_write_line([(x + dx, y + dy) for dx, dy in stroke]) for stroke in MARKS[state])
     return f'<path class="hitl-mark" d="{path}" stroke-width="2"/>'
-
-
-# Edges.
 
 
 def _draw_edge(edge: PlacedEdge, say: Say) -> str:
@@ -151,7 +145,7 @@ def _draw_label(place: Point, text: str) -> str:
 
 
 def _write_curve(points: Sequence[Point]) -> str:
-    """Return a line through the points that bends softly between layers."""
+    """Return a path through the points, with curves between layers."""
     (x, y), *rest = points
     parts = [f"M{_format(x)} {_format(y)}"]
     for to_x, to_y in rest:
@@ -167,7 +161,7 @@ def _write_curve(points: Sequence[Point]) -> str:
 
 
 def _write_arrowhead(points: Sequence[Point]) -> str:
-    """Return the arrow's head, which points the way the line ends: level, down or up."""
+    """Return an arrowhead that points in the direction of the last segment."""
     (from_x, from_y), (x, y) = points[-2], points[-1]
     if from_y == y:
         back = HEAD * 1.6 if from_x > x else -HEAD * 1.6

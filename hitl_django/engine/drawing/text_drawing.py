@@ -1,4 +1,4 @@
-"""Pictures of graphs in letters, for terminals."""
+"""ASCII art of graphs for terminals."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .layout.layout import Point
 from .layout.text_size import LETTER
 from .picture import Picture, PlacedEdge, PlacedNode
 
-#: How many units of a picture a letter is wide and a line is high.
+#: Units of a picture per column and per row.
 _ACROSS, _DOWN = LETTER, 12.0
 _ENDS = {"start": "__start__", "end": "__end__"}
 
 
 def write_text(picture: Picture) -> str:
-    """Return a picture in letters: stars are edges that are always taken, dots those that may."""
+    """Return a picture as ASCII art, with stars for unconditional and dots for other edges."""
     canvas = _Canvas(picture.width, picture.height)
     for edge in picture.edges:
         canvas.draw_edge(edge)
@@ -26,10 +26,10 @@ def write_text(picture: Picture) -> str:
 
 
 class _Canvas:
-    """Lines of letters, addressed in the units of a picture."""
+    """A grid of characters, addressed in the units of a picture."""
 
     def __init__(self, width: float, height: float) -> None:
-        # Room for the names of both ends, which are wider than the dots they stand for.
+        # Includes space for the names of both ends, which are wider than the dots in a picture.
         columns, rows = int(width / _ACROSS) + len(_ENDS["start"]), int(height / _DOWN) + 2
         self._lines = [[" "] * columns for _ in range(rows)]
 

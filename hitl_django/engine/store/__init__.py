@@ -1,4 +1,4 @@
-"""The store, which threads share: items under a namespace and a key, found by meaning as well."""
+"""The store of items shared by all threads, with an optional semantic search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores whose calls go together: those of one turn of the event loop are one batch."""
+"""A store that combines calls of one event loop iteration into a batch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from .store import BaseStore
 
 
 class AsyncBatchedBaseStore(BaseStore):
-    """Gathers the calls of one turn of its event loop into a batch: implement ``abatch``.
+    """Base class of stores that batch the calls of one event loop iteration.
 
-    It is made on that loop. Its other methods may be called on threads and on other loops; on its
-    own loop those that aren't async raise ``asyncio.InvalidStateError``, because they would wait
-    for themselves. One batch begins when the one before it has ended.
+    Subclasses implement ``abatch``. The store is created on its event loop. Its methods may be
+    called on OS threads and on other event loops. On its own loop, sync methods raise
+    ``asyncio.InvalidStateError``, because they would block the loop. Batches run one after the
+    other.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class AsyncBatchedBaseStore(BaseStore):
     async def _perform_waiting(self) -> None:
         while self._waiting:
             gathered, self._waiting = self._waiting, []
-            # Whoever was cancelled waits no more, and what it wanted isn't done.
+            # cancelled calls are not performed
             await self._answer([(future, op) for future, op in gathered if not future.done()])
 
     async def _answer(self, gathered: Sequence[tuple[asyncio.Future[Any], Op]]) -> None:
@@ -70,15 +71,15 @@ class AsyncBatchedBaseStore(BaseStore):
 
 
 def merge_ops(ops: Sequence[Op]) -> tuple[list[Op], list[int]]:
-    """Return operations without repetitions, and for each given one the place of its result.
+    """Return distinct operations, and for each given one the index of its result.
 
-    Of equal reads one is left, of the puts of one key the last.
+    Equal reads are combined. Of several puts with the same key, the last one is kept.
     """
     merged: list[Op] = []
     places: list[int] = []
     known: dict[Hashable, int] = {}
     for op in ops:
-        # A filter is a dict, and has no hash; its repr is the same where it was written the same.
+        # A filter is an unhashable dict, so its repr is used. Equal dicts usually have equal reprs.
         name: Hashable = (op.namespace, op.key) if isinstance(op, PutOp) else repr(op)
         place = known.setdefault((isinstance(op, PutOp), name), len(merged))
         if place == len(merged):

@@ -1,4 +1,4 @@
-"""Embeddings: what turns texts into vectors, in whatever form a program has it."""
+"""Embeddings, which convert texts to vectors: the interface and adapters."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ AEmbeddingsFunc = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
 
 class Embeddings(ABC):
-    """Turns texts into vectors: subclass it and implement the first two methods.
+    """Base class of embeddings, compatible with LangChain's class of that name.
 
-    LangChain's class of that name has the same methods, and does as well.
+    Subclasses implement embed_documents and embed_query.
     """
 
     @abstractmethod
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return a vector for each text that is to be found."""
+        """Return a vector for each text to index."""
 
     @abstractmethod
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a text that is looked for."""
+        """Return the vector of a search query."""
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Like embed_documents, on a thread."""
+        """Async variant of embed_documents."""
         return await asyncio.to_thread(self.embed_documents, texts)
 
     async def aembed_query(self, text: str) -> list[float]:
-        """Like embed_query, on a thread."""
+        """Async variant of embed_query."""
         return await asyncio.to_thread(self.embed_query, text)
 
 
 class EmbeddingsLambda(Embeddings):
-    """A function as embeddings: it takes texts and returns a vector for each, or is awaited.
+    """Embeddings from a function that returns a vector for each text; it may be async.
 
-    Raises ValueError where an ``async`` one is called without an event loop.
+    The sync methods raise ValueError if the function is async.
     """
 
     def __init__(self, func: EmbeddingsFunc | AEmbeddingsFunc) -> None:
@@ -51,7 +51,7 @@ class EmbeddingsLambda(Embeddings):
             )
         self._func: Callable[[Sequence[str]], Any] = func
         self._is_async = iscoroutinefunction(func) or iscoroutinefunction(
-            getattr(func, "__call__", None)  # noqa: B004 - an object whose call is async
+            getattr(func, "__call__", None)  # noqa: B004 - an object with an async __call__
         )
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -79,10 +79,12 @@ class EmbeddingsLambda(Embeddings):
 def ensure_embeddings(
     embed: Embeddings | EmbeddingsFunc | AEmbeddingsFunc | str | Any | None,
 ) -> Embeddings:
-    """Return embeddings for what a program has: such an object, a function, or a model's name.
+    """Return embeddings for an embeddings object, a function, or a model name.
 
-    A name (``"openai:text-embedding-3-small"``) is LangChain's, which has to be installed.
-    Raises ValueError for anything else.
+    Model names (``"openai:text-embedding-3-small"``) require LangChain.
+
+    Raises:
+        ValueError: the argument is of another kind, or LangChain is not installed.
     """
     if embed is None:
         raise ValueError("embed must be provided")

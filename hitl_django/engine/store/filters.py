@@ -1,4 +1,4 @@
-"""Filters of a search: which values have the fields that it asks for."""
+"""Filters of a search on the fields of values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _ORDERINGS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def fits_filter(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Return whether a value has the fields that a filter names, as it wants them.
+    """Return whether a value's fields match a filter.
 
-    Raises ValueError for an operator that there isn't.
+    Raises:
+        ValueError: the filter contains an unknown operator.
     """
     return not wanted or all(_fits(value.get(key), each) for key, each in wanted.items())
 
@@ -44,11 +45,11 @@ def _relates(found: Any, name: str, bound: Any) -> bool:
         raise ValueError(f"Unsupported operator: {name}")
     compare = _ORDERINGS[name]
     try:
-        # Digits in a text count as the number that they are.
+        # Numeric text is compared as a number.
         return bool(compare(float(found), float(bound)))
     except (TypeError, ValueError, OverflowError):
         pass
     try:
         return bool(compare(found, bound))
     except TypeError:
-        return False  # the two can't be put in an order
+        return False  # the values can't be compared

@@ -1,4 +1,4 @@
-"""What the stores of this package share: a search by meaning, and items that expire."""
+"""The base of this package's stores, with semantic search and expiring items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ttl import TTLConfig
 
 
 class IndexedStore(BaseStore):
-    """Embeds what a batch needs before it performs it: subclass it and implement ``perform``."""
+    """A store that embeds the texts of a batch; subclasses implement ``perform``."""
 
     supports_ttl = True
 
@@ -25,16 +25,16 @@ class IndexedStore(BaseStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """What embeds the items, if anything does."""
+        """The embeddings of the store; None without an index."""
         return None if self._index is None else self._index.embeddings
 
     @abstractmethod
     def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-        """Perform a batch whose texts are embedded."""
+        """Perform a batch with embedded texts."""
 
     @abstractmethod
     async def aperform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-        """Like perform, on an event loop."""
+        """Async variant of perform."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         checked = check_operations(ops)
@@ -47,7 +47,6 @@ class IndexedStore(BaseStore):
         return await self.aperform(checked, embedded)
 
     def _find_vectors(self, op: PutOp, embedded: EmbeddedTexts) -> list[Vector]:
-        """Return the vectors of an item that is put."""
         if self._index is None:
             return []
         return [embedded.documents[text] for text in self._index.list_texts(op)]

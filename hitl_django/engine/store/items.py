@@ -1,4 +1,4 @@
-"""Items of a store, as it returns them."""
+"""Items returned by a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Item:
-    """One stored value: a dict under a namespace and a key."""
+    """A stored dict with its namespace and key."""
 
     __slots__ = ("created_at", "key", "namespace", "updated_at", "value")
 
@@ -46,7 +46,7 @@ class Item:
 
 
 class SearchItem(Item):
-    """An item that a search found; ``score`` is None where nothing was ranked."""
+    """An item found by a search; ``score`` is None without a semantic ranking."""
 
     __slots__ = ("score",)
 

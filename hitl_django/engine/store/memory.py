@@ -1,4 +1,4 @@
-"""The store that keeps items in this process: for tests, and for what may be forgotten."""
+"""A store that keeps items in this process, for tests and temporary data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _now() -> datetime:
 
 
 class _StoredItem:
-    """One item as kept, with its vectors, how long it lives, and until when."""
+    """A stored item with its vectors, its lifetime and its expiry."""
 
     __slots__ = ("expires", "item", "ttl", "vectors")
 
@@ -49,14 +49,14 @@ class _StoredItem:
 
 
 class InMemoryStore(IndexedStore):
-    """Keeps items in this process; what is read is a copy.
+    """A store that keeps copies of items in this process.
 
-    With ``index`` a search with a ``query`` ranks by meaning: the items that were embedded, nearest
-    first, with their score, and then the others. Without, it finds by namespace and filter, in the
-    order of storing.
+    With ``index``, a search with a ``query`` returns embedded items first, most similar first, with
+    their scores. The other items follow. Without an index, a search returns the items that match
+    namespace and filter, in the order in which they were stored.
 
-    An item with a ``ttl`` is gone that many minutes after it was stored or last read; ``ttl`` of
-    the store says so for all. ``clock`` tells the time.
+    An item with a ``ttl`` expires that many minutes after it was stored or last read. The argument
+    ``ttl`` sets defaults. ``clock`` returns the current time.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class InMemoryStore(IndexedStore):
         self._lock = RLock()
 
     def sweep_ttl(self) -> int:
-        """Remove what has expired, which nobody sees any more; returns how many items."""
+        """Delete the expired items; return their number."""
         with self._lock:
             now = self._clock()
             before = sum(map(len, self._spaces.values()))
-            left = {namespace: self._alive(namespace, now) for namespace in self._spaces}
+            left = {namespace: self._get_unexpired(namespace, now) for namespace in self._spaces}
             self._spaces = {namespace: space for namespace, space in left.items() if space}
             return before - sum(map(len, self._spaces.values()))
 
@@ -93,16 +93,17 @@ class InMemoryStore(IndexedStore):
 
     def _read(self, op: Op, embedded: EmbeddedTexts, now: datetime) -> Result:
         if isinstance(op, GetOp):
-            held = self._alive(op.namespace, now).get(op.key)
+            held = self._get_unexpired(op.namespace, now).get(op.key)
             return None if held is None else _copied(held, op.refresh_ttl, now)
         if isinstance(op, SearchOp):
             return self._search(op, embedded, now)
         if isinstance(op, ListNamespacesOp):
-            return list_matching((name for name in self._spaces if self._alive(name, now)), op)
+            return list_matching(
+                (name for name in self._spaces if self._get_unexpired(name, now)), op
+            )
         return None
 
-    def _alive(self, namespace: Namespace, now: datetime) -> dict[str, _StoredItem]:
-        """Return what a namespace holds, without what has expired."""
+    def _get_unexpired(self, namespace: Namespace, now: datetime) -> dict[str, _StoredItem]:
         space = self._spaces.get(namespace, {})
         for key in [k for k, held in space.items() if held.expires and held.expires <= now]:
             del space[key]
@@ -115,7 +116,7 @@ class InMemoryStore(IndexedStore):
         if query is not None:
             ranked = rank_candidates(query, ((held, held.vectors) for held in found))
         else:
-            # A bound below zero counts from the end, and so needs all.
+            # A negative limit or offset counts from the end, so all items are needed.
             is_page = min(op.offset, op.limit) >= 0
             ranked = [(held, None) for held in islice(found, end if is_page else None)]
         return [
@@ -127,12 +128,12 @@ class InMemoryStore(IndexedStore):
         depth = len(op.namespace_prefix)
         for namespace in self._spaces:
             if namespace[:depth] == op.namespace_prefix:
-                for held in self._alive(namespace, now).values():
+                for held in self._get_unexpired(namespace, now).values():
                     if fits_filter(held.item.value, op.filter):
                         yield held
 
     def _write(self, op: PutOp, embedded: EmbeddedTexts, now: datetime) -> None:
-        space = self._alive(op.namespace, now)
+        space = self._get_unexpired(op.namespace, now)
         if op.value is None:
             space.pop(op.key, None)
             if not space:

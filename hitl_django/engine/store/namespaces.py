@@ -1,4 +1,4 @@
-"""Namespaces of a store: which may be, and which a listing asks for."""
+"""Validation and matching of a store's namespaces."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from .operations import (
 def check_labels(namespace: Any) -> Namespace:
     """Return a sequence of labels as a tuple.
 
-    Raises InvalidNamespaceError for what is none, and for a label that isn't a str, is empty, or
-    has a period or NUL.
+    Raises:
+        InvalidNamespaceError: the argument is not a sequence, or a label isn't a str, is empty, or
+            contains a period or NUL.
     """
     if isinstance(namespace, str) or not isinstance(namespace, Sequence):
         raise InvalidNamespaceError(f"namespace must be a tuple of labels, not {namespace!r}.")
@@ -41,9 +42,11 @@ def check_labels(namespace: Any) -> Namespace:
 
 
 def check_namespace(namespace: Any) -> Namespace:
-    """Return the namespace of an item that is to be stored.
+    """Return the namespace of an item to store.
 
-    Raises InvalidNamespaceError as check_labels, for an empty one, and for the root "langgraph".
+    Raises:
+        InvalidNamespaceError: the labels are invalid, the namespace is empty, or its root is
+            "langgraph".
     """
     checked = check_labels(namespace)
     if not checked:
@@ -54,7 +57,7 @@ def check_namespace(namespace: Any) -> Namespace:
 
 
 def validate_op_namespace(op: Op) -> None:
-    """Raise InvalidNamespaceError where an operation names a namespace that can't be."""
+    """Raise InvalidNamespaceError if an operation contains an invalid namespace."""
     if isinstance(op, (GetOp, PutOp)):
         check_labels(op.namespace)
     elif isinstance(op, SearchOp):
@@ -65,7 +68,7 @@ def validate_op_namespace(op: Op) -> None:
 
 
 def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
-    """Return of these namespaces what a listing asks for."""
+    """Return the namespaces that a listing operation selects."""
     conditions = op.match_conditions or ()
     names = {
         namespace[: op.max_depth]
@@ -76,7 +79,7 @@ def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list
 
 
 def matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
-    """Return whether a namespace begins or end as a condition says."""
+    """Return whether a namespace matches a prefix or suffix condition."""
     path = condition.path
     if len(path) > len(namespace):
         return False

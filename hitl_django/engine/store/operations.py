@@ -1,4 +1,4 @@
-"""Operations of a store: plain values, so that several go in one batch."""
+"""Operations of a store, as plain values that can be batched."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from .items import Item, SearchItem
 
 Namespace = tuple[str, ...]
-#: A namespace in which the label ``*`` stands for any.
+#: A namespace in which the label ``*`` matches any label.
 NamespacePath = tuple[str, ...]
 NamespaceMatchType = Literal["prefix", "suffix"]
 Index = Literal[False] | list[str] | None
@@ -23,7 +23,7 @@ class GetOp(NamedTuple):
 
 
 class SearchOp(NamedTuple):
-    """Finds items in a namespace and those below it; the result is a list."""
+    """Searches a namespace and its sub-namespaces; the result is a list of items."""
 
     namespace_prefix: Namespace
     filter: dict[str, Any] | None = None
@@ -34,27 +34,27 @@ class SearchOp(NamedTuple):
 
 
 class PutOp(NamedTuple):
-    """Stores one item, or removes it where ``value`` is None; ``ttl`` is in minutes.
+    """Stores one item, or deletes it if ``value`` is None; ``ttl`` is in minutes.
 
-    ``index`` names the fields that are embedded; None takes those of the store, False none.
+    ``index`` names the fields to embed. None selects the fields of the store, False none.
     """
 
     namespace: Namespace
     key: str
     value: Mapping[str, Any] | None
-    index: Index = None  # type: ignore[assignment]  # a tuple has a method of that name
+    index: Index = None  # type: ignore[assignment]  # tuples have a method of that name
     ttl: float | None = None
 
 
 class MatchCondition(NamedTuple):
-    """How a namespace begins or ends; the label ``*`` stands for any."""
+    """A prefix or suffix of a namespace; the label ``*`` matches any label."""
 
     match_type: NamespaceMatchType
     path: NamespacePath
 
 
 class ListNamespacesOp(NamedTuple):
-    """Lists namespaces that meet all conditions, cut to ``max_depth`` labels."""
+    """Lists namespaces that match all conditions, truncated to ``max_depth`` labels."""
 
     match_conditions: tuple[MatchCondition, ...] | None = None
     max_depth: int | None = None
@@ -64,19 +64,21 @@ class ListNamespacesOp(NamedTuple):
 
 Op = GetOp | SearchOp | PutOp | ListNamespacesOp
 Result = Item | list[Item] | list[SearchItem] | list[Namespace] | None
-#: What names an item.
+#: Identifies an item.
 ItemKey = tuple[Namespace, str]
 
 
 def select_puts(ops: Iterable[Op]) -> dict[ItemKey, PutOp]:
-    """Return the puts of a batch, of each key the last, in the order of the keys' first."""
+    """Return the last put of each key in a batch, ordered by the first occurrence of the key."""
     return {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
 
 
 def check_operations(ops: Iterable[Any]) -> list[Op]:
     """Return the operations of a batch as a list.
 
-    Raises ValueError for what is none, and TypeError for a value that is no dict.
+    Raises:
+        ValueError: an item is not an operation.
+        TypeError: a value is not a dict.
     """
     checked = list(ops)
     for op in checked:
@@ -88,6 +90,6 @@ def check_operations(ops: Iterable[Any]) -> list[Op]:
 
 
 def check_value(value: Any) -> None:
-    """Raise TypeError for what is neither a dict nor None, which removes an item."""
+    """Raise TypeError unless the value is a dict, or None to delete an item."""
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"Store values must be dicts, not {type(value).__name__}.")

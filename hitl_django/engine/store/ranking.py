@@ -1,7 +1,7 @@
-"""Vectors, and which of them are near to a query's: cosine similarity.
+"""Vectors and their cosine similarity to a query.
 
-A vector is kept with a length of one, in 32-bit floats: the similarity is then a sum of products.
-numpy does that where it is installed, in less time; the results are the same.
+A vector is normalized and stored in 32-bit floats, so the similarity is a sum of products. If numpy
+is installed, it computes the same results faster.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ T = TypeVar("T")
 
 
 def make_vector(numbers: Iterable[Any]) -> Vector:
-    """Return numbers as a vector of length one, or of zeros where they all are.
+    """Return numbers as a normalized vector; zeros if all are zero.
 
-    Raises ValueError for none at all, and for what isn't finite.
+    Raises:
+        ValueError: there are no numbers, or one isn't finite.
     """
     found = [float(number) for number in numbers]
     if not found:
@@ -36,10 +37,13 @@ def make_vector(numbers: Iterable[Any]) -> Vector:
 def rank_candidates(
     query: Vector, candidates: Iterable[tuple[T, Sequence[Vector]]]
 ) -> list[tuple[T, float | None]]:
-    """Return the candidates with their scores, the nearest first.
+    """Return the candidates with their scores, most similar first.
 
-    A candidate with several vectors counts by its nearest; those without any come last, with None,
-    in the order in which they came. Raises ValueError for a vector of another length.
+    A candidate with several vectors has the score of the most similar one. Candidates without
+    vectors come last in their original order, with the score None.
+
+    Raises:
+        ValueError: a vector has another length than the query.
     """
     scored, unscored = list[T](), list[T]()
     vectors, counts = list[Vector](), list[int]()
@@ -63,7 +67,7 @@ def rank_candidates(
 
 
 def score_vectors(query: Vector, vectors: Sequence[Vector]) -> list[float]:
-    """Return for each vector how near it is to the query: 1 is the same, 0 has nothing of it."""
+    """Return the similarity of each vector to the query: 1 for equal, 0 for unrelated."""
     numpy = _find_numpy()
     if numpy is None or not vectors:
         return [sum(map(mul, query, vector)) for vector in vectors]

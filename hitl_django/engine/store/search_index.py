@@ -1,4 +1,4 @@
-"""The index of a store that searches by meaning: what of its items is embedded, and by what."""
+"""The index of a store with semantic search: the fields to embed, and the embeddings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .text_paths import get_text_at_path, tokenize_path
 
 
 class IndexConfig(TypedDict, total=False):
-    """How a store's items are embedded.
+    """Configuration of a store's embeddings.
 
-    ``embed``: an object with embed_documents and embed_query, such as LangChain's embeddings; a
-    function of a list of texts, ``async`` or not; or the name of a model for LangChain.
-    ``fields``: paths to what is embedded (``["$"]``, the whole item). ``dims``: how many numbers a
-    vector has; stores of this package find that out by themselves.
+    ``embed`` is an object with embed_documents and embed_query (such as LangChain's embeddings), a
+    sync or async function of a list of texts, or the name of a model for LangChain. ``fields`` are
+    paths to the texts to embed (``["$"]`` for the whole item). ``dims`` is the length of the
+    vectors. The stores of this package don't need it.
     """
 
     dims: int
@@ -29,13 +29,13 @@ class IndexConfig(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedTexts:
-    """The vectors of a batch: of what it stores, and of what it looks for, by their texts."""
+    """The vectors of a batch: of texts to store and of search queries, by text."""
 
     documents: Mapping[str, Vector] = field(default_factory=dict)
     queries: Mapping[str, Vector] = field(default_factory=dict)
 
     def find_query(self, op: SearchOp) -> Vector | None:
-        """Return the vector of what a search looks for; None where nothing is to be ranked."""
+        """Return the vector of a search's query; None without a semantic ranking."""
         return self.queries.get(op.query) if op.query else None
 
 
@@ -43,14 +43,14 @@ NOTHING_EMBEDDED = EmbeddedTexts()
 
 
 class SearchIndex:
-    """Finds the texts of a batch of operations, and has them embedded."""
+    """Finds and embeds the texts of a batch of operations."""
 
     def __init__(self, config: IndexConfig) -> None:
         self.embeddings = ensure_embeddings(config.get("embed"))
         self._fields = [_tokenize(path) for path in config.get("fields") or ["$"]]
 
     def list_texts(self, op: PutOp) -> list[str]:
-        """Return the texts of an item that are embedded, each once."""
+        """Return the distinct texts of an item to embed."""
         if op.value is None or op.index is False:
             return []
         fields = self._fields if op.index is None else map(_tokenize, op.index)
@@ -58,14 +58,14 @@ class SearchIndex:
         return list(dict.fromkeys(texts))
 
     def embed(self, ops: Sequence[Op]) -> EmbeddedTexts:
-        """Embed what a batch needs, each text once."""
+        """Embed the distinct texts of a batch."""
         texts, queries = self._list_all_texts(ops), _list_queries(ops)
         documents = self.embeddings.embed_documents(texts) if texts else []
         wanted = [self.embeddings.embed_query(query) for query in queries]
         return _pair(texts, documents, queries, wanted)
 
     async def aembed(self, ops: Sequence[Op]) -> EmbeddedTexts:
-        """Like embed, on the running event loop."""
+        """Async variant of embed."""
         texts, queries = self._list_all_texts(ops), _list_queries(ops)
         documents = await self.embeddings.aembed_documents(texts) if texts else []
         wanted = await asyncio.gather(*map(self.embeddings.aembed_query, queries))

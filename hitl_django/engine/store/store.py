@@ -1,4 +1,4 @@
-"""The interface of a store: one batch of operations, and a method for each kind."""
+"""The interface of a store: a method for batches, and one for each operation."""
 
 from __future__ import annotations
 
@@ -27,40 +27,37 @@ Path = Sequence[str]
 
 
 class BaseStore(ABC):
-    """Keeps items for all threads: subclass it and implement ``batch``.
+    """Base class of stores; subclasses implement ``batch``.
 
-    A store that waits for something overrides ``abatch`` too, which runs ``batch`` on a thread.
+    By default, ``abatch`` runs ``batch`` on an OS thread. A store with async I/O overrides it.
     """
 
     #: Whether items may have a time to live.
     supports_ttl = False
-    #: How long items live, where a call doesn't say.
+    #: Default times to live.
     ttl_config: TTLConfig | None = None
 
     @abstractmethod
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Perform operations and return a result for each.
+        """Perform operations and return their results in order.
 
-        What is read is what was there before the batch; of several values for one key the last
-        is kept.
+        Reads return the state before the batch. Of several values for one key, the last is stored.
         """
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Like batch, on the running event loop."""
+        """Async variant of batch."""
         return await asyncio.to_thread(self.batch, ops)
 
     def _perform_one(self, op: Op) -> Any:
-        """Perform the operation of one call."""
         return self.batch([op])[0]
 
     async def _aperform_one(self, op: Op) -> Any:
-        """Like _perform_one, on the running event loop."""
         return (await self.abatch([op]))[0]
 
     def get(
         self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None
     ) -> Item | None:
-        """Read one item, or None."""
+        """Return an item, or None."""
         item: Item | None = self._perform_one(_get(self, namespace, key, refresh_ttl))
         return item
 
@@ -75,11 +72,11 @@ class BaseStore(ABC):
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        """Find items in a namespace and those below it.
+        """Return items of a namespace and its sub-namespaces.
 
-        ``filter`` compares fields of the value: with a value, with a dict of fields, or with
-        operators (``{"age": {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). ``query`` is for
-        stores that rank by meaning; the others don't look at it.
+        ``filter`` compares fields with a value, with a dict of fields, or with operators (``{"age":
+        {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). ``query`` ranks items by meaning in stores
+        with an index. Other stores ignore it.
         """
         op = _search(self, namespace_prefix, query, filter, limit, offset, refresh_ttl)
         found: list[SearchItem] = self._perform_one(op)
@@ -94,18 +91,19 @@ class BaseStore(ABC):
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Store a dict, in place of the one that is there; None removes it.
+        """Store a dict, replacing an existing one; None deletes the item.
 
-        ``index`` names the fields that are embedded, where the store does so, or is False. ``ttl``
-        is in minutes; None keeps the item for ever, and what isn't given is the store's.
+        ``index`` names the fields to embed in stores with an index. False embeds none. ``ttl`` is
+        in minutes. None stores the item without limit. The default is that of the store.
 
-        Raises InvalidNamespaceError, and NotImplementedError for a ``ttl`` that the store
-        doesn't support.
+        Raises:
+            InvalidNamespaceError: the namespace is invalid.
+            NotImplementedError: the store doesn't support ``ttl``.
         """
         self._perform_one(_put(self, namespace, key, value, index, ttl))
 
     def delete(self, namespace: Namespace, key: str) -> None:
-        """Remove an item, if it is there."""
+        """Delete an item, if it exists."""
         self._perform_one(PutOp(check_labels(namespace), str(key), None))
 
     def list_namespaces(
@@ -117,7 +115,7 @@ class BaseStore(ABC):
         limit: int = 100,
         offset: int = 0,
     ) -> list[Namespace]:
-        """List the namespaces that hold items, sorted."""
+        """Return the namespaces with items, sorted."""
         op = _list(prefix, suffix, max_depth, limit, offset)
         names: list[Namespace] = self._perform_one(op)
         return names
@@ -125,7 +123,7 @@ class BaseStore(ABC):
     async def aget(
         self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None
     ) -> Item | None:
-        """Like get."""
+        """Async variant of get."""
         item: Item | None = await self._aperform_one(_get(self, namespace, key, refresh_ttl))
         return item
 
@@ -140,7 +138,7 @@ class BaseStore(ABC):
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        """Like search."""
+        """Async variant of search."""
         op = _search(self, namespace_prefix, query, filter, limit, offset, refresh_ttl)
         found: list[SearchItem] = await self._aperform_one(op)
         return found
@@ -154,11 +152,11 @@ class BaseStore(ABC):
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Like put."""
+        """Async variant of put."""
         await self._aperform_one(_put(self, namespace, key, value, index, ttl))
 
     async def adelete(self, namespace: Namespace, key: str) -> None:
-        """Like delete."""
+        """Async variant of delete."""
         await self._aperform_one(PutOp(check_labels(namespace), str(key), None))
 
     async def alist_namespaces(
@@ -170,7 +168,7 @@ class BaseStore(ABC):
         limit: int = 100,
         offset: int = 0,
     ) -> list[Namespace]:
-        """Like list_namespaces."""
+        """Async variant of list_namespaces."""
         op = _list(prefix, suffix, max_depth, limit, offset)
         names: list[Namespace] = await self._aperform_one(op)
         return names

@@ -1,7 +1,8 @@
-"""Paths into a value, and the texts that they lead to: what of an item is embedded.
+"""Paths to the texts of an item that are embedded.
 
-A path is of names between periods (``a.b``), places of a list (``a[0]``, ``a[-1]``, ``a[*]``),
-``*`` for all members, and ``{a,b.c}`` for several; ``$`` and an empty path are the whole.
+A path consists of names separated by periods (``a.b``), list indexes (``a[0]``, ``a[-1]``,
+``a[*]``), ``*`` for all members, and ``{a,b.c}`` for alternatives. ``$`` and an empty path select
+the whole item.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _BREAKS = ".[{"
 
 
 def tokenize_path(path: str) -> list[str]:
-    """Return the parts of a path: names, places with their brackets, choices with their braces."""
+    """Return the parts of a path: names, indexes in brackets and alternatives in braces."""
     tokens, at = [], 0
     while at < len(path):
         if path[at] == ".":
@@ -42,9 +43,9 @@ def _find_name_end(path: str, start: int) -> int:
 
 
 def get_text_at_path(obj: Any, path: str | Sequence[str]) -> list[str]:
-    """Return the texts at a path, which may be given as its parts.
+    """Return the texts at a path, given as a str or as its parts.
 
-    Lists and dicts are written as JSON with sorted keys. What isn't there, or is None, has none.
+    Lists and dicts are converted to JSON with sorted keys. A missing value or None has no text.
     """
     if isinstance(obj, Mapping):
         obj = dict(obj)
@@ -59,7 +60,7 @@ def _find_texts(found: Any, tokens: Sequence[str]) -> Iterator[str]:
         return
     token, *rest = tokens
     if token.startswith("{") and token.endswith("}"):
-        for field in token[1:-1].split(","):  # what stands behind the braces isn't looked at
+        for field in token[1:-1].split(","):  # the path after the braces is ignored
             yield from _read_texts(_follow_names(found, tokenize_path(field.strip())))
         return
     for member in _find_members(found, token):

@@ -1,21 +1,21 @@
-"""The time to live of a store's items: what a store is set to, and what a call says."""
+"""The time to live of a store's items: defaults and arguments."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Literal, TypedDict
 
-#: The longest time to live, in minutes: 1000 years. Databases know no moment after the year 9999.
+#: Maximum time to live in minutes: 1000 years, because databases support no date after year 9999.
 MAX_MINUTES = 1000 * 365 * 24 * 60
 
 
 class TTLConfig(TypedDict, total=False):
-    """How long items of a store live, in minutes, where a call doesn't say.
+    """Default times to live for items of a store, in minutes.
 
-    ``refresh_on_read``: whether an item that is read lives on from there (True). ``default_ttl``:
-    for items that are put without a ``ttl`` (None: they stay). ``omit_expired`` and
-    ``sweep_interval_minutes`` are for other stores: those of this package never show an item that
-    has expired.
+    ``refresh_on_read``: whether reading an item restarts its time to live (default True).
+    ``default_ttl``: for items stored without a ``ttl`` (None for no limit). ``omit_expired`` and
+    ``sweep_interval_minutes`` are for other stores. The stores of this package never return expired
+    items.
     """
 
     refresh_on_read: bool
@@ -25,7 +25,7 @@ class TTLConfig(TypedDict, total=False):
 
 
 class NotProvided:
-    """The class of ``NOT_PROVIDED``: an argument that a call leaves to the store."""
+    """The type of ``NOT_PROVIDED``, for arguments that use the store's default."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -38,23 +38,27 @@ NOT_PROVIDED = NotProvided()
 
 
 def choose_ttl(config: TTLConfig | None, ttl: float | NotProvided | None) -> float | None:
-    """Return the minutes that an item lives; None: it stays."""
+    """Return the lifetime of an item in minutes; None for no limit."""
     if isinstance(ttl, NotProvided):
         return (config or {}).get("default_ttl")
     return ttl
 
 
 def choose_refresh(config: TTLConfig | None, refresh: bool | None) -> bool:
-    """Return whether what is read lives on from there."""
+    """Return whether reading restarts the lifetime."""
     if refresh is not None:
         return refresh
     return (config or {}).get("refresh_on_read", True)
 
 
 def read_ttl(minutes: float | None) -> timedelta | None:
-    """Return a time to live as a duration; ValueError for one that isn't a number of minutes."""
+    """Return a lifetime as a duration.
+
+    Raises:
+        ValueError: the argument is not a valid number of minutes.
+    """
     if minutes is None:
         return None
-    if not abs(minutes) <= MAX_MINUTES:  # NaN is not, either
+    if not abs(minutes) <= MAX_MINUTES:  # also excludes NaN
         raise ValueError(f"A ttl is a number of minutes, at most {MAX_MINUTES}, not {minutes!r}.")
     return timedelta(minutes=minutes)

@@ -1,3 +1,3 @@
-"""Layered graph layout: boxes on a plane and routed edges, in four phases."""
+"""Layered graph layout in four phases: positions of boxes and routes of edges."""
 
 from __future__ import annotations

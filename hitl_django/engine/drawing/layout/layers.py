@@ -1,7 +1,7 @@
-"""Assigns the items of a layout to layers.
+"""Assignment of items to layers.
 
-Edges that would lead back are turned round first, so that the rest leads downwards; a node then
-stands one layer below the lowest of those that lead to it.
+Edges that would lead upwards are reversed first. A node is then one layer below its lowest
+predecessor.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class LayerLink:
-    """An edge between two items by number, downwards once it is turned; it spans ``length``."""
+    """An edge between two items by number, from upper to lower; it spans ``length`` layers."""
 
     upper: int
     lower: int
@@ -21,10 +21,10 @@ class LayerLink:
 
 
 def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
-    """Turn round each link that leads back to where the way from the top has come from.
+    """Reverse each link that leads back to an item on the current path.
 
-    Goes through the graph depth first, in the order of the items, with a stack of its own: a
-    chain of a thousand nodes is no deeper than Python calls may nest.
+    The depth-first search uses its own stack, because a chain of nodes may be longer than Python's
+    recursion limit.
     """
     leaving: list[list[LayerLink]] = [[] for _ in range(count)]
     for link in links:
@@ -50,7 +50,7 @@ def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
 
 
 def rank_items(count: int, links: Sequence[LayerLink], top: int) -> list[int]:
-    """Return the layer of each item, ``top`` in the first; no links may lead round in a circle."""
+    """Return the layer of each item, with ``top`` in the first; links must not form a cycle."""
     leaving: list[list[LayerLink]] = [[] for _ in range(count)]
     waiting = [0] * count
     for link in links:
@@ -66,7 +66,7 @@ def rank_items(count: int, links: Sequence[LayerLink], top: int) -> list[int]:
             if not waiting[link.lower]:
                 ready.append(link.lower)
     for item in sources:
-        # What nothing leads to stands just above what it leads to, and not beside the start.
+        # An item without predecessors is just above its successors, not next to the start.
         below = [ranks[link.lower] - link.length for link in leaving[item]]
         ranks[item] = max(0, min(below, default=1))
     return ranks

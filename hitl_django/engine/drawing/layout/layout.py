@@ -1,9 +1,8 @@
-"""Lays boxes and the edges between them out on a plane, in layers from the top down.
+"""The layout of boxes and edges on a plane, in layers from the top down.
 
-After Sugiyama: turn back edges round, give each box a layer, let long edges pass through the layers
-between, order the layers so that few edges cross, then set each box near its neighbours. Nothing
-is left to chance, so a graph looks the same each time. An edge with a label passes through a layer
-in which the label has its own room.
+This is Sugiyama's method: reverse upward edges, assign layers, split long edges at the layers in
+between, order the layers to reduce crossings, then position each box near its neighbors. The layout
+is deterministic. An edge with a label passes through an additional layer for the label.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from .spacing import place_items
 from .text_size import LINE
 
 GAP, ROW_GAP, LANE, LOOP = 26.0, 30.0, 14.0, 22.0
-#: Bends of long edges that are laid out, by box; the longest edges beyond it go round the outside.
+#: Maximum bends of long edges, by box and in total. Longer edges are routed around the outside.
 BENDS_PER_BOX, BENDS = 6, 200
 LANES = 12
-#: A box that is no wider is left and entered in its middle.
+#: In boxes up to this width, edges start and end in the middle.
 NARROW = 40.0
 
 Point = tuple[float, float]
@@ -29,7 +28,7 @@ Point = tuple[float, float]
 
 @dataclass(slots=True)
 class Wire:
-    """An edge between two boxes by number; its way and its label's place are what is found."""
+    """An edge between two boxes by number; its points and label position are computed."""
 
     source: int
     target: int
@@ -41,7 +40,7 @@ class Wire:
 
 @dataclass(slots=True)
 class _Route:
-    """A wire on its way down: what it passes through in each layer, from end to end."""
+    """A wire with its box or bend in each layer, from end to end."""
 
     wire: Wire
     link: LayerLink
@@ -51,7 +50,7 @@ class _Route:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """How large it got, and the middle of each box."""
+    """The total size, and the center of each box."""
 
     width: float
     height: float
@@ -59,7 +58,7 @@ class Plane:
 
 
 def lay_out(sizes: Sequence[Point], wires: Sequence[Wire]) -> Plane:
-    """Find the place of each box of these sizes, the first one on top, and each wire's way."""
+    """Compute the position of each box, with the first one on top, and the points of each wire."""
     layout = _Layout(sizes, wires)
     layout.reserve_loop_space()
     layout.route()
@@ -85,11 +84,11 @@ class _Layout:
 
     def reserve_loop_space(self) -> None:
         for wire in self.loops:
-            # On both sides, so that what leads to the box still leads to its middle.
+            # On both sides, so that edges still lead to the middle of the box.
             self.widths[wire.source] += 2 * (LOOP + wire.label_width)
 
     def route(self) -> None:
-        """Give boxes their layers, and long edges the bends at which they pass through others."""
+        """Assign boxes to layers, and add bends to long edges in the layers between."""
         routes, met = [], set()
         for wire in self.wires:
             if wire.source == wire.target:
@@ -118,7 +117,7 @@ class _Layout:
 
     def _bend(self, route: _Route, first: int, last: int) -> None:
         route.passes = [route.link.upper]
-        # The label stands where the wire begins.
+        # The label is at the beginning of the wire.
         at = last - 1 if route.link.turned else first + 1
         for rank in range(first + 1, last):
             bend = len(self.widths)
@@ -140,7 +139,7 @@ class _Layout:
                 self.above[lower].append(upper)
 
     def place(self) -> None:
-        """Set every box and bend on its place."""
+        """Compute the position of each box and bend."""
         self.layers = order_layers(self.layers, self.above, self.below)
         is_bend = [item >= self.count for item in range(len(self.widths))]
         self.x = place_items(self.layers, self.above, self.below, self.widths, is_bend, GAP)
@@ -161,7 +160,7 @@ class _Layout:
         self.rank = {item: rank for rank, layer in enumerate(self.layers) for item in layer}
 
     def draw(self) -> None:
-        """Work out each wire's way."""
+        """Compute the points of each wire."""
         leave, enter = self._ports(down=True), self._ports(down=False)
         for number, route in enumerate(self.routes):
             upper, lower = route.passes[0], route.passes[-1]
@@ -179,7 +178,7 @@ class _Layout:
         self._draw_outside()
 
     def _ports(self, *, down: bool) -> list[float]:
-        """Return how far from the middle of its box each route leaves it, or enters it."""
+        """Return the horizontal offset from the box center where each route starts or ends."""
         ends: dict[int, list[tuple[float, int]]] = {}
         for number, route in enumerate(self.routes):
             box, towards = route.passes[0 if down else -1], route.passes[1 if down else -2]
@@ -205,7 +204,7 @@ class _Layout:
     def _draw_outside(self) -> None:
         lanes: dict[int, float] = {}
         for wire in self.outside:
-            # Those that lead to one box share a lane.
+            # Wires to the same box share a lane.
             lane = lanes.setdefault(wire.target, self.right + LANE * (len(lanes) % LANES + 1))
             ends = []
             for box in (wire.source, wire.target):

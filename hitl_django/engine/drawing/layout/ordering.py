@@ -1,4 +1,4 @@
-"""Orders the items of each layer, so that few edges cross."""
+"""Ordering of the items in each layer to reduce crossings."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Neighbours = Sequence[Sequence[int]]
 
 
 def order_layers(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
-    """Return the layers with each item near the middle of its neighbours.
+    """Return the layers with each item near the median of its neighbors.
 
-    ``above`` and ``below`` give each item's neighbours in the next layers. Goes down and up a few
-    times and keeps the best it has met, so the same graph is always laid out the same way.
+    ``above`` and ``below`` contain each item's neighbors in the adjacent layers. The algorithm
+    alternates down and up for a fixed number of sweeps and keeps the best order, so it is
+    deterministic.
     """
     best, fewest = layers, count_crossings(layers, below)
     layers = [list(layer) for layer in layers]
@@ -35,7 +36,7 @@ def order_layers(layers: Layers, above: Neighbours, below: Neighbours) -> Layers
 
 def _sort(layer: list[int], fixed: Sequence[int], neighbours: Neighbours) -> None:
     places = {item: place for place, item in enumerate(fixed)}
-    # An item without neighbours keeps its place.
+    # An item without neighbors keeps its position.
     middles = {
         item: _median([places[one] for one in neighbours[item]], place)
         for place, item in enumerate(layer)
@@ -52,7 +53,7 @@ def _median(places: list[int], otherwise: float) -> float:
 
 
 def count_crossings(layers: Layers, below: Neighbours) -> int:
-    """Count the pairs of edges that cross."""
+    """Return the number of crossing pairs of edges."""
     total = 0
     for upper, lower in pairwise(layers):
         places = {item: place for place, item in enumerate(lower)}

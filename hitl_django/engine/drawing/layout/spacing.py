@@ -1,4 +1,4 @@
-"""Places items within their layer: close to the middle of their neighbours, without overlap."""
+"""Positions of items within their layer: close to their neighbors, without overlap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 from .ordering import Layers, Neighbours
 
 ROUNDS = 6
-#: An item that is only part of a long edge stays in line with it rather than with others.
+#: The weight of bends, so that long edges stay straight.
 STRAIGHT = 6.0
 
 
@@ -20,7 +20,7 @@ def place_items(
     is_bend: Sequence[bool],
     gap: float,
 ) -> list[float]:
-    """Return the middle of each item on the axis along the layers."""
+    """Return the center of each item along its layer."""
     found = [0.0] * len(widths)
     for layer in layers:
         _settle(layer, [0.0] * len(layer), widths, is_bend, gap, found)
@@ -49,10 +49,10 @@ def _settle(
     gap: float,
     found: list[float],
 ) -> None:
-    """Put the items of a layer as near to where they are wanted as their widths allow.
+    """Position the items of a layer close to the wanted positions, without overlap.
 
-    The nearest in the sense of least squares: neighbours that would overlap are pooled and share
-    the mean of what they want, until no pool overlaps the one before it.
+    The result minimizes squared distances: overlapping neighbors are pooled and use the mean of
+    their wanted positions, until no pool overlaps the previous one.
     """
     offsets, offset = [], 0.0
     for position, item in enumerate(layer):

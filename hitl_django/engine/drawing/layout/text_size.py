@@ -1,30 +1,30 @@
-"""Measures texts, and breaks long ones into lines."""
+"""Measurement of texts, and line breaking."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
 
-#: Of letters 13 units high, in whatever font the reader has: rather more than they take.
+#: Upper limits at a font size of 13, for any font.
 LETTER, WIDE, LINE = 7.4, 13.5, 17.0
-#: Letters on a line, and lines of one name.
+#: Maximum characters per line, and lines per name.
 LONGEST, LINES = 30, 3
 
 Say = Callable[[str], str]
 
 
 def measure_text(text: str) -> float:
-    """Return how wide a text gets at most."""
+    """Return an upper limit for the width of a text."""
     if text.isascii():
         return len(text) * LETTER
     return sum(WIDE if unicodedata.east_asian_width(one) in "WF" else LETTER for one in text)
 
 
 def break_lines(text: str) -> tuple[str, ...]:
-    """Return a name on as many lines as it needs; one that needs too many is cut.
+    """Return the lines of a name, truncated after the maximum number of lines.
 
-    It breaks behind the last space, underscore, hyphen or dot that leaves a line at least half
-    full, and else where the line ends.
+    A line breaks after the last space, underscore, hyphen or dot in its second half, or else at its
+    maximum length.
     """
     lines: list[str] = []
     while text and len(lines) < LINES:
