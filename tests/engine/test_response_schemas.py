@@ -105,7 +105,8 @@ def test_class_keeps_its_own_patterns() -> None:
 
 
 def test_schema_that_is_not_json_is_refused() -> None:
-    with pytest.raises(PayloadError, match=r"The response schema contains a value of type Decimal at \$.minimum"):
+    fault = r"The response schema contains a value of type Decimal at \$\.minimum"
+    with pytest.raises(PayloadError, match=fault):
         make_response_schema({"minimum": Decimal(1)})
 
 
