@@ -196,8 +196,8 @@ class _Decoded:
         found = [pair for pair in self.list_apart() if pair in restored]
         if len(found) != self.apart:
             raise CorruptPayloadError(
-                f"Checkpoint {self.checkpoint_id} has lost values: of {self.apart} that have rows "
-                f"of their own {len(found)} are there."
+                f"Checkpoint {self.checkpoint_id} is missing values: expected {self.apart} "
+                f"separately stored values, found {len(found)}."
             )
         for pair in found:
             # Decoded separately for each checkpoint, since two must not share a list.

@@ -107,21 +107,21 @@ def _audit() -> Iterator[Finding]:
             sound = False
             yield Finding(
                 "error",
-                f"The audit trail of thread {checked.thread_id!r} doesn't hold: entry "
-                f"{checked.fault} is the first that was changed, removed or moved.",
+                f"The audit log of thread {checked.thread_id!r} is broken: entry "
+                f"{checked.fault} is the first that was changed, removed or reordered.",
                 "Compare it with a backup. Later entries can't be trusted either.",
             )
     for thread_id, words in find_forged_rows():
         sound = False
         yield Finding(
             "error",
-            f"Thread {thread_id!r} isn't as it was recorded: {words}.",
-            "Compare it with a backup: it was changed by hand.",
+            f"Thread {thread_id!r} doesn't match its audit log: {words}.",
+            "Compare it with a backup. The rows were changed manually.",
         )
     if unreadable:
         sound = False
-        trails = format_count(unreadable, "audit trail", "audit trails")
-        yield Finding("error", f"{trails} can't be decrypted, and weren't checked.", LOST_KEY)
+        logs = format_count(unreadable, "audit log", "audit logs")
+        yield Finding("error", f"{logs} could not be decrypted or checked.", LOST_KEY)
     if sound:
         yield Finding("ok", "All audit logs are intact.")
 
@@ -137,7 +137,10 @@ def _encryption() -> Iterator[Finding]:
     if not plain + old + unreadable:
         yield Finding("ok", "All rows are encrypted with the first of ENCRYPTION_KEYS.")
         return
-    rows = f"{format_count(plain, 'row is', 'rows are')} not encrypted, {old} under another key"
+    rows = (
+        f"{format_count(plain, 'row is', 'rows are')} not encrypted, {old} under a key other than "
+        "the first"
+    )
     yield Finding(
         "warning",
         f"{rows} than the first of ENCRYPTION_KEYS, and {unreadable} unreadable.",

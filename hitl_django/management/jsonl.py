@@ -66,7 +66,7 @@ def parse_line(line: StartLine, graph: str | None) -> StartRequest:
     unknown = sorted(value.keys() - ENVELOPE)
     if "input" in value and unknown and "graph" in value and graph is None:
         known = ", ".join(sorted(ENVELOPE))
-        raise BadLine(f"{unknown[0]!r} is not a key of a line; the keys are {known}")
+        raise BadLine(f"unknown key {unknown[0]!r}; the keys are {known}")
     if "input" not in value or unknown:
         return StartRequest(_choose_graph(None, graph), value)
 
@@ -90,7 +90,7 @@ def _read_subject(value: object) -> SubjectRef | None:
         raise BadLine('"subject" must be an object with "type" and "id"')
     for name in ("type", "id"):
         if not isinstance(value[name], str):
-            raise BadLine(f'"{name}" of "subject" must be a text')
+            raise BadLine(f'"{name}" of "subject" must be a string')
     return SubjectRef(value["type"], value["id"])
 
 
@@ -126,4 +126,4 @@ def _parse_json(text: bytes) -> Any:
     except StrictJSONError as error:
         raise BadLine(str(error)) from None
     except ValueError as error:  # a number with thousands of digits
-        raise BadLine(f"not JSON: {error}") from None
+        raise BadLine(f"invalid JSON: {error}") from None

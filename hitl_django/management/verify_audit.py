@@ -20,9 +20,9 @@ from .progress import Progress
 from .start import open_input
 
 HELP = (
-    "Check that no entry of the record was changed, removed or moved: in the database, or in a "
-    "file that 'hitl export-audit' wrote. In the database also compare questions and decisions "
-    "with the record of them. The exit code is 1 where anything was changed."
+    "Check that no entry of the audit log was changed, removed or reordered: in the database, or "
+    "in a file written by 'hitl export-audit'. In the database, also compare interrupts and "
+    "decisions with their entries. Exits with 1 if anything was changed."
 )
 
 
@@ -45,7 +45,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
             command.stderr.write(_format_fault(found))
     if broken:
         raise CommandError(
-            f"The record of {format_count(len(broken), 'thread', 'threads')} is broken."
+            f"The audit log of {format_count(len(broken), 'thread', 'threads')} is broken."
         )
     if not options["json"]:
         command.stdout.write("The audit log is intact.")

@@ -88,11 +88,13 @@ def _compare_decisions(
         place = (entry.subject, entry.detail.get("version"))
         changed = next((row for row in left if (str(row.interrupt_id), row.version) == place), None)
         if changed is None:
-            found.append(f"the decision of entry {entry.seq} on question {entry.subject} is gone")
+            found.append(
+                f"the decision of entry {entry.seq} on interrupt {entry.subject} is missing"
+            )
         else:
             left.remove(changed)
-            found.append(f"decision {changed.pk} isn't as entry {entry.seq} has it")
-    return found + [f"decision {row.pk} isn't in the record" for row in left]
+            found.append(f"decision {changed.pk} doesn't match entry {entry.seq}")
+    return found + [f"decision {row.pk} isn't in the audit log" for row in left]
 
 
 def _is_recorded(
@@ -131,4 +133,4 @@ def _compare_payload(interrupt: Interrupt, made: Sequence[AuditEntry]) -> list[s
     )
     if digest_json(named) == interrupt.payload_digest and is_recorded:
         return []
-    return [f"the payload of question {interrupt.pk} isn't the one that was asked"]
+    return [f"the payload of interrupt {interrupt.pk} doesn't match its digest in the audit log"]

@@ -346,7 +346,7 @@ def test_a_decision_that_is_not_on_offer_is_what_is_wrong(api: Any, asked: Asked
     for told, pointer in ((alone, "/type"), (result["problem"], "/decisions/0/type")):
         (fault,) = told["errors"]
         assert (fault["pointer"], fault["code"]) == (pointer, "not_allowed")
-        assert "It takes approve, edit, reject." in fault["detail"]
+        assert "Allowed: approve, edit, reject." in fault["detail"]
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_a_name_that_there_is_not_is_refused_with_those_there_are(
     assert response.status_code == 400
     (fault,) = response.json()["errors"]
     assert fault["parameter"] == "expand"
-    assert fault["detail"].endswith(f"What can: {known}.")
+    assert fault["detail"].endswith(f"Allowed: {known}.")
 
 
 @pytest.mark.parametrize("name", ["threads", "interrupt-stream"])

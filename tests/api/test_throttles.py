@@ -162,7 +162,7 @@ def test_the_hosts_throttles_hold_as_well(
 
 @pytest.mark.parametrize("text", ["", "5", "0/min", "-1/min", "5/week", "5 / min", "5/min ", None])
 def test_what_is_no_rate_is_refused(text: Any) -> None:
-    with pytest.raises(ValueError, match="is not a number of requests"):
+    with pytest.raises(ValueError, match=r"is not a rate\. Use number/period"):
         Rate.parse(text)
 
 

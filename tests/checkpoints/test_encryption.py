@@ -145,7 +145,7 @@ def test_without_its_key_a_thread_is_refused_and_not_changed(keys: Any) -> None:
     run()
     before = list(stored_bytes())
     keys(NEW)
-    with pytest.raises(CorruptPayloadError, match="by a key that isn't here"):
+    with pytest.raises(CorruptPayloadError, match="with a key that is not configured"):
         read()
     keys()
     with pytest.raises(CorruptPayloadError, match="ENCRYPTION_KEYS"):
@@ -163,7 +163,7 @@ def test_a_changed_byte_is_noticed(keys: Any, model: Any) -> None:
     data = bytearray(getattr(row, column))
     data[-1] ^= 1
     model.objects.filter(pk=row.pk).update(**{column: bytes(data)})
-    with pytest.raises(CorruptPayloadError, match="damaged"):
+    with pytest.raises(CorruptPayloadError, match="is corrupt: digest mismatch"):
         list(DjangoSaver().list(CONFIG))
 
 
@@ -223,7 +223,7 @@ def test_keys_are_a_cipher_of_the_encrypted_serializer() -> None:
     assert kind == "msgpack+aes-256-gcm"
     assert SECRET.encode() not in data
     assert EncryptedSerializer(KeyRing([OLD, NEW])).loads_typed((kind, data)) == SECRET
-    with pytest.raises(CorruptPayloadError, match="isn't here"):
+    with pytest.raises(CorruptPayloadError, match="with a key that is not configured"):
         EncryptedSerializer(KeyRing([OLD])).loads_typed((kind, data))
     with pytest.raises(CorruptPayloadError, match="'aes', not"):
         serde.loads_typed(("msgpack+aes", data))

@@ -406,7 +406,7 @@ def test_a_run_that_goes_on_before_the_lock_is_taken_keeps_its_history(
         return lock(*args, **which)
 
     monkeypatch.setattr(maintenance, "_lock", retried_first)
-    with pytest.raises(RunStateError, match="is kept"):
+    with pytest.raises(RunStateError, match="it was kept"):
         delete(saver, run)
     assert steps(saver, place()) == [2, 1]
 

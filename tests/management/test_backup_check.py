@@ -65,8 +65,8 @@ def change_the_record() -> None:
     [
         (damage_a_blob, "waits", "can't read its state: CorruptPayloadError"),
         (damage_a_checkpoint, "waits", "can't read its state: CorruptPayloadError"),
-        (lose_the_interrupt, "waits", " waits, and nothing is asked"),
-        (ask_after_the_end, "ended", " is open, and its run has ended"),
+        (lose_the_interrupt, "waits", " is interrupted, but has no pending interrupt"),
+        (ask_after_the_end, "ended", " is pending, but its run has ended"),
         (change_the_record, "waits", "audit log is broken at entry 1"),
     ],
 )
@@ -78,7 +78,7 @@ def test_what_is_missing_or_damaged_is_named(
     (line,) = said.splitlines()
     assert line.startswith(f"{thread}: ")
     assert words in line
-    assert failure == "threads 1 of 2 have problems."
+    assert failure == "1 of 2 threads have problems."
 
     found = json.loads(check("--json")[0])
     assert found["thread"] == thread

@@ -54,15 +54,15 @@ def test_rejected_row_is_sound(advance: Callable[[], int]) -> None:
 @pytest.mark.parametrize(
     ("forge", "found"),
     [
-        (lambda item: Decision.objects.update(value={"amount": 600}), "isn't as entry"),
-        (lambda item: Decision.objects.update(type="approve"), "isn't as entry"),
-        (lambda item: Decision.objects.all().delete(), "is gone"),
-        (lambda item: Interrupt.objects.update(payload={"amount": 1}), "the payload of question"),
+        (lambda item: Decision.objects.update(value={"amount": 600}), "doesn't match entry"),
+        (lambda item: Decision.objects.update(type="approve"), "doesn't match entry"),
+        (lambda item: Decision.objects.all().delete(), "is missing"),
+        (lambda item: Interrupt.objects.update(payload={"amount": 1}), "the payload of interrupt"),
         (
             lambda item: Interrupt.objects.update(
                 payload={"amount": 1}, payload_digest=digest_json({"amount": 1})
             ),
-            "the payload of question",
+            "the payload of interrupt",
         ),
     ],
 )
@@ -72,7 +72,7 @@ def test_forged_row_is_found(
     forge(decided(advance))
     assert found in words()
     errors = io.StringIO()
-    with pytest.raises(CommandError, match="The record of 1 thread is broken"):
+    with pytest.raises(CommandError, match="The audit log of 1 thread is broken"):
         call_command("hitl", "verify-audit", stderr=errors)
     assert found in errors.getvalue()
 
@@ -87,6 +87,6 @@ def test_lost_key_is_named_and_ends_no_check(advance: Callable[[], int], setting
         assert checked.unreadable
         found = [each for each in examine_installation(audited=True) if each.level == "error"]
         assert [each for each in found if "Stored rows can't be decrypted" in each.words]
-        assert [each for each in found if "audit trail can't be decrypted" in each.words]
-        with pytest.raises(CommandError, match="The record of 1 thread is broken"):
+        assert [each for each in found if "audit log could not be decrypted" in each.words]
+        with pytest.raises(CommandError, match="The audit log of 1 thread is broken"):
             call_command("hitl", "verify-audit", stderr=io.StringIO())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
@@ -122,7 +123,7 @@ def test_runs_of_a_graph_that_isn_t_there_are_named(deploy: Any) -> None:
     said, failure = preflight()
     first, second, summary = said.splitlines()
     assert first.split()[1] == second.split()[1] == "deployed:"
-    assert summary.startswith("2 runs of deployed 1: No graph named 'deployed'")
+    assert summary.startswith("2 runs of deployed 1: Graph 'deployed' is not registered")
     assert failure == "2 runs would be parked."
     assert set(Run.objects.values_list("state", flat=True)) == {"interrupted"}
 
@@ -161,7 +162,7 @@ def test_a_rename_a_migration_and_a_pin_are_known(deploy: Any) -> None:
     assert "migrate_state failed from version '1' to version '2': KeyError" in preflight()[0]
     Run.objects.filter(pk=run.id).update(options={"pinned": True})
     deploy("ask", version="2")
-    assert "pinned to version '1' of the graph 'deployed', which isn't" in preflight()[0]
+    assert "pinned to version '1' of graph 'deployed', which is not registered" in preflight()[0]
     deploy("ask", version="1", pin=True)
     assert preflight()[1] == ""
 
@@ -176,7 +177,9 @@ def test_a_dump_says_what_the_database_says_and_holds_no_value(
         hitl.start("deployed", {"answer": ["secret"]})
         hitl.start("steps", {"log": []})
     dump = str(tmp_path / "shapes.jsonl")
-    assert "2 runs" in preflight("--export", dump)[0] or "1 run" in preflight("--export", dump)[0]
+    assert re.fullmatch(
+        "Exported (1 active run|2 active runs)\\.\n", preflight("--export", dump)[0]
+    )
     assert "secret" not in Path(dump).read_text()
     refused = []
     for node, renamed in (("ask", {}), ("review", {"ask": "review"}), ("review", {})):
@@ -201,16 +204,18 @@ def test_a_type_that_changed_can_not_be_told_from_a_dump(deploy: Any, tmp_path: 
 
     deploy("ask", state=Numbered)
     assert preflight()[1] == ""
-    assert "answer' was" in preflight("--shapes", dump)[0]
+    assert "answer' changed from" in preflight("--shapes", dump)[0]
     assert "isn't in the dump" in preflight("--shapes", dump)[0]
 
 
 def test_what_is_no_dump_is_refused_in_words(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text('{"kind": "run"}\n')
-    assert preflight("--shapes", str(wrong))[1].startswith("line 1 is not of a dump: ")
-    assert "can't be opened" in preflight("--shapes", str(tmp_path / "none"))[1]
-    assert "one writes what the other reads" in preflight("--shapes", "a", "--export", "b")[1]
+    assert preflight("--shapes", str(wrong))[1].startswith("line 1 is not a valid export: ")
+    assert preflight("--shapes", str(tmp_path / "none"))[1].startswith("Can't open ")
+    assert (
+        "--export and --shapes can't be combined." in preflight("--shapes", "a", "--export", "b")[1]
+    )
 
 
 def test_parked_runs_are_retried_by_a_command(deploy: Any) -> None:

@@ -61,9 +61,7 @@ def test_runs_are_listed_the_newest_first_and_by_state(hitl: GraphEnvironment) -
         (str(first.id), "interrupted", "k-1"),
     ]
     assert [row["id"] for row in lines("list", "runs", "--state", "interrupted")] == [str(first.id)]
-    with pytest.raises(
-        CommandError, match=r"The state must be one of waiting, queued, .*, not 'open'"
-    ):
+    with pytest.raises(CommandError, match=r"state must be one of waiting, queued, .*, not 'open'"):
         call("list", "runs", "--state", "open")
 
 
@@ -91,9 +89,9 @@ def test_a_run_is_shown_with_its_interrupts_and_an_id_of_nothing_is_refused(
     assert (shown["state"], shown["graph"]) == ("interrupted", "approval")
     assert [asked["title"] for asked in shown["interrupts"]] == ["Publish A?"]
     assert "Publish A?" in call("show", run.id)
-    with pytest.raises(CommandError, match="There is no question and no run"):
+    with pytest.raises(CommandError, match="No interrupt or run with id"):
         call("show", "0" * 32)
-    with pytest.raises(CommandError, match="'nonsense' is not an id"):
+    with pytest.raises(CommandError, match="'nonsense' is not a valid id"):
         call("show", "nonsense")
 
 
@@ -112,7 +110,7 @@ def test_an_interrupt_is_decided_for_nobody_or_for_a_user(
         call("decide", other.pk, "respond", "--value", "1", "--by", "nobody")
     with pytest.raises(CommandError):
         call("decide", other.pk, "respond", "--value", "1", "--by", "eve")
-    with pytest.raises(CommandError, match="--value is not JSON"):
+    with pytest.raises(CommandError, match="--value is not valid JSON"):
         call("decide", other.pk, "respond", "--value", "{", "--by", "rita")
     assert Interrupt.objects.get(pk=other.pk).status == "pending"
     decided = json.loads(
@@ -121,7 +119,7 @@ def test_an_interrupt_is_decided_for_nobody_or_for_a_user(
     assert (decided["by_label"], decided["value"], decided["complete"]) == ("rita", 1, True)
     made = Interrupt.objects.get(pk=other.pk).decisions.get()
     assert (made.by_label, made.via) == ("rita", "command")
-    with pytest.raises(CommandError, match="already decided: respond by rita"):
+    with pytest.raises(CommandError, match="already been decided: respond by rita"):
         call("decide", other.pk, "respond", "--value", "1")
 
 
@@ -152,5 +150,5 @@ def test_a_graph_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
     with pytest.raises(CommandError, match="nothing"):
         call("graph", "nothing")
-    with pytest.raises(CommandError, match="can't be written: No such file"):
+    with pytest.raises(CommandError, match=r"Can't write .*a\.svg: No such file"):
         call("graph", "approval", "--output", tmp_path / "none" / "a.svg")

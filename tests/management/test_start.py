@@ -69,7 +69,7 @@ def lines(tmp_path: Path) -> Any:
 def test_one_run_is_started_for_each_line(lines: Any) -> None:
     said = Said("counting", "--input", lines({"count": 1}, {"count": 2}, {"count": 3}))
     assert (said.out, said.err, said.failure) == (
-        "3 started, 0 there before, 0 refused.\n",
+        "3 started, 0 already existed, 0 failed.\n",
         "",
         "",
     )
@@ -88,13 +88,13 @@ def test_a_bad_line_is_named_and_stops_none_of_the_others(lines: Any) -> None:
         "--input",
         lines({"count": 1}, "{nonsense", {"count": "many"}, {"colour": 1}, {"count": 2}),
     )
-    assert said.out == "2 started, 0 there before, 3 refused.\n"
+    assert said.out == "2 started, 0 already existed, 3 failed.\n"
     reported = said.err.splitlines()
     assert [line.partition(":")[0] for line in reported] == ["line 2", "line 3", "line 4"]
-    assert "not JSON" in reported[0]
+    assert "invalid JSON" in reported[0]
     assert "$.count" in reported[1]
     assert "$.colour" in reported[2]
-    assert said.failure == "3 of 5 lines started no run."
+    assert said.failure == "3 of 5 lines failed."
     assert said.code == 1
     assert Run.objects.count() == 2
 
@@ -102,7 +102,7 @@ def test_a_bad_line_is_named_and_stops_none_of_the_others(lines: Any) -> None:
 def test_the_same_file_again_starts_nothing(lines: Any) -> None:
     name = lines({"input": {"count": 1}, "key": "a"}, {"input": {"count": 2}, "key": "b"})
     Said("counting", "--input", name)
-    assert Said("counting", "--input", name).out == "0 started, 2 there before, 0 refused.\n"
+    assert Said("counting", "--input", name).out == "0 started, 2 already existed, 0 failed.\n"
     assert Run.objects.count() == 2
 
 
@@ -112,8 +112,8 @@ def test_a_key_that_was_used_for_something_else_is_refused(lines: Any) -> None:
         "--input",
         lines({"input": {"count": 1}, "key": "a"}, {"input": {"count": 2}, "key": "a"}),
     )
-    assert said.out == "1 started, 0 there before, 1 refused.\n"
-    assert "line 2: The key 'a'" in said.err
+    assert said.out == "1 started, 0 already existed, 1 failed.\n"
+    assert "line 2: Idempotency key 'a' was already used" in said.err
 
 
 def test_a_file_may_be_for_several_graphs(lines: Any) -> None:
@@ -126,16 +126,16 @@ def test_a_file_may_be_for_several_graphs(lines: Any) -> None:
             {"grams": 2},
         ),
     )
-    assert said.out == "2 started, 0 there before, 2 refused.\n"
-    assert "line 3: No graph named 'guessing' is registered." in said.err
-    assert "line 4: the line names no graph" in said.err
+    assert said.out == "2 started, 0 already existed, 2 failed.\n"
+    assert "line 3: Graph 'guessing' is not registered." in said.err
+    assert 'line 4: no graph: add "graph" to the line' in said.err
 
 
 def test_line_with_subject_ties_its_thread_to_the_object(lines: Any) -> None:
     team = Group.objects.create(name="Night shift")
     subject = {"type": "auth.group", "id": str(team.pk)}
     said = Said("counting", "--input", lines({"input": {"count": 1}, "subject": subject}))
-    assert said.out == "1 started, 0 there before, 0 refused.\n"
+    assert said.out == "1 started, 0 already existed, 0 failed.\n"
     assert Thread.objects.get().subject == team
 
 
@@ -191,28 +191,28 @@ def test_line_with_context_and_configurable_stores_them_for_the_run(lines: Any) 
 
 def test_a_line_for_another_graph_than_the_command_is_refused(lines: Any) -> None:
     said = Said("counting", "--input", lines({"graph": "weighing", "input": {"grams": 1}}))
-    assert said.out == "0 started, 0 there before, 1 refused.\n"
+    assert said.out == "0 started, 0 already existed, 1 failed.\n"
     assert not Run.objects.exists()
 
 
 def test_an_unknown_graph_is_refused_before_the_file_is_opened() -> None:
     said = Said("guessing", "--input", "no such file")
-    assert said.failure.startswith("No graph named 'guessing' is registered.")
+    assert said.failure.startswith("Graph 'guessing' is not registered.")
 
 
 @pytest.mark.parametrize("name", ["no such file", "."])
 def test_a_file_that_can_not_be_read_is_named(name: str) -> None:
-    assert Said("counting", "--input", name).failure.startswith(f"{name} can't be read: ")
+    assert Said("counting", "--input", name).failure.startswith(f"Can't read {name}: ")
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"count": 1}\n\n{"count": 2}')))
-    assert Said("counting", "--input", "-").out == "2 started, 0 there before, 0 refused.\n"
+    assert Said("counting", "--input", "-").out == "2 started, 0 already existed, 0 failed.\n"
 
 
 def test_an_empty_file_is_no_failure(lines: Any) -> None:
     said = Said("counting", "--input", lines())
-    assert (said.out, said.failure) == ("0 started, 0 there before, 0 refused.\n", "")
+    assert (said.out, said.failure) == ("0 started, 0 already existed, 0 failed.\n", "")
 
 
 def test_a_terminal_gets_a_bar_and_the_reason_stands_on_a_line_of_its_own(
@@ -228,7 +228,7 @@ def test_a_terminal_gets_a_bar_and_the_reason_stands_on_a_line_of_its_own(
         )  # fmt: skip
     text = err.getvalue()
     assert "[#" in text
-    assert "\rline 2: an object is needed" in text
+    assert "\rline 2: expected an object, got a list" in text
 
 
 def test_ctrl_c_says_how_far_it_came(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_ctrl_c_says_how_far_it_came(lines: Any, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("hitl_django.services.start", interrupted)
     said = Said("counting", "--input", lines({"count": 1}))
-    assert said.failure == "Stopped. 0 started, 0 there before, 0 refused."
+    assert said.failure == "Stopped. 0 started, 0 already existed, 0 failed."
     assert said.code == 130
 
 

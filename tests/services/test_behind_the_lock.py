@@ -447,7 +447,7 @@ def test_an_answer_named_for_a_run_that_is_changed_at_that_moment_is_not_given(
     interrupt = overdue(advance, then="answer", answer={"seats": 8})
     with before_writing("hitl_django_run", lambda: Run.objects.update(state="cancelled")):
         assert services.expire_due() == 0
-    assert "was manual update" in caplog.text
+    assert "was changed manually" in caplog.text
     interrupt.refresh_from_db()
     assert (interrupt.status, Decision.objects.count()) == ("pending", 0)
 
@@ -471,7 +471,7 @@ OVERTAKEN: dict[str, Callable[[Interrupt, LinkInfo], object]] = {
     "decided": lambda interrupt, link: services.decide(interrupt.pk, "reject"),
     "closed": lambda interrupt, link: services.cancel(interrupt.run_id),
     "waiting": lambda interrupt, link: Run.objects.update(state="parked"),
-    "held": lambda interrupt, link: (
+    "claimed": lambda interrupt, link: (
         Interrupt.objects.update(claim_required=True),
         services.claim(interrupt.pk, by=User.objects.get(username="rita")),
     ),

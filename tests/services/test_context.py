@@ -269,7 +269,7 @@ def test_admin_asks_for_the_configurable(
     address = reverse("admin:hitl_django_run_start_graph", args=["contextual"])
     given = {"start": "1", "context/user_id": "ann"}
     for wrong, reason in (
-        ("{", "This is not JSON"),
+        ("{", "Enter valid JSON: "),
         ('["t1"]', "Must be a JSON object."),
         ('{"thread_id": "x"}', "configurable.thread_id: is the engine"),
     ):

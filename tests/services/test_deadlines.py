@@ -356,12 +356,12 @@ def test_a_group_that_does_not_exist_keeps_nothing_from_being_overdue(
     row = again(row)
     assert (row.status, row.overdue, row.group, row.expires_at) == ("pending", True, None, None)
     assert AuditEntry.objects.get(verb="expire").detail["group_is_missing"] is True
-    assert "its group doesn't exist" in caplog.text
+    assert "can't be escalated: unknown group" in caplog.text
 
 
 @pytest.mark.parametrize(
     "terms", [(DAY, "escalate"), (DAY, "keep", None, "Leads"), (DAY, "park", None, "Leads")]
 )
 def test_a_group_is_named_where_one_is_escalated_to(terms: tuple[Any, ...]) -> None:
-    with pytest.raises(ValueError, match="A group is given"):
+    with pytest.raises(ValueError, match="A group requires then='escalate'"):
         Expiry(*terms)

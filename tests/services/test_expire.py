@@ -185,7 +185,7 @@ def test_one_that_fails_keeps_no_other_from_expiring(
 
     monkeypatch.setattr(entries, "make_entry", broken)
     assert services.expire_due() == 1
-    assert f"question {first.pk}: what is due by its expires_at failed" in caplog.text
+    assert f"interrupt {first.pk}: could not process its expires_at" in caplog.text
     assert (again(first).status, again(second).status) == ("pending", "expired")
     assert Run.objects.get(pk=first.run_id).state == "interrupted"
 
@@ -259,7 +259,7 @@ def test_what_else_a_parked_run_asks_waits_until_it_goes_on(
     Interrupt.objects.filter(pk=late.pk).update(expires_at=Now() - DAY, expiry=terms)
     sweep()
     for act in (services.decide, services.check_answer):
-        with pytest.raises(RunStateError, match="parked; the question can be decided once it goes"):
+        with pytest.raises(RunStateError, match=r"parked\. Retry it before deciding the interrupt"):
             act(other.pk, "respond", "yes", by=reviewer)
     assert services.claim_next(by=reviewer) is None
     counts = services.queue_counts(reviewer)

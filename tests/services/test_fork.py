@@ -197,7 +197,7 @@ def test_a_worker_that_holds_the_thread_is_not_interfered_with(
     assert run_leases.claim(info.id) is not None
     unchanged()
 
-    with pytest.raises(RunStateError, match="right now") as refused:
+    with pytest.raises(RunStateError, match="A worker is running this thread") as refused:
         services.fork(thread, at)
 
     assert refused.value.state == "running"
@@ -211,7 +211,7 @@ def test_fork_beside_a_direct_call_is_refused(advance: Advance, unchanged: Uncha
     stream = graph.stream({"log": []}, {"configurable": {"thread_id": thread}})
     next(stream)
     unchanged()
-    with pytest.raises(RunStateError, match="right now"):
+    with pytest.raises(RunStateError, match="A worker is running this thread"):
         services.fork(thread, after(thread, 1))
     unchanged()
     assert len(list(stream)) == 4  # the call goes on

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 #: The columns that hold no name and no key of a user of ours; whoever adds a column says so here,
 #: or in services.people. What graphs and questions hold is the product's own.
 OTHERS = {
-    "NotificationPreferences": "asked assigned mentioned due overdue language",
+    "NotificationPreferences": "requested assigned mentioned due overdue language",
     "ArchivedThread": "thread_id graph key subject_id state document digest",
     "AuditEntry": "verb subject via prev_hash hash",
     "ChannelBlob": "ns channel data digest",
@@ -180,5 +180,5 @@ def test_the_command_prints_a_row_a_line(lena: User) -> None:
     assert {row["table"].partition(".")[2] for row in rows} == {
         table for table, _ in EVERYWHERE
     } - {"Delivery"}
-    with pytest.raises(CommandError, match="no user 'nobody'"):
+    with pytest.raises(CommandError, match="Unknown user 'nobody'"):
         call_command("hitl", "export-person", "nobody")

@@ -738,7 +738,7 @@ def test_nobody_is_called_as_somebody_who_was_forgotten(lena: User, advance: Adv
     services.decide(interrupt.pk, "approve", by=eve)
     assert Decision.objects.get(by=eve).by_label == f"@{pseudonym}"
     other = asked("approval", {"text": "y"}, advance)
-    with pytest.raises(InvalidInputError, match="was forgotten"):
+    with pytest.raises(InvalidInputError, match="pseudonym of a forgotten person"):
         create_review_link(other.pk, name=pseudonym, expires=timedelta(days=1))
 
 
@@ -751,13 +751,13 @@ class TestTheCommand:
     def test_only_says_what_there_is_until_it_is_told_to(self, lena: User) -> None:
         said = self.run("lena")
         assert "hitl_django.Decision: 3 rows\n" in said or "hitl_django.Decision: " in said
-        assert "1 thread is about the user" in said
-        assert said.endswith("With --yes a pseudonym takes the user's place.\n")
+        assert "1 thread is about this user" in said
+        assert said.endswith("Use --yes to replace the user with a pseudonym.\n")
         assert find_name("lena")
 
         done = self.run("lena", "--yes")
 
-        assert done.endswith(f"The user is {audit.make_pseudonym(lena)} in what is stored here.\n")
+        assert done.endswith(f"The user is now stored as {audit.make_pseudonym(lena)}.\n")
         counts = [line for line in said.splitlines() if line.startswith("hitl_django")]
         assert [line for line in done.splitlines() if line.startswith("hitl_django")] == counts
         assert {entry.via for entry in AuditEntry.objects.filter(verb="pseudonymize_user")} == {
@@ -766,5 +766,5 @@ class TestTheCommand:
         assert "rows" not in self.run("lena")
 
     def test_names_a_user_that_there_is_not(self, lena: User) -> None:
-        with pytest.raises(CommandError, match="no user 'nobody'"):
+        with pytest.raises(CommandError, match="Unknown user 'nobody'"):
             self.run("nobody")

@@ -77,7 +77,7 @@ def test_an_interrupt_for_two_is_decided_by_the_second(
 def test_one_person_counts_once(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance)
     made = services.decide(interrupt.pk, "approve", by=people[0])
-    with pytest.raises(AlreadyApprovedError, match="1 of 2 have") as caught:
+    with pytest.raises(AlreadyApprovedError, match="1 of 2 approvals") as caught:
         services.decide(interrupt.pk, "approve", by=people[0])
     assert caught.value.decision == made
     services.decide(interrupt.pk, "approve")
@@ -379,7 +379,7 @@ def test_a_vote_is_no_decision_of_what_was_withdrawn(advance: Advance, people: l
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0])
     services.cancel(interrupt.run_id)
-    with pytest.raises(AlreadyDecidedError, match="is cancelled") as caught:
+    with pytest.raises(AlreadyDecidedError, match="no longer pending: cancelled") as caught:
         services.decide(interrupt.pk, "approve", by=people[1])
     assert (caught.value.status, caught.value.decision) == ("cancelled", None)
 

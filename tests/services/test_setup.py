@@ -278,7 +278,7 @@ class NoEnqueue(Dispatcher):
 
 def test_a_queue_that_leaves_out_the_one_method_it_has_to_have_is_an_error() -> None:
     with override_settings(HITL={"DISPATCH": f"{__name__}.NoEnqueue"}):
-        assert "lacks enqueue." in found_alone("check_settings")["hitl_django.E009"]
+        assert "which lacks: enqueue." in found_alone("check_settings")["hitl_django.E009"]
 
 
 @pytest.mark.parametrize(

@@ -122,9 +122,12 @@ class TestCodeOnly:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"startable_by": "support"}, "startable_by is a list of names, not the str 'support'"),
-        ({"startable_by": [Group(name="support")]}, "names groups by their names, not by <Group"),
-        ({"api": "no"}, "api is True or False, not 'no'"),
+        (
+            {"startable_by": "support"},
+            "startable_by must be a list of names, not the str 'support'",
+        ),
+        ({"startable_by": [Group(name="support")]}, "must contain group names, not <Group"),
+        ({"api": "no"}, "api must be True or False, not 'no'"),
     ],
 )
 def test_what_means_nothing_is_refused_at_once(options: dict[str, Any], said: str) -> None:

@@ -221,7 +221,7 @@ def test_so_many_wait_and_no_more(advance: Advance, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(waiting, "MOST_WAITING", 2)
     for _ in range(3):
         start()
-    with pytest.raises(RunStateError, match="no other may: 2"):
+    with pytest.raises(RunStateError, match="already has the maximum number of waiting runs: 2"):
         start()
     assert states() == ["queued", "waiting", "waiting"]
 
@@ -304,7 +304,7 @@ def test_of_one_that_can_not_begin_everybody_is_told(
     sent = Delivery.objects.get().data
     assert (sent["run_id"], sent["thread_id"]) == (str(bad.pk), "t")
     (line,) = (
-        one for one in caplog.records if "can't begin: ZeroDivisionError" in one.getMessage()
+        one for one in caplog.records if "could not start: ZeroDivisionError" in one.getMessage()
     )
     assert {name: getattr(line, name) for name in ids} == ids
 

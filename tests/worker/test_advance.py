@@ -371,11 +371,11 @@ def test_a_graph_that_is_not_deployed_is_tried_again_then_parked(advance: Advanc
         runner.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.thread.lease_until) == ("queued", None)
-        assert "No graph named 'gone'" in run.error
+        assert "Graph 'gone' is not registered" in run.error
     runner.advance(str(info.id))
     run = run_of(info)
     assert run.state == "parked"
-    assert "No graph named 'gone'" in run.error
+    assert "Graph 'gone' is not registered" in run.error
 
 
 @pytest.mark.promise("P22")
@@ -395,7 +395,7 @@ def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
     monkeypatch.setattr(run_leases, "release", refuse)
     info = services.start("steps", {"log": []})
     runner.advance(str(info.id))
-    assert "could not be given back" in caplog.text
+    assert "could not be released" in caplog.text
     assert "the server closed the connection" in caplog.text
     assert "canary" not in caplog.text
 
@@ -419,7 +419,7 @@ def test_damaged_state_parks_the_run_and_stays_as_it_is(
     assert heard == ["parked"]
     run = run_of(info)
     assert run.state == "parked"
-    assert "damaged" in run.error
+    assert "is corrupt: digest mismatch" in run.error
     assert bytes(ChannelBlob.objects.get(pk=blob.pk).data) == damaged
 
 

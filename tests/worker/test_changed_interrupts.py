@@ -105,7 +105,7 @@ def test_on_demand_the_run_is_parked_in_words_until_the_node_asks_the_same(
     pending = answered(advance)
     run = Run.objects.get()
     assert run.state == "parked"
-    assert "Node 'ask' asks something else than was answered" in run.error
+    assert "Node 'ask' asked something different after it was answered" in run.error
     assert len(RUNS) == 2  # once to ask, once to see that the answer is to something else
     assert (pending.status, pending.changed_at is None) == ("decided", False)
     assert values_of(pending.thread).get("answers", []) == []

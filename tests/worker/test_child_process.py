@@ -154,7 +154,7 @@ def test_what_a_program_starts_does_not_follow_its_parent(tmp_path: Path) -> Non
 def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        with pytest.raises(CommandError, match=rf"Port {port} of 127\.0\.0\.1 can't be used"):
+        with pytest.raises(CommandError, match=rf"Can't use port {port} of 127\.0\.0\.1: "):
             check_port(port)
 
 

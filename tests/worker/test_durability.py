@@ -57,7 +57,7 @@ def steps() -> list[int]:
 
 
 def test_a_graph_is_registered_with_a_durability_that_there_is() -> None:
-    with pytest.raises(ValueError, match="one of sync, async, exit, not 'never'"):
+    with pytest.raises(ValueError, match="must be one of sync, async, exit, not 'never'"):
         register("a graph", durability="never")  # type: ignore[arg-type]
     assert "a graph" not in registry.list_names()
 

@@ -312,11 +312,11 @@ def test_an_envelope_is_refused_in_another_column(keys: Any, ended: Any) -> None
     ended(text=SECRET)
     asked, comment = Interrupt.objects.get(), Comment.objects.get()
     write_raw(Comment, "text", comment.pk, read_raw(Interrupt, "why", asked.pk) or encrypted_why())
-    with pytest.raises(CorruptPayloadError, match="damaged"):
+    with pytest.raises(CorruptPayloadError, match="corrupt data"):
         Comment.objects.get()
     patch = read_raw(Interrupt, "payload", asked.pk)
     write_raw(Interrupt, "proposal", asked.pk, patch)
-    with pytest.raises(CorruptPayloadError, match="damaged"):
+    with pytest.raises(CorruptPayloadError, match="corrupt data"):
         Interrupt.objects.get()
 
 
@@ -358,7 +358,7 @@ def test_without_its_key_a_page_says_so(keys: Any, ended: Any, client: Client, c
     client.force_login(User.objects.create_superuser("root"))
     page = reverse("admin:hitl_django_reviewitem_change", args=[asked.pk])
     assert client.get(page).status_code == 200
-    for now, words in ((NEW, "by a key that isn"), (None, "ENCRYPTION_KEYS")):
+    for now, words in ((NEW, "with a key that is not configured"), (None, "ENCRYPTION_KEYS")):
         keys(*([now] if now else []))
         with caplog.at_level(logging.ERROR):
             answer = client.get(page)
@@ -419,12 +419,12 @@ def test_a_column_that_is_changed_meanwhile_keeps_the_change(
 
     def change_first(text: str, column: str) -> str:
         if column.endswith("decision.reason"):
-            Decision.objects.update(reason="changed meanwhile")
+            Decision.objects.update(reason="changed in the meantime")
         return encrypt(text, column)
 
     monkeypatch.setattr(reencryption, "encrypt_text", change_first)
     reencrypt()
-    assert Decision.objects.get().reason == "changed meanwhile"
+    assert Decision.objects.get().reason == "changed in the meantime"
 
 
 def test_messages_of_webhooks_have_no_content(keys: Any, advance: Callable[[], int]) -> None:

@@ -229,7 +229,7 @@ def test_what_goes_wrong_with_interrupts_keeps_no_run_waiting(
     monkeypatch.setattr(services, broken, fail)
     sweep()
     assert advance() == 1
-    assert "interrupts could not be looked after" in caplog.text
+    assert "interrupts could not be processed" in caplog.text
 
 
 def test_what_goes_wrong_with_events_does_not_hide_which_runs_were_hinted(
@@ -243,7 +243,7 @@ def test_what_goes_wrong_with_events_does_not_hide_which_runs_were_hinted(
     monkeypatch.setattr(retention, "delete_events", fail)
     with override_settings(HITL={**settings.HITL, "EVENT_RETENTION_DAYS": 7}):
         assert sweep() == [info.id]
-    assert "events could not be looked after" in caplog.text
+    assert "events could not be processed" in caplog.text
 
 
 def test_what_is_to_be_kept_for_ever_is_nothing_that_a_sweep_fails_at(

@@ -98,7 +98,9 @@ def test_a_spoilt_connection_fails_its_node_and_loses_nothing(
         run = Run.objects.get()
         assert run.state == "failed"
         raises = fault is sets_autocommit_off_and_fails
-        assert ("with autocommit off" if raises else "Node 'bad' returned") in run.error
+        assert (
+            "with autocommit off" if raises else "Node 'bad' left a transaction open"
+        ) in run.error
         assert not Group.objects.exists()
         spoilt.fault = says("fine")
         services.retry(info.id)
