@@ -1,7 +1,7 @@
-"""The answers that a question takes, and the resume value that each decision makes.
+"""Responses that an interrupt accepts, and the resume value of each decision.
 
-Pure but for ``read_options``: the same question, decision and value always make the same answer, so
-the admin can show before what the service stores after.
+Except for ``read_options``, these functions are pure: the same interrupt, decision and value result
+in the same resume value. The admin can therefore show it before the service stores it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The decision that a resume value stands for.
+"""Inference of the decision from a resume value.
 
-Whoever knows what the graph is to receive may give just that. It is a decision of a type all the
-same, which has to be one that is allowed: a graph receives nothing that a person couldn't have
-decided.
+A client that knows the value for the graph may send it directly. It must be the result of an
+allowed decision, so a graph never receives a value that a reviewer couldn't have sent.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ from .options import AnswerOptions, compose_resume_value, make_resume_value, val
 
 
 def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:
-    """Return the decision that makes this resume value.
+    """Return the decision that results in this resume value.
 
-    Raises InvalidAnswerError where none that is allowed does, with a JSON pointer into the resume
-    value to each fault; and what ``make_resume_value`` raises for what isn't JSON or is too large.
+    Raises:
+        InvalidAnswerError: if no allowed decision results in it, with JSON pointers to the errors.
+        UnserializableError: if the value is not JSON.
+        PayloadLimitError: if the value is too large.
     """
     check_limits(resume)
     validate_resume_value(options, resume)
@@ -54,9 +55,9 @@ def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:
 
 def _makes(options: AnswerOptions, candidate: Candidate, resume: Any) -> bool:
     if candidate.type == REJECT and candidate.value is resume:
-        return True  # a rejection by its type would fill in members that this one leaves out
+        return True  # composing a rejection would add members that are missing here
     try:
-        # The resume value was validated; what comes to the same needs no second look.
+        # The resume value has been validated, so an equal value needs no validation.
         made = compose_resume_value(options, candidate.type, candidate.value)
     except InvalidAnswerError:
         return False
@@ -64,7 +65,7 @@ def _makes(options: AnswerOptions, candidate: Candidate, resume: Any) -> bool:
 
 
 def _raise_faults(options: AnswerOptions, candidate: Candidate, root: str) -> None:
-    """Raise what is wrong with a value that was meant to be the value of this decision."""
+    """Raise the errors in the value of a candidate for a decision."""
     try:
         make_resume_value(options, candidate.type, candidate.value)
     except InvalidAnswerError as error:

@@ -1,4 +1,4 @@
-"""How large an answer may be."""
+"""Size limits for responses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.payload import check_json
 from hitl_django.json_text.reasons import ValidationMessage
 
-#: Characters of a reason, wherever it is given.
+#: Maximum number of characters of a reason.
 REASON_LENGTH = 10_000
 
 
-#: What is checked: an answer of its own, or one that a decision makes of the question.
+#: Descriptions of the checked value: a response, or one that includes the payload.
 ANSWER = _("The response")
 REPETITION = _("The response, including the original request,")
 
@@ -26,11 +26,11 @@ _BYTES = _("%(what)s is %(found)s bytes; the limit is %(limit)s.")
 
 
 def check_limits(value: Any, what: Any = ANSWER) -> None:
-    """Raise PayloadLimitError for what is too large, UnserializableError for what isn't JSON.
+    """Raise PayloadLimitError if a value is too large, UnserializableError if it isn't JSON.
 
-    A PayloadLimitError has a Reason as its message.
+    The message of a PayloadLimitError is a ValidationMessage.
     """
-    depth, items = _extent(value)
+    depth, items = _measure(value)
     _limit(_LEVELS, what, depth, hitl.RESPONSE_MAX_DEPTH)
     _limit(_VALUES, what, items, hitl.RESPONSE_MAX_ITEMS)
     check_json(value, ValidationMessage.make(what))
@@ -44,8 +44,8 @@ def _limit(words: Any, what: Any, found: int, limit: int) -> None:
         raise PayloadLimitError(reason, limit=limit, found=found)
 
 
-def _extent(value: Any) -> tuple[int, int]:
-    """Measure nesting and number of values, level by level, so that no depth overflows a stack."""
+def _measure(value: Any) -> tuple[int, int]:
+    """Return nesting depth and number of values, level by level to avoid a stack overflow."""
     depth = items = 0
     level = [value]
     while level and depth <= hitl.RESPONSE_MAX_DEPTH and items <= hitl.RESPONSE_MAX_ITEMS:

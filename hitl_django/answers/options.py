@@ -1,4 +1,4 @@
-"""The answers that a question takes: which decisions, and the resume value of each."""
+"""Decision types that an interrupt allows, and the resume value of each."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from .limits import REPETITION, check_limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerOptions:
-    """A question as far as it determines which answers it takes, and what they look like.
+    """The parts of an interrupt that determine the responses it accepts.
 
-    ``decisions`` are those that are allowed; without any, all that it can be given. ``editable``
-    names the members, or JSON pointers, that an edit may change; None is all. ``policy_answers``
-    are the resume values that the graph's policy sets for decisions on plain JSON. ``proposal`` is
-    what somebody has made of it, for the others of a quorum to approve: the ``answer``, what was
-    ``edited``, and the ``patch``.
+    Attributes:
+        decisions: the allowed decision types; if empty, all possible ones.
+        editable: the members, or JSON pointers, that an edit may change; None means all.
+        policy_answers: the resume values that the graph's policy defines for interrupts without a
+            response schema.
+        proposal: a version proposed for approval: ``answer``, ``edited`` and ``patch``.
     """
 
     payload: Any
@@ -48,14 +49,14 @@ class AnswerOptions:
 
     @property
     def possible(self) -> tuple[str, ...]:
-        """The decisions that it can be given at all, in the order to offer them."""
+        """The possible decision types, in the order of display."""
         return self.rules.decisions(self)
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The decisions that are allowed.
+        """The allowed decision types.
 
-        Where somebody has proposed an answer it can be approved, whatever else can be done.
+        A proposal can always be approved.
         """
         types = self.decisions or self.possible
         if self.proposal is None or APPROVE in types:
@@ -64,34 +65,34 @@ class AnswerOptions:
 
     @property
     def start(self) -> Any:
-        """What a form starts with and an edit edits: the question's own, or what was proposed."""
+        """The initial value of a form or an edit: from the payload, or from the proposal."""
         if self.proposal is not None:
             return self.proposal["edited"]
         return self.original
 
     @property
     def original(self) -> Any:
-        """What an edit edits, as the question asks it."""
+        """The initial value of an edit, from the payload."""
         return self.rules.prefill(self)
 
     def mask_answer(self, answer: Any) -> Any:
-        """Return a resume value as people see it: without its secrets."""
+        """Return a resume value without secrets."""
         return mask_secrets(self.rules.answer_schema(self), answer)
 
     def mask_quotes(self, answer: Any, text: str) -> str:
-        """Return a text about a resume value, such as an error, without the secrets it quotes."""
+        """Return a text about a resume value, such as an error, without quoted secrets."""
         return mask_quotes(self.rules.answer_schema(self), answer, text)
 
     def mask_edited(self, edited: Any, hidden: str = HIDDEN) -> Any:
-        """Return the value that an edit edits as people see it: without its secrets."""
+        """Return the edited value without secrets."""
         return mask_secrets(self.rules.edited_schema(self), edited, hidden)
 
     def mask_patch(self, patch: Any) -> Any:
-        """Return the changes of an edit as people see them: without the secrets in them."""
+        """Return the changes of an edit without secrets."""
         return mask_patch(self.rules.edited_schema(self), patch)
 
     def mask_proposal(self) -> dict[str, Any] | None:
-        """Return the proposal as people see it: without its secrets."""
+        """Return the proposal without secrets."""
         if self.proposal is None:
             return None
         return {
@@ -102,12 +103,12 @@ class AnswerOptions:
 
     @property
     def policy_values(self) -> Mapping[str, Any]:
-        """The policy's resume values that hold for this question."""
+        """The resume values of the policy that apply to this interrupt."""
         return {} if self.schema is not None or self.kind != "interrupt" else self.policy_answers
 
 
 def read_options(interrupt: Interrupt) -> AnswerOptions:
-    """Return the options of a question as its row and the policy of its graph have them."""
+    """Return the options of an interrupt, from its row and its graph's policy."""
     return AnswerOptions(
         payload=interrupt.payload,
         schema=interrupt.response_schema,
@@ -121,7 +122,7 @@ def read_options(interrupt: Interrupt) -> AnswerOptions:
 
 
 def choose_decisions(options: AnswerOptions, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the wanted ones of the decisions that are possible; all where that leaves none."""
+    """Return the wanted decision types that are possible; all possible ones if none is."""
     possible = options.possible
     if options.editable is not None and not options.editable:
         possible = tuple(type_ for type_ in possible if type_ != EDIT) or possible
@@ -134,8 +135,10 @@ def choose_decisions(options: AnswerOptions, wanted: Sequence[str] | None) -> tu
 def make_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> Any:  # noqa: A002
     """Return the resume value of a decision, checked against limits and the response schema.
 
-    Raises InvalidAnswerError with a JSON pointer to each fault, UnserializableError for what isn't
-    JSON and PayloadLimitError for what is too large.
+    Raises:
+        InvalidAnswerError: if the value is not valid, with JSON pointers to the errors.
+        UnserializableError: if the value is not JSON.
+        PayloadLimitError: if the value is too large.
     """
     answer = compose_resume_value(options, type, value)
     validate_resume_value(options, answer)
@@ -143,14 +146,14 @@ def make_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> 
 
 
 def validate_resume_value(options: AnswerOptions, answer: Any) -> None:
-    """Raise InvalidAnswerError where a resume value doesn't fit the response schema."""
+    """Raise InvalidAnswerError if a resume value doesn't fit the response schema."""
     faults = [] if options.schema is None else json_schema.find_faults(options.schema, answer)
     if faults:
         raise InvalidAnswerError(describe_faults(faults), faults)
 
 
 def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> Any:  # noqa: A002
-    """Return what ``make_resume_value`` does, not yet checked against the response schema."""
+    """Return the same as ``make_resume_value``, without the check of the response schema."""
     allowed = options.allowed
     if type not in allowed:
         raise InvalidAnswerError(
@@ -163,8 +166,8 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
         return options.proposal["answer"]
     answer = options.rules.compose(options, type, value)
     if value is UNSET and type != REJECT and not isinstance(answer, bool):
-        # It repeats what was asked, which may be more than an answer may be. Somebody has to be
-        # able to say no all the same.
+        # It repeats the payload, which may exceed the limits of a response. A rejection must be
+        # possible in any case.
         check_limits(answer, REPETITION)
     if options.editable is not None and value is not UNSET and _may_edit(options, type, value):
         _refuse_if_fixed(options, type, value)
@@ -172,7 +175,7 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
 
 
 def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
-    """Return the value of a decision; the reason for a rejection whose dialect sends that."""
+    """Return the value of a decision. In some dialects, this is the reason of a rejection."""
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value
 
@@ -182,30 +185,30 @@ def make_decision_patch(
     type: str,  # noqa: A002
     value: Any,
 ) -> list[dict[str, Any]] | None:
-    """Return what a decision changes of what was asked, as a JSON Patch.
+    """Return the changes of a decision to the payload, as a JSON Patch.
 
-    None for a decision that edits nothing; of a proposal that is approved, what that changed.
+    None for a decision without an edit. For an approved proposal, the changes of the proposal.
     """
     if not DECISION_TYPES[type].may_edit:
         return None
     if value is UNSET:
         return None if options.proposal is None else options.proposal["patch"]
-    patch = json_patch.make_patch(options.original, _merged(options, type, value))
+    patch = json_patch.make_patch(options.original, _merge_edit(options, type, value))
     return patch if patch or type == EDIT else None
 
 
 def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) -> dict[str, Any]:  # noqa: A002
-    """Return what a decision puts up for the approval of others (AnswerOptions.proposal)."""
+    """Return the proposal of a decision for others to approve (AnswerOptions.proposal)."""
     edited = options.original
     if DECISION_TYPES[type].may_edit:
-        edited = _merged(options, type, value)
+        edited = _merge_edit(options, type, value)
     elif options.schema is not None and not options.rules.requests_actions:
         edited = value
     return {"answer": answer, "edited": edited, "patch": make_decision_patch(options, type, value)}
 
 
-def _merged(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: A002
-    """Return what the value makes of what was asked, without what the buttons say."""
+def _merge_edit(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: A002
+    """Return the payload with the edited value, without the ``approved`` member set by buttons."""
     edited = options.rules.apply_edit(options.payload, value)
     if options.schema is None or not isinstance(edited, dict):
         return edited
@@ -223,7 +226,7 @@ def _may_edit(options: AnswerOptions, type: str, value: Any) -> bool:  # noqa: A
 
 def _refuse_if_fixed(options: AnswerOptions, type: str, value: Any) -> None:  # noqa: A002
     free = [name if name.startswith("/") else f"/{name}" for name in options.editable or ()]
-    changed = json_patch.make_patch(options.original, _merged(options, type, value))
+    changed = json_patch.make_patch(options.original, _merge_edit(options, type, value))
     faults = [
         (step["path"], ValidationMessage.make(_("can’t be changed")))
         for step in changed
@@ -234,7 +237,7 @@ def _refuse_if_fixed(options: AnswerOptions, type: str, value: Any) -> None:  # 
 
 
 def describe_faults(faults: list[tuple[str, str]]) -> str:
-    """Return a sentence on what the response schema has against an answer."""
+    """Return a sentence about the first error of a response."""
     pointer, reason = faults[0]
     more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"Invalid response: {pointer or 'the value'}: {reason}{more}."

@@ -1,10 +1,11 @@
-"""The audit trail of a thread, who did what: append-only, each entry hashed over the one before.
+"""The audit log of a thread: append-only entries, each with the hash of the previous one.
 
-The head of the chain stands on the thread's row, so whoever appends holds that row's lock and two
-entries can't follow the same one. Someone who can write to the tables can still rewrite the whole
-chain; what they can't do is change one entry unnoticed by those who kept a later hash.
-A reason that a person gave goes into the hash as its digest, so the words can be erased, and a
-person's name as a salted commitment, so that a pseudonym can take its place.
+The end of the chain is stored in the thread's row, so appending locks that row, and no two entries
+can follow the same one. With write access to the tables, it is possible to rewrite the whole chain,
+but a changed entry is detected by anyone who has a later hash.
+
+The hash covers a digest of a person's reason, so that the text can be erased, and a salted
+commitment of a person's name, so that a pseudonym can replace it.
 """
 
 from __future__ import annotations

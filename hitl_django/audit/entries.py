@@ -1,4 +1,4 @@
-"""Entries of the record: appended to a batch, hashed, and shown."""
+"""Entries of the audit log: creation, hashes, and displayed values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .names import (
     read_forgotten,
 )
 
-#: Moves the head of a thread's chain, from the entry that the new one follows.
+#: Moves the end of a thread's chain, from the previous entry to the new one.
 _CHAIN = PreparedUpdate(
     Thread,
     Q(
@@ -43,7 +43,7 @@ _CHAIN = PreparedUpdate(
     },
 )
 
-#: Adds an entry; a thread can't have two of the same number.
+#: Inserts an entry; a thread can't have two with the same number.
 _ENTRY, _RECORD = (
     BulkInsert(AuditEntry, insertable_columns(AuditEntry), fresh=True),
     RowMapper(AuditEntry),
@@ -59,18 +59,18 @@ def append(
     overtaken: type[Exception] | None = None,
     **columns: Any,
 ) -> None:
-    """Add an audit entry to a batch, for a thread whose row ``lock_thread`` has locked.
+    """Add an audit log entry to a batch, for a thread that ``lock_thread`` has locked.
 
-    A batch takes one entry of a thread: the next one moves the same head of the chain, and a
-    statement changes a row once. The columns are those that ``make_entry`` takes. Where the thread
-    ``is_new``, its row is still to be written, and with it the head of the chain. Who has read the
-    thread and not locked it names what is raised where it was ``overtaken``.
+    A batch can have only one entry per thread, since each entry updates the thread's row. The
+    columns are the arguments of ``make_entry``. If the thread ``is_new``, its row is inserted with
+    the end of the chain. A caller that hasn't locked the thread passes the error ``overtaken``,
+    which is raised if an entry was added after the thread was read.
     """
     last = thread.audit_seq
     entry = make_entry(thread, verb, **columns)
     if not is_new:
-        # Zero rows: something else was added to the record since the thread was read, which nobody
-        # can do to a row that is locked.
+        # Zero rows: an entry was added after the thread was read, which is impossible if it is
+        # locked.
         moved = {"last": last, "seq": entry.seq, "hash": entry.hash}
         batch.guard(_CHAIN, {"thread": thread.pk, **moved}, overtaken)
     batch.insert(_ENTRY, [_ENTRY.values_of(entry)])
@@ -86,11 +86,11 @@ def make_entry(
     detail: dict[str, Any],
     guest: str = "",
 ) -> AuditEntry:
-    """Return the next entry of a thread, not stored yet, and moves the head on the thread's row.
+    """Return the next entry of a thread without storing it, and update the thread's instance.
 
-    ``guest`` is the name of somebody without an account who did it.
+    ``guest`` is the name of a person without an account.
     """
-    # The actor's row may be deleted and its column emptied; the hash must still hold then.
+    # The hash must remain valid if the user is deleted, which empties the column.
     detail = {**detail, ACTOR_ID: None if by is None else str(by.pk)}
     actor = guest or label_user(by)
     if salts := make_salts(verb, actor, detail):
@@ -113,21 +113,21 @@ def make_entry(
 
 
 def append_alone(thread: Thread, verb: str, **entry: Any) -> None:
-    """Add an entry as ``append`` does, in a batch of its own that is written at once."""
+    """Store an entry in a separate batch; otherwise like ``append``."""
     batch = WriteBatch(write_alias())
     append(batch, thread, verb, **entry)
     batch.run()
 
 
 def hash_entry(entry: AuditEntry, thread_id: str) -> str:
-    """Return the hash of an entry: SHA-256 of the hash before it and its text, as UTF-8."""
+    """Return the SHA-256 of the previous hash followed by the entry's text, as UTF-8."""
     return hashlib.sha256(
         (entry.prev_hash + get_hashed_text(entry, thread_id)).encode()
     ).hexdigest()
 
 
 def get_hashed_text(entry: AuditEntry, thread_id: str) -> str:
-    """Return an entry's columns as the text that is hashed, which needs no database to check."""
+    """Return an entry as the text that is hashed, which can be verified offline."""
     actor, detail = _commit_names(entry)
     hashed = {
         "thread": thread_id,
@@ -143,7 +143,7 @@ def get_hashed_text(entry: AuditEntry, thread_id: str) -> str:
 
 
 def _commit_names(entry: AuditEntry) -> tuple[Any, dict[str, Any]]:
-    """Return actor and detail with a commitment in place of each name that has one."""
+    """Return actor and details with commitments in place of names."""
     actor, detail = entry.actor_label, get_shown_detail(entry)
     if detail is entry.detail:
         return actor, detail
@@ -152,7 +152,7 @@ def _commit_names(entry: AuditEntry) -> tuple[Any, dict[str, Any]]:
 
 
 def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
-    """Return what an entry's detail tells people, without what its names are hashed with."""
+    """Return an entry's details without salts and commitments."""
     detail: dict[str, Any] = entry.detail
     if SALTS not in detail and FORGOTTEN not in detail:
         return detail
@@ -160,9 +160,9 @@ def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
 
 
 def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
-    """Return the names that the hashed text has commitments of, by place, each with its salt.
+    """Return the names for the commitments in the hashed text, by place, each with its salt.
 
-    A pseudonym has none: what it stands for can't be found by trying.
+    A pseudonym has no salt, so the name can't be found by guessing.
     """
     forgotten = read_forgotten(entry)
     return {
@@ -173,7 +173,7 @@ def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
 
 
 def erase_reasons(thread: Thread) -> None:
-    """Replace the reasons in a thread's audit entries by their digests; the hashes still hold."""
+    """Replace the reasons in a thread's audit log by their digests; the hashes remain valid."""
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
     for entry in entries.filter(thread=thread).order_by().iterator():
         if (detail := _digest_reason(entry.detail)) != entry.detail:
@@ -188,5 +188,5 @@ def _digest_reason(detail: dict[str, Any]) -> dict[str, Any]:
 
 
 def _format_utc(at: datetime) -> str:
-    # The same instant reads differently under another TIME_ZONE; its hash must not.
+    # In UTC, since the same time has another text under another TIME_ZONE.
     return (at.astimezone(UTC) if is_aware(at) else at).isoformat()

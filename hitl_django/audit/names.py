@@ -1,8 +1,8 @@
-"""Names of people in the record: where they stand, what is hashed for them, their pseudonyms.
+"""Names of people in the audit log: places, commitments and pseudonyms.
 
-What is hashed for a name is a commitment, the SHA-256 of a random salt and the name. The salt
-stands in the entry's detail, outside of what is hashed, as long as the name does. Without it nobody
-can tell whose name it was, and the hash still holds.
+The hash covers a commitment to a name: the SHA-256 of a random salt and the name. The salt is
+stored in the entry's details and isn't hashed. It is deleted together with the name. Nobody can
+then find out the name, and the hash remains valid.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from hitl_django.models import AuditEntry
 
 SYSTEM = "system"
 LABEL_LENGTH = 255
-#: The verb of an entry that says where a pseudonym took a person's place.
+#: The verb of an entry that lists the places of a pseudonym.
 FORGET_PERSON = "pseudonymize_user"
 
-#: The places of who did it: the label, and in the detail the key of the account.
+#: The places of the actor: the label, and the key of the account in the details.
 ACTOR, ACTOR_ID = "actor", "actor_id"
-#: Where the detail of an entry has the names of other users, by its verb.
+#: Keys of the details with the names of other users, by verb.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "assign": ("to",),
     "decide": ("claimed_by",),
@@ -32,25 +32,25 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "take_over": ("from",),
     "vote": ("claimed_by",),
 }
-#: Where it has the name of a person without an account, of the user who invited them, and the id of
-#: the row that names them; whatever the verb.
+#: Keys, for any verb, of a person without an account, the user who invited them, and the id of the
+#: row with their name.
 GUEST, INVITED_BY, INVITATION = "guest", "invited_by", "invitation"
 
-#: Keys of a detail: the salt of each place, and the commitment of each that has a pseudonym.
+#: Keys of the details: the salt of each place, and the commitment of each place with a pseudonym.
 SALTS, FORGOTTEN = "salts", "forgotten"
-#: Bytes of a salt, and their digits. Were salts of any length, a part of a name could pass as one
-#: of the salt's.
+#: Length of a salt in bytes and in digits. It is fixed, since otherwise a part of the name could be
+#: passed off as part of the salt.
 SALT_BYTES = 16
 SALT_LENGTH = 2 * SALT_BYTES
 
 _PREFIX, _DIGITS = "forgotten-", 12
-#: Changes each pseudonym if it is changed.
+#: A change of this value would change all pseudonyms.
 _PURPOSE = "hitl_django.pseudonym"
 _PSEUDONYM = re.compile(f"{_PREFIX}[0-9a-f]{{{_DIGITS}}}")
 
 
 def label_user(user: Any) -> str:
-    """Return a user's name as the record keeps it when the account is gone; code is SYSTEM."""
+    """Return a user's name as the audit log stores it; SYSTEM for code."""
     if user is None:
         return SYSTEM
     name = str(user.get_username())[:LABEL_LENGTH]
@@ -58,24 +58,24 @@ def label_user(user: Any) -> str:
 
 
 def make_pseudonym(user: Any) -> str:
-    """Return the pseudonym of a user: the same each time, as long as SECRET_KEY is."""
+    """Return the pseudonym of a user, which is the same while SECRET_KEY is the same."""
     digest = salted_hmac(_PURPOSE, str(user.pk), algorithm="sha256").hexdigest()
     return f"{_PREFIX}{digest[:_DIGITS]}"
 
 
 def is_pseudonym(name: object) -> bool:
-    """Return whether a name is one that stands for somebody who was forgotten."""
+    """Return whether a name is a pseudonym."""
     return isinstance(name, str) and _PSEUDONYM.fullmatch(name) is not None
 
 
 def list_names(entry: AuditEntry) -> list[str]:
-    """List the names of users in the detail of an entry."""
+    """List the names of users in the details of an entry."""
     found = (entry.detail.get(place) for place in list_user_places(entry.verb))
     return [name for name in found if name]
 
 
 def list_user_places(verb: str) -> tuple[str, ...]:
-    """Return the keys of the detail under which an entry of this verb may name another user."""
+    """Return the keys of the details with which an entry of this verb may name another user."""
     return (*NAMES.get(verb, ()), INVITED_BY)
 
 
@@ -85,12 +85,12 @@ def list_places(verb: str) -> tuple[str, ...]:
 
 
 def get_name(entry: AuditEntry, place: str) -> Any:
-    """Return what stands in a place of an entry, which is a text if it names somebody."""
+    """Return the value in a place of an entry, which is a string if it names a person."""
     return entry.actor_label if place == ACTOR else entry.detail.get(place)
 
 
 def make_salts(verb: str, actor: str, detail: Mapping[str, Any]) -> dict[str, str]:
-    """Return a new salt for each place that names a person; none for what code does alone."""
+    """Return a new salt for each place that names a person; none if only code acts."""
     places = [
         place
         for place in (*list_user_places(verb), GUEST)
@@ -109,19 +109,19 @@ def make_salts(verb: str, actor: str, detail: Mapping[str, Any]) -> dict[str, st
 
 
 def commit(salt: str, name: str) -> str:
-    """Return the commitment of a name."""
+    """Return the commitment to a name."""
     return hashlib.sha256((salt + name).encode()).hexdigest()
 
 
 def is_salt(value: object) -> bool:
-    """Return whether a value is a salt, of the one length that there is."""
+    """Return whether a value is a salt, by its length."""
     return isinstance(value, str) and len(value) == SALT_LENGTH
 
 
 def read_commitments(entry: AuditEntry) -> dict[str, str]:
-    """Return the commitment of each place of an entry that has one.
+    """Return the commitments of an entry, by place.
 
-    What is damaged has none: then the entry's text isn't the one that was hashed.
+    Damaged values have none, so that the text differs from the hashed text.
     """
     found = {}
     for place, salt in read_texts(entry, SALTS):
@@ -133,12 +133,12 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
 
 
 def read_forgotten(entry: AuditEntry) -> dict[str, Any]:
-    """Return what stands in the places of an entry whose salts are gone."""
+    """Return the values in the places of an entry whose salts are deleted."""
     return {place: get_name(entry, place) for place, _ in read_texts(entry, FORGOTTEN)}
 
 
 def read_texts(entry: AuditEntry, key: str) -> Iterable[tuple[str, str]]:
-    """Return the places and texts below a key of an entry's detail, without damaged ones."""
+    """Return the places and texts with a key in an entry's details, without damaged ones."""
     found = entry.detail.get(key)
     if not isinstance(found, dict):
         return []

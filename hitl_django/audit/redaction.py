@@ -1,4 +1,4 @@
-"""Redaction: a pseudonym takes a person's place in entries, which keep the hashes they have."""
+"""Redaction of audit log entries with a pseudonym, which keeps their hashes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .names import ACTOR, FORGOTTEN, SALTS, read_commitments, read_texts
 
 
 class Redaction:
-    """Puts a pseudonym in entries of one thread and notes in which places.
+    """Replaces names by a pseudonym in the entries of one thread, and records the places.
 
-    The salt of each such place goes and its commitment stays. An entry that is damaged has none:
-    its hash doesn't fit before, nor afterwards.
+    The salt of each place is deleted, and its commitment is kept. A damaged entry has no
+    commitment; its hash is invalid before and after.
     """
 
     def __init__(self, pseudonym: str) -> None:
@@ -35,6 +35,6 @@ class Redaction:
         self._entries.append([entry.seq, sorted(places)])
 
     def take_detail(self) -> dict[str, Any] | None:
-        """Return the detail of the entry that names the places redacted since; None without any."""
+        """Return the details of an entry that lists the redacted places; None without any."""
         entries, self._entries = self._entries, []
         return {"pseudonym": self.pseudonym, "entries": entries} if entries else None

@@ -1,7 +1,7 @@
-"""Verification: whether the entries of a thread are what was written, and all that was.
+"""Verification that the audit log of a thread is unchanged and complete.
 
-An entry is proven by its hash. A place with a pseudonym and no salt is only accepted if a later
-entry names it: otherwise anyone with write access could rename anyone.
+The hash proves an entry. A place with a pseudonym and without a salt is valid only if a later entry
+lists it, since otherwise anyone with write access could replace names.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from .names import (
     read_forgotten,
 )
 
-#: Threads, and entries, that are looked at together.
+#: Numbers of threads and of entries that are read together.
 BATCH, CHUNK = 500, 2000
-#: What of an entry is exported beside the text that was hashed, for people.
+#: Exported values of an entry that repeat parts of the hashed text.
 SHOWN = ("seq", "verb", "subject", "actor", "via")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedThread:
-    """A thread whose record was checked.
+    """The result of verifying a thread's audit log.
 
-    ``fault`` is the number of its first entry that was changed, removed or moved. ``unreadable``
-    says why an entry can't be decrypted, which leaves the rest unchecked.
+    ``fault`` is the number of the first entry that was changed, removed or moved, or None.
+    ``unreadable`` is the reason why an entry can't be decrypted, which leaves the rest unchecked.
     """
 
     thread_id: str
@@ -52,15 +52,15 @@ class CheckedThread:
 
 
 class ChainCheck:
-    """A chain whose entries are looked at one after the other, from the first to the last.
+    """Verifies a chain of entries, from the first to the last.
 
-    It continues after a bad entry, since a later one may name pseudonyms of those before.
+    It continues after an invalid entry, since a later one may list pseudonyms of earlier ones.
     """
 
     def __init__(self) -> None:
         self.last, self.hash = 0, ""
         self._fault: tuple[int, Any] | None = None
-        #: Pseudonyms that no later entry has named yet, by the number of their entry and the place.
+        #: Pseudonyms that no later entry has listed yet, by number of the entry and place.
         self._unnamed: dict[tuple[int, str], str] = {}
         self._origins: dict[int, Any] = {}
 
@@ -77,10 +77,9 @@ class ChainCheck:
         origin: Any = None,
         is_sound: bool = True,
     ) -> None:
-        """Look at the next entry; ``find_fault`` tells of it by its ``origin``.
+        """Check the next entry; ``find_fault`` returns its ``origin`` if it is invalid.
 
-        ``text`` is what is hashed of it, and ``forgotten`` has the names, by their places, that
-        have no salt any more.
+        ``text`` is the hashed text. ``forgotten`` are the names without salts, by place.
         """
         is_sound = is_sound and (seq, prev_hash) == (self.last + 1, self.hash)
         if hash == hashlib.sha256((prev_hash + text).encode()).hexdigest():
@@ -96,8 +95,8 @@ class ChainCheck:
         self.last, self.hash = seq, hash
 
     def add_row(self, entry: AuditEntry, thread_id: str) -> None:
-        """Look at the next entry as the database has it."""
-        has_its_actor = _has_its_actor(entry)
+        """Check the next entry from the database."""
+        has_its_actor = _has_hashed_actor(entry)
         if not isinstance(entry.detail, dict):
             entry.detail = {}
         self.add(
@@ -112,11 +111,13 @@ class ChainCheck:
         )
 
     def add_exported(self, entry: Mapping[str, Any], origin: Any) -> None:
-        """Look at the next entry as it was exported; a builtin error where it is none."""
+        """Check the next entry of an export; a malformed entry raises a builtin error."""
         hashed, told = json.loads(entry["hashed"]), entry.get("names", {})
         values = {**hashed["detail"], ACTOR: hashed[ACTOR]}
         values = {place: values.get(place) for place in list_places(hashed["verb"])}
-        committed = {place: is_in["name"] for place, is_in in values.items() if _is_one(is_in)}
+        committed = {
+            place: is_in["name"] for place, is_in in values.items() if _is_commitment(is_in)
+        }
         forgotten = {place: each["name"] for place, each in told.items() if "salt" not in each}
         shown = {**hashed, ACTOR: told.get(ACTOR, {}).get("name", hashed[ACTOR])}
         is_told = told.keys() == committed.keys() and all(
@@ -139,7 +140,7 @@ class ChainCheck:
         )
 
     def find_fault(self) -> tuple[int, Any] | None:
-        """Return the number and the origin of the first bad entry; None if all of them hold."""
+        """Return the number and the origin of the first invalid entry; None if all are valid."""
         unsettled = {seq for seq, _ in self._unnamed}
         found = [(seq, self._origins[seq]) for seq in unsettled]
         found += [self._fault] if self._fault is not None else []
@@ -163,22 +164,22 @@ def _list_redacted(entries: Any) -> Iterator[tuple[int, Any]]:
 
 
 def find_first_fault(thread: Thread) -> int | None:
-    """Return the seq of the first entry that was changed, removed or moved; None if all hold."""
+    """Return the number of the first changed, removed or moved entry; None if all are valid."""
     return check_thread(thread).fault
 
 
 def find_faults() -> Iterator[tuple[str, int]]:
-    """Yield each thread whose audit trail doesn't hold, with the seq of its first bad entry."""
+    """Yield each thread with an invalid audit log, with the number of the first invalid entry."""
     for checked in check_threads():
         if checked.fault is not None:
             yield checked.thread_id, checked.fault
 
 
 def check_threads() -> Iterator[CheckedThread]:
-    """Yield each thread, checked.
+    """Yield the result for each thread.
 
-    Threads are read in batches and entries one after the other, so the memory it takes doesn't
-    depend on how many there are.
+    Threads are read in batches and entries one at a time, so memory usage doesn't depend on their
+    number.
     """
     last: Any = 0
     every = Thread.objects.using(router.db_for_write(Thread)).order_by("pk")
@@ -186,7 +187,7 @@ def check_threads() -> Iterator[CheckedThread]:
         last = threads[-1].pk
         try:
             found = list(_check_batch(threads))
-        except PayloadError:  # one of them can't be decrypted
+        except PayloadError:  # an entry can't be decrypted
             found = [(thread, _check_readable(thread)) for thread in threads]
         for thread, checked in found:
             again = checked if checked.fault is None else _check_again(thread, every.db)
@@ -203,7 +204,7 @@ def _check_readable(thread: Thread) -> CheckedThread:
 
 @retry_on_conflict
 def _check_again(thread: Thread, using: str) -> CheckedThread | None:
-    """Check a thread again with its row locked: it may have grown between the two reads."""
+    """Check a thread again with its row locked, since it may have grown between the two reads."""
     with transaction.atomic(using=using):
         rows = Thread.objects.using(using).select_for_update()
         locked = rows.filter(pk=thread.pk).first()
@@ -211,7 +212,7 @@ def _check_again(thread: Thread, using: str) -> CheckedThread | None:
 
 
 def check_thread(thread: Thread) -> CheckedThread:
-    """Return what there is to say of the record of one thread."""
+    """Return the result for one thread."""
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry)).filter(thread=thread)
     return _check_chain(thread, entries.order_by("seq").iterator())
 
@@ -240,13 +241,13 @@ def _check_chain(thread: Thread, entries: Iterable[AuditEntry]) -> CheckedThread
     return CheckedThread(thread_id=thread.thread_id, fault=fault)
 
 
-def _is_one(value: Any) -> bool:
-    """Return whether a value of a hashed text is a commitment."""
+def _is_commitment(value: Any) -> bool:
+    """Return whether a value in a hashed text is a commitment."""
     return isinstance(value, dict) and value.keys() == {"name"}
 
 
-def _has_its_actor(entry: AuditEntry) -> bool:
-    """Return whether the entry's account is the one that was hashed, unless that is gone."""
+def _has_hashed_actor(entry: AuditEntry) -> bool:
+    """Return whether the entry's user is the one that was hashed, or was deleted."""
     detail = entry.detail
     if not isinstance(detail, dict):
         return False

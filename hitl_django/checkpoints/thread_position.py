@@ -33,8 +33,8 @@ class ThreadHead:
 
     Attributes:
         line: the ids of the checkpoint and its ancestors.
-        ran_on: the ids of those whose tasks led to the next one. After an update of an earlier
-            checkpoint, the tasks that had run on it belong to another branch.
+        ran_on: the ids of those whose tasks led to the next one. Tasks of a checkpoint
+            belong to another branch if it was updated later.
         oldest: the id of the oldest checkpoint that was read.
         versions: the versions of the channels.
         seen: the versions that each node has read, without nodes that ran long ago. Nodes that ran

@@ -1,3 +1,3 @@
-"""Prepared SQL over the ORM: queries, bulk inserts, write batches, retries and connections."""
+"""Prepared SQL based on the ORM: queries, bulk inserts, write batches, retries and connections."""
 
 from __future__ import annotations

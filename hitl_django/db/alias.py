@@ -1,4 +1,4 @@
-"""The database alias to which runs are written, and all that is written with them."""
+"""Alias of the database with runs."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from hitl_django.models import Run
 
 
 def write_alias() -> str:
-    """Return the alias that the project's routers name for writing runs."""
+    """Return the alias that the project's database routers use for writing runs."""
     return router.db_for_write(Run) if router.routers else DEFAULT_DB_ALIAS

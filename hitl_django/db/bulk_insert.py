@@ -1,4 +1,4 @@
-"""Bulk INSERT statements, whose SQL is written once."""
+"""Prepared INSERT statements for several rows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hitl_django.models.functions import Now
 from . import raw_cursor
 from .prepared_query import Prepare, find_preparation
 
-MOST_PARAMETERS = 30_000  # of one statement, where the backend names no limit of its own
+MOST_PARAMETERS = 30_000  # per statement, if the backend has no limit of its own
 
 Rows = Sequence[Sequence[Any]]
-#: What prepares values, by their place in a row; what isn't named needs none.
+#: Functions that prepare values, by their index in a row; other values need none.
 Preparations = Sequence[tuple[int, Prepare]]
 
 
 def insertable_columns(model: type[models.Model]) -> list[str]:
-    """Return the names of the columns that the database doesn't fill in by itself."""
+    """Return the names of the columns without a database default."""
     return [
         field.attname
         for field in model._meta.concrete_fields
@@ -31,7 +31,7 @@ def insertable_columns(model: type[models.Model]) -> list[str]:
 
 
 class NewKey:
-    """Stands for the key of a row to come in the rows that refer to it; known once it is there."""
+    """Placeholder for the key of a row that isn't inserted yet, in rows that refer to it."""
 
     __slots__ = ("value",)
 
@@ -39,12 +39,12 @@ class NewKey:
         self.value: Any = None
 
     def find_in(self, row: Sequence[Any]) -> tuple[int, ...]:
-        """Return the places of a row at which it stands."""
+        """Return the indexes at which a row contains this placeholder."""
         return tuple([at for at, value in enumerate(row) if value is self])
 
 
 class _Text:
-    """The parts of a statement's text on one kind of database, and what prepares its values."""
+    """The parts of a statement for one kind of database, and the preparations of its values."""
 
     __slots__ = ("cast", "conflict", "into", "most", "one", "preparations", "row")
 
@@ -57,11 +57,11 @@ class _Text:
 
 
 class BulkInsert:
-    """An INSERT of many rows, and what becomes of those whose key is there already.
+    """An INSERT of several rows, with a rule for existing keys.
 
-    With ``replaced`` such a row gets the new values of these fields (``key`` names the fields of
-    the unique constraint); without, it stays as it is, or with ``fresh`` is an IntegrityError.
-    Columns that aren't named take the database's default.
+    With ``replaced``, an existing row gets the new values of these fields, and ``key`` names the
+    fields of the unique constraint. Otherwise an existing row is kept or, with ``fresh``, raises
+    IntegrityError. Columns that aren't in ``fields`` get the database default.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class BulkInsert:
         self._texts: dict[tuple[str, str], _Text] = {}  # by vendor and time zone
 
     def run(self, using: str, rows: Rows) -> None:
-        """Insert the rows; no row is no statement."""
+        """Insert the rows; do nothing without rows."""
         if rows:
             connection = connections[using]
             with raw_cursor.open_cursor(connection) as cursor:
@@ -87,18 +87,18 @@ class BulkInsert:
 
     @property
     def writes_each(self) -> bool:
-        """Whether each row is written, or it is an error."""
+        """Whether each row is either written or raises an error."""
         return self.fresh or bool(self.replaced)
 
     def values_of(self, row: models.Model) -> list[Any]:
-        """Return an instance as values in this statement's order."""
+        """Return an instance's values in the order of this statement."""
         held = row.__dict__
         return [held[name] for name in self.names]
 
     def statements(
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[tuple[str, list[Any]]]:
-        """Return the statements: one, unless the rows are more than one can take."""
+        """Return the statements: one, unless there are more rows than one statement can have."""
         text = self._text(connection)
         if len(rows) == 1:
             return [(text.one, self.parameters(connection, rows, key))]
@@ -113,7 +113,7 @@ class BulkInsert:
         ]
 
     def keyed(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the statement of one row, which returns its key as ``key``."""
+        """Return the statement for one row, which returns its key as ``key``."""
         column = connection.ops.quote_name(self._field("pk").column)
         return f"{self._text(connection).one} RETURNING {column} AS key"
 
@@ -124,13 +124,13 @@ class BulkInsert:
         guards: Sequence[str],
         keys: Sequence[int] = (),
     ) -> str:
-        """Return one statement that inserts rows where each of these tables has its one row.
+        """Return a statement that inserts rows if each of the tables ``guards`` has its one row.
 
-        At the places of ``keys`` the rows have the ``key`` of the first of those tables.
+        At the indexes ``keys``, the rows get the ``key`` of the first of these tables.
         """
         text = self._text(connection)
-        # In a list of their own the values don't know which columns they are for; the first row
-        # tells, and the others follow it.
+        # In a separate list, the values have no types of columns. The first row is cast, and
+        # determines the types of the others.
         values = ", ".join([text.cast, *[text.row] * (count - 1)])
         source = ", ".join([*guards, f"(VALUES {values}) AS given"])
         columns = "given.*"
@@ -142,14 +142,14 @@ class BulkInsert:
         return f"{text.into}SELECT {columns} FROM {source}{text.conflict}"
 
     def provided(self, connection: BaseDatabaseWrapper, condition: str) -> str:
-        """Return a statement that inserts one row where a query finds any."""
+        """Return a statement that inserts one row if a query finds any."""
         text = self._text(connection)
         return f"{text.into}SELECT {text.row[1:-1]} WHERE EXISTS ({condition}){text.conflict}"
 
     def parameters(
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[Any]:
-        """Return the values of the rows as the driver takes them."""
+        """Return the values of the rows as the driver expects them."""
         text = self._text(connection)
         parameters: list[Any] = []
         for row in rows:
@@ -172,7 +172,7 @@ class BulkInsert:
         def columns(names: Sequence[str]) -> list[str]:
             return [quote(self._field(name).column) for name in names]
 
-        # A cast to varchar(10) cuts off what a column of that type would refuse.
+        # A cast to varchar(10) would truncate a value that the column would refuse.
         kinds = [self._field(name).db_type(connection).partition("(")[0] for name in self.names]
         conflict = "" if self.fresh else " ON CONFLICT DO NOTHING"
         if self.replaced:
@@ -191,9 +191,9 @@ class BulkInsert:
         return found
 
     def _find_written_defaults(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
-        """Yield the columns that have the time as their default, and its expression.
+        """Yield the columns with the current time as their default, with its expression.
 
-        Where the ORM writes a default into the statement, the table's own may be on another clock.
+        If the ORM writes a default into the statement, the table's default may use another clock.
         """
         if connection.features.supports_default_keyword_in_insert:
             return

@@ -1,7 +1,7 @@
-"""Threads that store commits beside the threads that runs are on, each by its own connection.
+"""OS threads that store commits in parallel to runs, each with its own connection.
 
-A thread stores one commit at a time. It is kept for the next, with its connection, and ends when
-there has been none for a while. A forked process begins without any.
+A thread stores one commit at a time. It is kept for the next one with its connection, and ends
+after some time without commits. A forked process starts without any.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from .connections import close_connections
 
 #: Seconds without a commit after which a thread ends.
 IDLE = 5.0
-#: What a thread is to do, and what is told of how that went; None where it is to end.
+#: A function to call and the future for its result; None ends the thread.
 _Work = tuple[Callable[[], None], Future[None]] | None
 
 
 class CommitThreads:
-    """The threads of this process that store commits."""
+    """The OS threads of this process that store commits."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all threads: they stay behind where a process is forked."""
+        """Remove all threads, since they don't exist in a forked process."""
         self._lock = threading.Lock()
         self._idle: list[_CommitThread] = []
 
     def submit(self, store: Callable[[], None]) -> Future[None]:
-        """Has a thread store a commit; the future can't be cancelled."""
+        """Call ``store`` on a thread; the future can't be cancelled."""
         stored: Future[None] = Future()
         stored.set_running_or_notify_cancel()
         with self._lock:
@@ -44,7 +44,7 @@ class CommitThreads:
         return stored
 
     def close(self) -> None:
-        """End the threads that have nothing to do, and wait for that."""
+        """End the idle threads, and wait for them."""
         with self._lock:
             idle, self._idle = self._idle, []
         for thread in idle:
@@ -53,12 +53,12 @@ class CommitThreads:
             thread.join()
 
     def keep(self, thread: _CommitThread) -> None:
-        """Keep a thread that has nothing to do for the next commit."""
+        """Keep an idle thread for the next commit."""
         with self._lock:
             self._idle.append(thread)
 
     def drop(self, thread: _CommitThread) -> bool:
-        """Forget a thread that was idle for long; False where it was just given something."""
+        """Remove a thread that has been idle for long; return False if it just got a commit."""
         with self._lock:
             if thread not in self._idle:
                 return False
@@ -91,7 +91,7 @@ class _CommitThread(threading.Thread):
         try:
             store()
         except BaseException as error:
-            # Nobody else looks after the connection, which may be what has failed.
+            # The connection may be the cause of the error, and no other code checks it.
             close_connections()
             self.threads.keep(self)
             stored.set_exception(error)

@@ -1,4 +1,4 @@
-"""Database connections of workers: how long they are kept, and clean-up after a node's function."""
+"""Database connections of workers: lifetime, and cleanup after calls of nodes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ logger = logging.getLogger("hitl_django")
 
 
 class OpenTransactionRefusal:
-    """Rolls back a transaction that a call of a node's function began and didn't end.
+    """Rolls back a transaction that a node's function started and didn't end.
 
-    Raises OpenTransactionError, unless the call raises something itself: what the node stored is
-    undone, and what is stored after it on the same connection would be undone with it.
+    Raises OpenTransactionError unless the call raises an error itself. The node's changes are
+    rolled back, since later changes on the same connection would be lost as well.
     """
 
     __slots__ = ("_before", "_node")
@@ -37,7 +37,8 @@ class OpenTransactionRefusal:
         trace: TracebackType | None,
     ) -> None:
         if len(self._before) < len(connections.settings):
-            # One that the call has made; each look at Django's connections costs a microsecond.
+            # Connections that the call has opened. Only then are they listed, which takes a
+            # microsecond each.
             made = connections.all(initialized_only=True)
             self._before |= {each: 0 for each in made if each not in self._before}
         left = _rolled_back(self._before)
@@ -52,7 +53,7 @@ class OpenTransactionRefusal:
 
 
 def keep_connections() -> None:
-    """Have this process and its forks reuse connections to PostgreSQL instead of reconnecting.
+    """Let this process and its forks reuse connections to PostgreSQL.
 
     With ``CONN_MAX_AGE = 0``, Django's default, ``close_old_connections()`` closes a connection.
     Queues call it around every task and operation. A kept connection is checked before its first
@@ -66,10 +67,10 @@ def keep_connections() -> None:
 
 
 def close_connections() -> None:
-    """Close the connections that a thread which is done with its tasks has opened.
+    """Close the connections that an OS thread has opened, after its last task.
 
-    They are its own, and so nobody else's ever again: left to the garbage collector they would stay
-    open for as long as that takes, until the server has none left.
+    No other thread can use them. Without this, they would stay open until garbage collection, and
+    the server could run out of connections.
     """
     for connection in connections.all(initialized_only=True):
         try:
@@ -79,9 +80,10 @@ def close_connections() -> None:
 
 
 def reset_connections() -> None:
-    """Close this thread's connections that may be in the middle of a statement.
+    """Close this OS thread's connections, which may be in the middle of a statement.
 
-    An error that a signal raises interrupts the driver anywhere. A transaction keeps its own.
+    An error raised by a signal interrupts the driver anywhere. Connections in a transaction are
+    kept.
     """
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
@@ -89,9 +91,9 @@ def reset_connections() -> None:
 
 
 def close_lost_connections() -> None:
-    """Close the connections that have been lost, so that the next query opens another.
+    """Close lost connections, so that the next query opens a new one.
 
-    Those of this thread, and of the one on which async nodes query: nobody else looks after that.
+    This includes the connections of the OS thread on which async nodes run queries.
     """
     _close_lost()
     asyncio.run(sync_to_async(_close_lost)())
@@ -99,13 +101,13 @@ def close_lost_connections() -> None:
 
 def _close_lost() -> None:
     for connection in connections.all(initialized_only=True):
-        # Whoever is in a transaction, as a test is, would lose it.
+        # Not inside a transaction, such as in a test, which would be lost.
         if connection.errors_occurred and not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()
 
 
 def _depth(connection: Any) -> int:
-    """Count the atomic blocks that a connection is in; autocommit set off by hand is one."""
+    """Return the number of atomic blocks of a connection; autocommit turned off counts as one."""
     if connection.connection is None:
         return 0
     if connection.in_atomic_block:
@@ -114,7 +116,7 @@ def _depth(connection: Any) -> int:
 
 
 def _rolled_back(before: dict[Any, int]) -> list[str]:
-    """End what was begun since; returns the connections it was begun on."""
+    """Roll back transactions started since; return the aliases of their connections."""
     left = []
     for connection, kept in before.items():
         if _depth(connection) <= kept:
@@ -129,7 +131,7 @@ def _rolled_back(before: dict[Any, int]) -> list[str]:
 
 
 def _roll_back_to(connection: Any, savepoints: int) -> None:
-    """Leave the inner atomic blocks, and the one that the caller is in as it was."""
+    """Leave the inner atomic blocks, and keep the caller's block as it was."""
     while len(connection.savepoint_ids) > savepoints:
         savepoint = connection.savepoint_ids.pop()
         if savepoint is not None:

@@ -1,4 +1,4 @@
-"""Containment of JSON objects that are kept as text, for conditions of queries."""
+"""Containment of JSON objects in text columns, for query conditions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ Sql = tuple[str, tuple[Any, ...]]
 
 
 class JSONContains(Func):
-    """Whether the JSON object in a column contains all of another one, as PostgreSQL's ``@>`` does.
+    """Whether the JSON object in a column contains all of another one, like PostgreSQL's ``@>``.
 
-    Members may be missing in ``wanted`` at every level, items of a list may have any place, and
-    7 equals 7.0.
+    ``wanted`` may lack members at every level. Items of a list may have any position. 7 equals 7.0.
     """
 
     output_field = BooleanField()
@@ -35,7 +34,7 @@ class JSONContains(Func):
 
 
 def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterator[Sql]:
-    """Yield a condition for each member that the object ``source`` has to have."""
+    """Yield a condition for each member that the object ``source`` must have."""
     yield "1", ()
     row = f"json_{level}"
     for key, value in wanted.items():
@@ -48,7 +47,7 @@ def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
     """Yield the conditions for the value in a row of ``json_each``."""
     if isinstance(wanted, Mapping):
         yield f"{row}.type = 'object'", ()
-        # A text is no JSON, and which condition is looked at first is up to the database.
+        # The database may evaluate the conditions in any order, and a string is not valid JSON.
         inside = f"CASE {row}.type WHEN 'object' THEN {row}.value END"
         yield from _match_members(inside, wanted, level)
     elif isinstance(wanted, list):
@@ -62,7 +61,7 @@ def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
     elif wanted is None or isinstance(wanted, bool):
         yield f"{row}.type = %s", (json.dumps(wanted),)
     else:
-        # Read from JSON, too: an integer may have more digits than SQLite takes as one.
+        # Also read as JSON, since an integer may have more digits than SQLite's integers.
         number = f"{row}.atom = json_extract(%s, '$')"
         yield f"{row}.type IN ('integer', 'real') AND {number}", (json.dumps(wanted),)
 

@@ -1,4 +1,4 @@
-"""A member of a JSON object that is kept as text, for conditions of queries."""
+"""Member of a JSON object in a text column, for query conditions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from django.db.models import F, Func, TextField
 
 
 class JSONMember(Func):
-    """The text, number or boolean under a key, as text; NULL where there is none of these.
+    """The string, number or boolean with a key, as text; NULL for other values.
 
-    The key has no quotation mark or backslash in it.
+    The key must not contain quotation marks or backslashes.
     """
 
     output_field = TextField()
@@ -22,7 +22,7 @@ class JSONMember(Func):
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         column, params = compiler.compile(self.source_expressions[0])
         path = f'$."{self.key}"'
-        # It extracts true as 1.
+        # json_extract returns true as 1.
         sql = (
             f"CASE json_type({column}, %s) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' "
             f"WHEN 'object' THEN NULL WHEN 'array' THEN NULL "

@@ -1,4 +1,4 @@
-"""Outages of a database that is away, busy or out of room, and how their errors are recognized."""
+"""Recognition of errors from an unavailable, busy or full database."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from collections.abc import Iterator
 from django.db import Error, InterfaceError, InternalError, OperationalError
 from django.db.utils import DatabaseErrorWrapper
 
-#: Errors of Django's that can be an outage: ``is_outage`` tells whether one is.
+#: Django's errors that can be outages; ``is_outage`` checks an error.
 ERRORS = (OperationalError, InterfaceError, InternalError)
-#: Seconds after which a client may try again.
+#: Seconds after which a client should retry.
 WAIT = 5
 
-#: PostgreSQL's SQLSTATE for a write where nothing can be written: to a standby after a failover, or
-#: to a database that a provider made read-only because its quota is used up.
+#: PostgreSQL's SQLSTATE for a write to a read-only database: a standby after a failover, or a
+#: database over its quota.
 _READ_ONLY = "25006"
 
-#: Beginnings of the SQLSTATEs with which PostgreSQL ends a session or has nothing left to work
-#: with: lost connections, insufficient resources, shutdowns, system errors, sessions that were
-#: idle in a transaction or in one for too long. A statement that was cancelled, that waited for a
-#: lock, or that others undid, is none of them.
+#: Prefixes of SQLSTATEs with which PostgreSQL ends a session or has no resources: lost connections,
+#: insufficient resources, shutdowns, system errors, and idle timeouts in transactions. Cancelled
+#: statements, lock timeouts and conflicts are not included.
 _LOST = ("08", "53", "57P", "58", "25P03", "25P04")
-#: The same of SQLite, whose connections are no wires.
+#: The corresponding codes of SQLite.
 _LOST_FILES = (
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_FULL,
@@ -32,10 +31,10 @@ _LOST_FILES = (
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return whether the same request may well succeed later.
+    """Return whether the same request may succeed later.
 
-    SQLite has the same error for a statement that is wrong: that is a fault of the installation,
-    such as a migration that is missing, and ends where the host's other exceptions do.
+    SQLite uses the same error for an invalid statement. That is a fault of the installation, such
+    as a missing migration, and is treated like any other exception.
     """
     if not isinstance(error, ERRORS):
         return False
@@ -46,9 +45,9 @@ def is_outage(error: BaseException) -> bool:
 
 
 def is_database_lost(error: BaseException, using: str) -> bool:
-    """Return whether the error, or one that led to it, is that the database ``using`` was lost.
+    """Return whether the error, or one that caused it, is a lost connection to ``using``.
 
-    An error in a statement is none of these, nor is any error of another database.
+    Errors in statements and errors of other databases don't count.
     """
     return any(
         isinstance(found, Error) and _is_loss(found) and using in _aliases(found)
@@ -61,7 +60,7 @@ def _is_loss(error: Error) -> bool:
         return code in _LOST_FILES
     state = getattr(error.__cause__, "sqlstate", None)
     if state is None:
-        # The driver's own: it couldn't connect, or what it had sent was never answered.
+        # The driver's own error: it could not connect, or there was no reply.
         return isinstance(error, OperationalError)
     return str(state).startswith(_LOST)
 
@@ -74,7 +73,8 @@ def _sqlite_code(error: BaseException) -> int | None:
 def _aliases(error: Error) -> Iterator[str]:
     """Yield the databases that raised the error.
 
-    An error of Django's doesn't say, but what made it of the driver's stands in its traceback.
+    Django's error doesn't contain the alias, but the wrapper of the driver's error is in its
+    traceback.
     """
     trace = error.__traceback__
     while trace is not None:
@@ -85,7 +85,7 @@ def _aliases(error: Error) -> Iterator[str]:
 
 
 def _led_to(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error with all those that it was raised from, while handling, or as a group of."""
+    """Yield an error with its causes, contexts and members of exception groups."""
     seen: set[int] = set()
     left = [error]
     while left:

@@ -1,7 +1,7 @@
-"""Prepared queries: the ORM compiles them once, and they run many times with other values.
+"""Prepared queries, which the ORM compiles once and which run many times.
 
-The text, its conditions and its conversions are Django's own, for whichever database; only
-building and compiling it, which costs more than running it, happens once for each connection.
+The SQL, its conditions and its conversions are Django's own, for any database. Building and
+compiling a query takes longer than running it, so this happens only once for each connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django.db.models.sql.compiler import SQLCompiler
 
 from . import raw_cursor
 
-#: Fields whose values both drivers take as they are; any other prepares its own.
+#: Fields whose values both drivers accept unchanged.
 _PLAIN = (
     models.CharField,
     models.TextField,
@@ -34,23 +34,23 @@ _PLAIN = (
 )
 
 
-#: No row's state. A row that is found by its key is asked to be of a state or of this one, so that
-#: no index for rows of that state serves: where PostgreSQL knows of few such rows yet, it would
-#: take that index and read it from end to end.
+#: A state that no row has. A query by primary key for rows of one state also allows this one, so
+#: that the partial index for that state can't be used. PostgreSQL would otherwise use it while its
+#: statistics show few such rows, and read it completely.
 NO_STATE = ""
 
 #: A parameter in a query's text.
 _MARK = re.compile(r"(?<!%)%s")
 
-#: What makes of a field's value, for a connection, what the driver takes.
+#: Converts a field's value for a connection's driver.
 Prepare = Callable[[Any, Any], Any]
 
 
 def find_preparation(field: models.Field[Any, Any], connection: Any) -> Prepare | None:
-    """Return what prepares a field's values for such a connection; None where nothing has to.
+    """Return the function that prepares a field's values for a connection; None if none is needed.
 
-    What comes of them is as Django has it. It asks anew with each value what kind of field that is
-    for, which takes longer than the rest; so the common kinds are asked once.
+    Results are the same as in Django, which looks up the kind of field for each value. Here the
+    lookup is done once for common fields, since it takes most of the time.
     """
     kept: Any = field
     while kept.is_relation:
@@ -87,7 +87,7 @@ def _prepare_alike(prepare: Callable[[Any], Any], value: Any, connection: Any) -
 class Parameter(models.Expression):
     """A value that is known when the query runs: its name, and the field that prepares it.
 
-    With ``many`` it is the members of an IN list, of which there is one at least.
+    With ``many``, it is the list of an IN condition, with at least one member.
     """
 
     def __init__(self, name: str, field: models.Field[Any, Any], *, many: bool = False) -> None:
@@ -99,7 +99,7 @@ class Parameter(models.Expression):
 
 
 class _Part(NamedTuple):
-    """What stands at a mark of a query's text: a value by its name, or without one a constant."""
+    """A parameter of a query's text: a named value, or a constant without a name."""
 
     name: str | None
     prepare: Prepare | None
@@ -108,7 +108,7 @@ class _Part(NamedTuple):
 
 
 class _Compiled:
-    """A query's text, made when it first runs on a connection."""
+    """A query's text, compiled when it first runs on a connection."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str, str], tuple[str, list[_Part], bool]] = {}
@@ -128,7 +128,7 @@ class _Compiled:
         return _with_lists(text, known, parameters) if many else (text, parameters)
 
     def text(self, connection: Any) -> str:
-        """Return the text alone, which has a mark for each list."""
+        """Return the text only, with one placeholder for each list."""
         return self._compiled(connection)[0]
 
     def _compiled(self, connection: Any) -> tuple[str, list[_Part], bool]:
@@ -155,10 +155,10 @@ def _prepare_each(prepare: Prepare, values: Sequence[Any], connection: Any) -> l
 
 
 def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """Write a query's own constants, which are words and numbers of this code, into its text.
+    """Write constants of the query, which are words and numbers in this code, into its text.
 
-    A partial index is for rows of one state. Where the state is a parameter, SQLite plans the query
-    anew whenever it is bound, and PostgreSQL has no plan for all values that uses the index.
+    A partial index covers rows of one state. If the state were a parameter, SQLite would plan the
+    query again each time, and PostgreSQL would have no generic plan with that index.
     """
     between = _MARK.split(text)
     text, left = between[0], []
@@ -177,7 +177,7 @@ def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]
 
 
 def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tuple[str, list[Any]]:
-    """Fill in the lists, which have as many marks as members."""
+    """Expand the lists, which have as many placeholders as members."""
     between = text.split("%s")
     text = between[0]
     flat: list[Any] = []
@@ -189,10 +189,10 @@ def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tup
 
 
 class PreparedSelect(_Compiled):
-    """A query for rows as tuples, or of a named ``row``: a ``RowMapper`` converts what needs it.
+    """A query that returns rows as tuples or as named tuples ``row``, without conversions.
 
-    With ``lock`` the rows are locked until the transaction ends, where the database can. As a part
-    of a ``WriteBatch`` it has one column, which no row leaves empty.
+    A ``RowMapper`` converts values. With ``lock``, the rows are locked until the transaction ends,
+    if the database supports it. In a ``WriteBatch``, it must have one column that is never NULL.
     """
 
     returning = ()
@@ -216,7 +216,7 @@ class PreparedSelect(_Compiled):
             return self.name_columns(cursor.fetchall())
 
     def name_columns(self, rows: list[Any]) -> list[Any]:
-        """Return the rows of this query as its named ones, if it has any."""
+        """Return the rows as named tuples, if the query has them."""
         return rows if self._row is None else [*starmap(self._row, rows)]
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
@@ -228,10 +228,9 @@ class PreparedSelect(_Compiled):
 
 
 class PreparedUpdate(_Compiled):
-    """A conditional UPDATE; ``run`` returns how many rows matched.
+    """A conditional UPDATE; ``run`` returns the number of matching rows.
 
-    As a part of a ``WriteBatch`` it can return the columns named by ``returning``, whose
-    values come as they are stored.
+    In a ``WriteBatch``, it can return the columns named by ``returning``, without conversions.
     """
 
     def __init__(
@@ -246,7 +245,7 @@ class PreparedUpdate(_Compiled):
         self._columns: dict[str, str] = {}  # by vendor
 
     def run(self, using: str, **values: Any) -> int:
-        """Return the number of rows that matched."""
+        """Return the number of matching rows."""
         connection = connections[using]
         text, parameters = self.ready(connection, values)
         with raw_cursor.open_cursor(connection) as cursor:
@@ -255,7 +254,7 @@ class PreparedUpdate(_Compiled):
             return count
 
     def columns(self, connection: Any) -> str:
-        """Return the RETURNING list: a 1, so that a row that matched is seen, and the columns."""
+        """Return the RETURNING list: a 1, which shows that a row matched, and the columns."""
         found = self._columns.get(connection.vendor)
         if found is None:
             fields: list[Any] = [self.model._meta.get_field(name) for name in self.returning]

@@ -1,16 +1,15 @@
-"""Cursors for prepared statements: the driver's own, unless somebody watches the queries.
+"""Cursors for prepared statements, which use the driver directly.
 
-Django's cursor is made anew for each statement and translates its placeholders anew, which on
-SQLite takes as long as the statement itself. On PostgreSQL it writes the values into the text, so
-that the server has to parse and plan what it has just planned. A prepared statement goes to the
-driver instead: with its placeholders translated before, and on PostgreSQL with values beside it, if
-``prepare_threshold`` allows the server to keep the plan. psycopg itself translates any text of more
-than 4,096 bytes anew each time, which our larger ones are.
+Django creates a new cursor and translates the placeholders for each statement, which on SQLite
+takes as long as the statement itself. On PostgreSQL it writes the values into the text, so the
+server parses and plans the statement each time. Here, a prepared statement is passed to the driver
+with translated placeholders and, on PostgreSQL, separate values, if ``prepare_threshold`` allows
+the server to keep the plan. psycopg itself translates texts of more than 4,096 bytes each time.
 
-A statement can also be sent together with what is to be read after it, in one round trip.
+A statement can also be sent together with a query that follows it, in one round trip.
 
-Whoever watches a connection sees every statement: with an execute wrapper, or while queries are
-logged, Django's cursor takes them.
+If a connection has an execute wrapper or logs queries, Django's cursor is used, so instrumentation
+sees every statement.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.asyncio import async_unsafe
 
 _MARK = re.compile(r"(?<!%)%s")
-#: Characters of a statement whose translation is remembered; longer ones hold many rows.
+#: Maximum length of a statement whose translation is cached; longer ones contain many rows.
 _LONGEST = 20_000
 
-#: Writes a statement's placeholders as a driver calls them: with a cache, and without one.
+#: Functions that translate the placeholders for a driver: cached, and not cached.
 _Translation = tuple[Callable[[str], Any], Callable[[str], Any]]
 
-#: The driver's connection and cursor, and its placeholders, by Django's connection.
+#: The driver's connection and cursor and its placeholders, by Django's connection.
 _kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any, Any]] = WeakKeyDictionary()
 
 
 class RawCursor:
-    """One use of the driver's cursor; what a statement returns is fetched before the next.
+    """One use of the driver's cursor; results must be fetched before the next statement.
 
-    Used in a ``with`` block, from which the driver's errors come as Django's.
+    Used in a ``with`` block, which converts the driver's errors to Django's.
     """
 
     __slots__ = ("_connection", "_raw", "_translation", "fetchall")
@@ -57,7 +56,7 @@ class RawCursor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # The driver's cursor stays open: the next use is of the same.
+        # The driver's cursor stays open for the next use.
         if kind is not None:
             self._connection.wrap_database_errors.__exit__(kind, error, trace)
 
@@ -72,19 +71,19 @@ class RawCursor:
         self._raw.execute(text, parameters)
 
     def another(self) -> RawCursor:
-        """Return a cursor of the same connection, for a statement of the same round trip."""
+        """Return another cursor of the connection, for a statement in the same round trip."""
         raw = type(self._raw)(self._raw.connection)
         return RawCursor(self._connection, raw, self._translation)
 
     @property
     def rowcount(self) -> int:
-        """How many rows the last statement returned or changed."""
+        """The number of rows that the last statement returned or changed."""
         count: int = self._raw.rowcount
         return count
 
 
 def is_watched(connection: Any) -> bool:
-    """Return whether somebody looks at the connection's statements: a wrapper, or the log."""
+    """Return whether the connection has an execute wrapper or logs queries."""
     return bool(connection.execute_wrappers) or connection.queries_logged
 
 
@@ -102,16 +101,16 @@ def open_cursor(connection: Any) -> Any:
     if raw is not connection.connection:
         raw = connection.connection
         with connection.wrap_database_errors:
-            kept, translation = _opened(connection, raw)
+            kept, translation = _open_raw_cursor(connection, raw)
         _kept[connection] = raw, kept, translation
     return RawCursor(connection, kept, translation)
 
 
 def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> list[list[Any]]:
-    """Execute statements of which each returns rows, in one round trip and one transaction.
+    """Execute statements that return rows, in one round trip and one transaction.
 
-    Each sees what those before it have written and committed others, as if it came by itself.
-    Asks for ``can_pipeline``.
+    Each statement sees the changes of the earlier ones, and changes that others have committed.
+    Requires ``can_pipeline``.
     """
     first = open_cursor(connection)
     is_raw = isinstance(first, RawCursor)
@@ -123,20 +122,20 @@ def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> 
         return [cursor.fetchall() for cursor in [first, *others]]
 
 
-def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
-    """Return the driver's cursor, and its placeholders if they aren't Django's."""
+def _open_raw_cursor(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
+    """Return the driver's cursor, and its placeholders if they differ from Django's."""
     if connection.vendor == "sqlite":
-        return raw.cursor(), _INTERRUPT_MARKS
+        return raw.cursor(), _QUESTION_MARKS
     if getattr(raw, "prepare_threshold", None) is None:
-        return connection.create_cursor(), None  # the server may keep nothing of what it prepared
+        return connection.create_cursor(), None  # the server must not keep prepared statements
     from psycopg import RawCursor
 
     return RawCursor(raw), _NUMBERED
 
 
 def can_pipeline(connection: Any) -> bool:
-    """Return whether several statements can share a round trip of an open connection."""
-    # psycopg's older brother knows nothing of it.
+    """Return whether an open connection can send several statements in one round trip."""
+    # psycopg2 can't.
     return hasattr(connection.connection, "pipeline") and _can_pipeline()
 
 
@@ -148,20 +147,20 @@ def _can_pipeline() -> bool:
 
 
 def with_question_marks(text: str) -> str:
-    """Return a statement with the placeholders of SQLite."""
+    """Return a statement with SQLite's placeholders."""
     return _MARK.sub("?", text).replace("%%", "%")
 
 
 def with_numbers(text: str) -> bytes:
-    """Return a statement with the placeholders of PostgreSQL."""
-    # As bytes, which know their hash: psycopg looks up by it what is prepared.
+    """Return a statement with PostgreSQL's placeholders."""
+    # As bytes, which cache their hash: psycopg uses it to look up prepared statements.
     first, *others = _MARK.split(text)
     parts = [first, *(f"${at}{part}" for at, part in enumerate(others, 1))]
     return "".join(parts).replace("%%", "%").encode()
 
 
-def _remembering(translate: Callable[[str], Any]) -> _Translation:
+def _with_cache(translate: Callable[[str], Any]) -> _Translation:
     return lru_cache(maxsize=2048)(translate), translate
 
 
-_INTERRUPT_MARKS, _NUMBERED = _remembering(with_question_marks), _remembering(with_numbers)
+_QUESTION_MARKS, _NUMBERED = _with_cache(with_question_marks), _with_cache(with_numbers)

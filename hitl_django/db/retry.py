@@ -1,9 +1,8 @@
-"""Retries of transactions that the database undid because of others.
+"""Retries of transactions that the database rolled back because of a conflict.
 
-Under REPEATABLE READ and SERIALIZABLE PostgreSQL keeps transactions apart by undoing one of two
-that come into each other's way; under any isolation it does so with one of two that wait for each
-other. Nothing of the one that was undone has happened, and what it had read may be another by now:
-so it begins again from its beginning.
+Under REPEATABLE READ and SERIALIZABLE, PostgreSQL rolls back one of two conflicting transactions.
+At any isolation level, it rolls back one of two transactions in a deadlock. The values that the
+transaction has read may be outdated, so it is repeated from its beginning.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from .alias import write_alias
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: As the SQL standard has them: a serialization failure; and PostgreSQL's own: a deadlock.
+#: SQLSTATEs of a serialization failure and of a deadlock.
 CODES = ("40001", "40P01")
-#: How often one is made anew at most. Of those that clash one gets through each time.
+#: Maximum number of retries. Of several conflicting transactions, one succeeds each time.
 MOST = 40
-#: Seconds between two tries, some of which are left to chance: at first at most, and at last.
+#: Maximum seconds before the first retry and before later ones; the delay is random.
 FIRST, LAST = 0.005, 0.5
 
 
 def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
-    """Call the function again where the database undid its transaction.
+    """Call the function again after a database conflict.
 
-    It doesn't do so within a transaction of the caller's, of which the function is a part: that one
-    is undone as a whole, and whoever began it has to begin it again.
+    Inside a caller's transaction, the error is raised, since that whole transaction is rolled back
+    and its caller has to repeat it.
     """
 
     @wraps(act)
@@ -51,7 +50,7 @@ def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
 
 
 def may_retry(error: OperationalError, tries: int) -> bool:
-    """Return whether the error is such a conflict; waits before it says yes."""
+    """Return whether to retry after this error; sleeps first if so."""
     if not is_conflict(error) or tries >= MOST:
         return False
     time.sleep(random.uniform(0, min(LAST, FIRST * 2 ** min(tries, 10))))
@@ -59,7 +58,7 @@ def may_retry(error: OperationalError, tries: int) -> bool:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Return whether the database undid a transaction for the sake of another."""
+    """Return whether the database rolled back a transaction because of a conflict."""
     return getattr(error.__cause__, "sqlstate", None) in CODES
 
 

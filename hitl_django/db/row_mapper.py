@@ -1,4 +1,4 @@
-"""Row mappers: rows of prepared queries become model instances."""
+"""Row mappers from rows of prepared queries to model instances."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ Convert = Callable[[Any, Any, Any], Any]
 
 
 class RowMapper(Generic[M]):
-    """All columns of a model: their names for a query, and a row of them as an instance.
+    """The columns of a model, and a mapping from rows to instances.
 
-    ``more`` are annotations that follow the columns, by the attribute that takes them.
-
-    An instance gets its columns at once. The model's own constructor, which sets one after the
-    other and asks each for its default, takes longer than the database does with the row.
+    ``more`` are annotations after the columns, by attribute name. An instance gets all columns at
+    once. The model's constructor, which sets each column and evaluates each default, takes longer
+    than the database needs for the row.
     """
 
     def __init__(self, model: type[M], **more: models.Field[Any, Any]) -> None:
@@ -28,15 +27,15 @@ class RowMapper(Generic[M]):
         self.names = [field.attname for field in self.fields]
         self.more = more
         self._defaults: dict[str, Any] | None = None
-        self._made: dict[str, Callable[[], Any]] = {}  # defaults of which every row has its own
+        self._made: dict[str, Callable[[], Any]] = {}  # callable defaults, called for each row
         self._converters: dict[tuple[str, str], list[tuple[int, Any, list[Convert]]]] = {}
 
     def under(self, prefix: str) -> list[str]:
-        """Return the columns' names for a query that reaches the model by a relation."""
+        """Return the columns' names for a query that reaches the model through a relation."""
         return [f"{prefix}__{field.name}" for field in self.fields]
 
     def read(self, using: str, values: Sequence[Any]) -> M:
-        """Return a row as an instance; values behind the mapper's own columns are ignored."""
+        """Return a row as an instance; values after the mapper's own columns are ignored."""
         count = len(self.names)
         row = self._converted(using, values)
         made = self._instance(dict(zip(self.names, row, strict=False)))
@@ -47,9 +46,9 @@ class RowMapper(Generic[M]):
         return made
 
     def new(self, **given: Any) -> M:
-        """Return an instance that isn't stored yet; columns that aren't given get their defaults.
+        """Return an unsaved instance; other columns get their defaults.
 
-        Columns go by the names of their attributes: ``thread_id`` and not ``thread``.
+        Columns have the names of their attributes: ``thread_id`` instead of ``thread``.
         """
         if self._defaults is None:
             self._defaults = self._known_defaults()
@@ -81,13 +80,13 @@ class RowMapper(Generic[M]):
         connection = connections[using]
         for at, column, converters in self._converters_for(connection):
             if row[at] is None:
-                continue  # which it is for every converter
+                continue  # all converters return None for it
             for convert in converters:
                 row[at] = convert(row[at], column, connection)
         return row
 
     def _converters_for(self, connection: Any) -> list[tuple[int, Any, list[Convert]]]:
-        # Django's converters are methods of one connection, and go by its time zone.
+        # Django's converters are methods of a connection and depend on its time zone.
         key = connection.vendor, connection.timezone_name
         found = self._converters.get(key)
         if found is None:

@@ -1,9 +1,9 @@
-"""Connections that are lent, for a call at a time, to threads that have none of their own.
+"""Connections for OS threads that have none of their own, for one call at a time.
 
-Whoever begins threads anew for each piece of work would have each open a connection, and leave it
-to the garbage collector. One that was lent is kept for the next call, and closed when there has
-been none for a while. A forked process begins without any. SQLite has one writer at a time and lets
-the others sleep a millisecond or more, so one call at a time is lent a connection to it.
+Libraries that start new OS threads for each task would open a connection in each, which is closed
+only by garbage collection. A shared connection is kept for the next call, and closed after some
+time without calls. A forked process starts without any. SQLite has only one writer and lets others
+sleep for a millisecond or more, so only one call at a time gets a connection to it.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ IDLE = 5.0
 
 
 class SharedConnections:
-    """The connections of this process that are lent or wait for the next call."""
+    """The shared connections of this process, in use or idle."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all connections: they stay behind where a process is forked."""
+        """Remove all connections, since a forked process must not use them."""
         self._lock = threading.Condition()
-        #: Those that wait, with the moment since when; the last is lent first.
+        #: Idle connections with the time since when; the last one is used first.
         self._idle: list[tuple[float, Any]] = []
         self._is_watched = False
         self._turns = defaultdict[str, Any](threading.RLock)
 
     @contextmanager
     def lend(self, using: str) -> Iterator[Any]:
-        """Give this thread a connection for the block, in the place of its own."""
+        """Replace this OS thread's connection during the block."""
         own = connections[using]
         with self._turns[using] if own.vendor == "sqlite" else nullcontext():
             connections[using] = lent = self._take(using)
             try:
                 yield lent
             except BaseException:
-                # Nobody else looks after the connection, which may be what has failed.
+                # The connection may be the cause of the error, and no other code checks it.
                 connections[using] = own
                 _close(lent)
                 raise
@@ -57,7 +57,7 @@ class SharedConnections:
             self._give_back(lent)
 
     def close(self) -> None:
-        """Close the connections that wait."""
+        """Close the idle connections."""
         self._close_idle(float("inf"))
 
     def _take(self, using: str) -> Any:
@@ -67,7 +67,8 @@ class SharedConnections:
                     return self._idle.pop(place)[1]
         lent = connections.create_connection(using)
         lent.inc_thread_sharing()
-        # Who hears of new connections would take it for one of the work that goes on here.
+        # In an empty context, so that instrumentation doesn't assign the connection to the current
+        # task.
         Context().run(lent.ensure_connection)
         return lent
 
@@ -79,8 +80,8 @@ class SharedConnections:
                 threading.Thread(target=self._watch, name="hitl-connections", daemon=True).start()
 
     def _watch(self) -> None:
-        """Close what waits for long, until nothing waits."""
-        lock = self._lock  # that of this process, where another is forked meanwhile
+        """Close connections that are idle for long, until none is idle."""
+        lock = self._lock  # the lock of this process, in case it forks
         while True:
             self._close_idle(time.monotonic() - IDLE)
             with lock:
@@ -90,7 +91,7 @@ class SharedConnections:
                 lock.wait(IDLE)
 
     def _close_idle(self, before: float) -> None:
-        """Close the connections that wait since before a moment."""
+        """Close the connections that have been idle since before this time."""
         lock = self._lock
         with lock:
             closed = [lent for since, lent in self._idle if since <= before]

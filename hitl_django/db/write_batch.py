@@ -1,4 +1,4 @@
-"""Batches of writes: statements of one transaction, in as few round trips as possible."""
+"""Batches of writes in one transaction, with as few round trips as possible."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from .bulk_insert import MOST_PARAMETERS, BulkInsert, NewKey, Rows
 from .prepared_query import PreparedSelect, PreparedUpdate
 
 Row = tuple[Any, ...]
-#: What is raised where an UPDATE has no row.
+#: The error to raise if an UPDATE matches no row.
 Refusal = type[Exception] | Exception
-#: Rows of one statement on PostgreSQL whose text is kept: of more there are too many texts.
+#: Maximum number of rows in a statement whose text is cached; with more rows there would be too
+#: many different texts.
 FEW = 20
 
 
 class Guard(NamedTuple):
-    """A statement that has to match a row, with its values and the error if it doesn't.
+    """A statement that must match a row, with its values and the error if it doesn't.
 
-    ``receive`` is called with the row after all of the batch is written. If the statement matches
-    no row, the batch is written with ``otherwise`` in its place, if there is one.
+    ``receive`` is called with the row after the batch is written. If the statement matches no row,
+    the batch is written again with ``otherwise`` in its place, if given.
     """
 
     statement: PreparedSelect | PreparedUpdate
@@ -34,11 +35,11 @@ class Guard(NamedTuple):
 
 
 class _NoRowError(Exception):
-    """Undoes a batch that is written with another guard."""
+    """Rolls back a batch that is written again with another guard."""
 
 
 class Prefetch:
-    """A query that is run with a batch; its rows, or None where that would save no round trip."""
+    """A query that is run with a batch; ``rows`` is None if this would save no round trip."""
 
     __slots__ = ("rows", "statement", "values")
 
@@ -52,20 +53,18 @@ class Prefetch:
 
 
 class WriteBatch:
-    """The writes of one transaction: guards, and what is written if they all match a row.
+    """The writes of one transaction: guards, and rows to insert if all guards match a row.
 
-    On PostgreSQL all of it is one statement, a transaction by itself: the UPDATEs that have to
-    match a row are its first common table expressions, and whatever else it writes selects from
-    them. On SQLite, where a statement is a function call, they follow one another; but a row that
-    is written where another is found is one statement there as well.
+    On PostgreSQL, the batch is one statement. The guards are its first common table expressions,
+    and the inserts select from them. On SQLite, where a statement is only a function call, they are
+    separate statements; but an insert of one row with one SELECT as a guard is one statement.
 
-    What comes before an UPDATE without a row is undone only with the transaction that it is in.
-
-    Where the database undoes all of it because of another transaction, all of it is written anew;
-    so what follows within the transaction has to be the same when it is called again.
+    If a guard matches no row, only the transaction's rollback undoes the statements before it.
+    After a database conflict, the whole batch is written again, so functions that it calls must be
+    repeatable.
     """
 
-    _tries = 0  # how often the database has undone it
+    _tries = 0  # number of retries so far
 
     def __init__(self, using: str) -> None:
         self.using = using
@@ -83,13 +82,11 @@ class WriteBatch:
         error: Refusal | None = None,
         receive: Callable[[Row], object] | None = None,
     ) -> None:
-        """Add an UPDATE that has to match a row: else nothing is written, and ``error`` is raised.
+        """Add an UPDATE that must match a row; otherwise nothing is written, and raise ``error``.
 
-        ``receive`` is called with the columns that it returns, as a function of ``after_write`` is.
-
-        Such an UPDATE waits for whoever has locked the row, and sees what they left there. What
-        else the statement reads it may have read before, so nothing that is written here may
-        depend on rows other than these.
+        ``receive`` is called with the columns that the UPDATE returns, like functions of
+        ``after_write``. The UPDATE waits for a locked row and sees its new values. Other rows in
+        the statement may have been read before that, so the batch must not depend on them.
         """
         self._guards.append(Guard(statement, values, error, receive))
 
@@ -102,33 +99,33 @@ class WriteBatch:
     ) -> None:
         """Add a SELECT that locks a row before the other statements; otherwise like ``guard``.
 
-        If it finds no row, ``commit`` undoes the batch and writes it with the UPDATE ``otherwise``
-        in its place.
+        If it finds no row, ``commit`` rolls the batch back and writes it with the UPDATE
+        ``otherwise`` in its place.
         """
         self._guards.insert(0, Guard(statement, values, error, otherwise=otherwise))
 
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Add the lock of a row of which a guard asks the same; on SQLite the guard is enough.
+        """Add the lock of a row that a guard also requires; on SQLite this does nothing.
 
-        Rows are locked in one order everywhere, which need not be that of the guards. Where the
-        transaction is the lock, there is no such order.
+        Rows must be locked in the same order everywhere, which may differ from the order of the
+        guards. On SQLite, the transaction is the lock.
         """
         if connections[self.using].features.has_select_for_update:
             self.lock(statement, values, error)
 
     def insert_first(self, statement: BulkInsert, row: models.Model) -> None:
-        """Add the row that all others belong to, as it is when the batch is written.
+        """Add the row that all others refer to; its values are read when the batch is written.
 
-        Its key is known then; until then ``row.pk`` stands for it in the rows that refer to it.
-        Such a batch has no guards: nobody else knows of the row yet.
+        Until then, ``row.pk`` is a placeholder for its key in the rows that refer to it. Such a
+        batch has no guards, since no other process knows the row.
         """
         row.pk = key = NewKey()
         self._first = statement, row, key
 
     def insert(self, statement: BulkInsert, rows: Rows) -> None:
-        """Add rows, if there are any, to those that the same statement inserts."""
+        """Add rows to those that the same statement inserts."""
         if not rows:
             return
         for at, (known, others) in enumerate(self._inserted):
@@ -138,22 +135,23 @@ class WriteBatch:
         self._inserted.append((statement, rows))
 
     def prefetch(self, statement: PreparedSelect, values: dict[str, Any]) -> Prefetch:
-        """Add a query that sees what the batch has written, and what it waited for."""
+        """Add a query that runs after the batch is written and sees its changes."""
         self._prefetches.append(Prefetch(statement, values))
         return self._prefetches[-1]
 
     def before_commit(self, function: Callable[[], object]) -> None:
-        """Add a function that is called in the same transaction, when all of this is written."""
+        """Add a function to call in the same transaction, after the batch is written."""
         self._before.append(function)
 
     def after_write(self, function: Callable[[], object]) -> None:
-        """Add a function that is called at the end, in the transaction or after it."""
+        """Add a function to call at the end, in the transaction or after it."""
         self._after.append(function)
 
     def commit(self, *, durable: bool = False, savepoint: bool = True) -> list[Row]:
-        """Run the batch as one transaction, or as a part of the caller's; returns as ``run``.
+        """Run the batch in a transaction, or as a part of the caller's; return the same as ``run``.
 
-        What is to be ``durable`` is no part of another transaction; RuntimeError where it would be.
+        Raises:
+            RuntimeError: with ``durable``, if it would be a part of another transaction.
         """
         connection = connections[self.using]
         is_outermost = not connection.in_atomic_block
@@ -184,7 +182,7 @@ class WriteBatch:
         return self.commit(durable=durable, savepoint=savepoint)
 
     def _commit_alone(self, connection: Any) -> list[Row]:
-        """Write it all between a BEGIN and a COMMIT of its own, which costs less than atomic()."""
+        """Write the batch between a BEGIN and a COMMIT, which is faster than atomic()."""
         begin = f"BEGIN {connection.transaction_mode or 'DEFERRED'}"
         with raw_cursor.open_cursor(connection) as cursor:
             try:
@@ -193,7 +191,7 @@ class WriteBatch:
                 self._refuse_missing(found)
                 cursor.execute("COMMIT", ())
             except BaseException:
-                # Also where a signal came between two statements, or the COMMIT failed.
+                # Also after a signal between two statements, or if the COMMIT failed.
                 if connection.connection.in_transaction:
                     cursor.execute("ROLLBACK", ())
                 raise
@@ -201,7 +199,7 @@ class WriteBatch:
         return found
 
     def run(self) -> list[Row]:
-        """Run the statements; returns what the guards return, up to the first without a row.
+        """Run the statements; return the rows of the guards, up to the first without a row.
 
         The caller has opened a transaction, unless the batch is one statement.
         """
@@ -236,7 +234,7 @@ class WriteBatch:
                     guard.receive(row)
 
     def _is_one(self, connection: Any) -> bool:
-        """Return whether all of it is one statement, which needs no transaction around it."""
+        """Return whether the batch is one statement, which needs no transaction."""
         if connection.vendor == "postgresql":
             return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MOST_PARAMETERS
         if connection.vendor != "sqlite" or self._first or self._prefetches:
@@ -246,7 +244,7 @@ class WriteBatch:
         [(insert, rows), *others] = self._inserted
         if others or len(rows) > 1:
             return False
-        # Whether the row was found shows in whether the other was written.
+        # The number of inserted rows shows whether the guard matched.
         reads = [isinstance(guard.statement, PreparedSelect) for guard in self._guards]
         return not reads or (reads == [True] and insert.writes_each)
 
@@ -308,7 +306,7 @@ class WriteBatch:
         return self._split(cursor.fetchall()) if self._guards else []
 
     def _compose(self, connection: Any) -> tuple[str, list[Any]]:
-        """Return the one statement, and its parameters; nothing where nothing is written."""
+        """Return the single statement and its parameters; an empty text if nothing is written."""
         parameters: list[Any] = []
         first, key = None, None
         if self._first is not None:
@@ -324,12 +322,12 @@ class WriteBatch:
                 for insert, rows in self._inserted
             ]
         )
-        compose = _kept if sum(count for _, count, _ in parts) <= FEW else _compose
+        compose = _compose_cached if sum(count for _, count, _ in parts) <= FEW else _compose
         guards = tuple([guard.statement for guard in self._guards])
         return compose(connection.alias, first, guards, parts), parameters
 
     def _split(self, rows: list[Row]) -> list[Row]:
-        """Take the one row apart into those of the required UPDATEs that have one."""
+        """Split the single row into the rows of the guards that matched."""
         found: list[Row] = []
         row = rows[0] if rows else ()
         for guard in self._guards:
@@ -342,7 +340,7 @@ class WriteBatch:
 
 
 def _is_autocommitting(connection: Any) -> bool:
-    # Django's own question makes sure of the connection first; this one is mostly there.
+    # connection.get_autocommit() first ensures a connection, which usually exists.
     is_open = connection.connection is not None
     return bool(connection.autocommit if is_open else connection.get_autocommit())
 
@@ -353,9 +351,10 @@ def _compose(
     guards: tuple[PreparedSelect | PreparedUpdate, ...],
     parts: tuple[tuple[BulkInsert, int, tuple[int, ...]], ...],
 ) -> str:
-    """Write a batch of these statements as one, for any values: ``parts`` are its INSERTs.
+    """Return a batch of these statements as a single statement, for any values.
 
-    Each part has the number of its rows, and the places in them of the first row's key.
+    Each of the ``parts``, the INSERTs, has the number of its rows and the indexes of the first
+    row's key.
     """
     connection = connections[using]
     names, held, expressions = [], "", []
@@ -377,5 +376,5 @@ def _compose(
     return f"WITH {', '.join(expressions)} SELECT{f' * FROM {joined}' if names else ''}"
 
 
-#: The same, kept: to write the text takes as long as all else of a batch.
-_kept = lru_cache(maxsize=256)(_compose)
+#: The cached version, since composing the text takes as long as the rest of a batch.
+_compose_cached = lru_cache(maxsize=256)(_compose)

@@ -1,4 +1,4 @@
-"""The dialects: shapes in which questions are put and answered, each in a module of its own."""
+"""Dialects: payload formats of interrupts, each in a separate module."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("hitl_django")
 
 RAW = PlainJsonDialect.name
 
-#: By name; of those that recognise their questions, the first that does has it.
+#: Dialects by name. The first dialect that recognizes a payload is used.
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
@@ -48,11 +48,10 @@ def recognise_dialect(
     kind: str = "interrupt",
     named: str | None = None,
 ) -> str:
-    """Name the dialect of a question.
+    """Return the name of an interrupt's dialect.
 
-    A response schema is a statement of its own on how to answer, so what has one is plain JSON,
-    unless it says what the dialect does. So is what only resembles a dialect, and what doesn't have
-    the shape of the one that was named.
+    An interrupt with a response schema is plain JSON, unless the schema is the dialect's own. So
+    are payloads that only resemble a dialect, and payloads that don't match the ``named`` dialect.
     """
     if named is not None:
         if DIALECTS[named].matches(payload):

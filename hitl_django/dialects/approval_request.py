@@ -1,7 +1,7 @@
-"""LangChain's approval of one tool call, which its middleware asks for in the mode "per_call".
+"""LangChain's approval of one tool call, from its middleware in the mode "per_call".
 
 The payload is ``{"type": "tool_approval", "tool_call_id", "name", "args", "description"}``, and its
-response schema has an object for each decision that may be made. The answer is one of these:
+response schema has an object for each allowed decision. The resume value is one of these:
 ``{"type": "approve"}``, ``{"type": "edit", "edited_action": {"name", "args"}}``, ``{"type":
 "reject", "message"}`` or ``{"type": "respond", "message"}``.
 """
@@ -31,7 +31,7 @@ TYPE, NAME, ARGS, MESSAGE, EDITED = "type", "name", "args", "message", "edited_a
 
 
 class ApprovalRequestDialect(Dialect):
-    """Questions of LangChain's middleware about one tool call each."""
+    """Interrupts of LangChain's middleware for a single tool call."""
 
     name = "approval_request"
     arguments_member = ARGS
@@ -80,7 +80,7 @@ class ApprovalRequestDialect(Dialect):
         require_members(action, NAME, ARGS)
         require_text(action[NAME], f"/{NAME}")
         require_object(action[ARGS], f"/{ARGS}")
-        # Here the faults are where they are in the value.
+        # Checked here, so that pointers refer to the value.
         faults = json_schema.find_faults(_action_schema(interrupt.schema), action)
         if faults:
             raise invalid_answer("Invalid action.", *faults)
@@ -109,7 +109,7 @@ class ApprovalRequestDialect(Dialect):
 
 
 def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each decision that a response schema has, and what it says of it."""
+    """Yield each decision type in a response schema, with its schema."""
     definitions = schema.get("$defs", {})
     for branch in schema.get("oneOf", [schema]):
         found = _resolve(branch, definitions)
@@ -119,7 +119,7 @@ def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _action_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what a response schema says of an edited action; nothing where it says nothing."""
+    """Return the schema of an edited action; without restrictions if there is none."""
     edit = dict(_branches(schema or {})).get(EDIT, {})
     definitions = (schema or {}).get("$defs", {})
     return {**edit.get("properties", {}).get(EDITED, {}), "$defs": definitions}

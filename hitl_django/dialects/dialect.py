@@ -1,4 +1,4 @@
-"""What a dialect is: a shape in which questions are put to people, and answered."""
+"""Base class of dialects, the payload formats of interrupts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .value_checks import Candidate
 
 
 class DialectInterrupt(Protocol):
-    """What a dialect reads of a question (answers.options.AnswerOptions)."""
+    """The parts of an interrupt that a dialect reads (answers.options.AnswerOptions)."""
 
     @property
     def payload(self) -> Any: ...
@@ -24,18 +24,18 @@ class DialectInterrupt(Protocol):
 
     @property
     def start(self) -> Any:
-        """Return what an edit edits: what the question asks, or what somebody has proposed."""
+        """Return the initial value of an edit, from the payload or the proposal."""
         ...
 
     @property
     def policy_values(self) -> Mapping[str, Any]:
-        """Return the resume values that the graph's policy sets, by decision type."""
+        """Return the resume values of the graph's policy, by decision type."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedAction:
-    """One action that a question asks for; ``allowed`` and ``schema`` where it has its own."""
+    """An action in a payload; ``allowed`` and ``schema`` are empty if it has none of its own."""
 
     name: str
     args: dict[str, Any]
@@ -45,90 +45,90 @@ class RequestedAction:
 
 
 class Dialect(ABC):
-    """One dialect: recognises its questions, and makes resume values of decisions on them.
+    """A payload format: recognizes its interrupts, and composes resume values.
 
-    Besides what is abstract, a subclass sets what is unlike the default about it.
+    Subclasses implement the abstract methods, and override class variables if needed.
     """
 
-    #: As it is stored with a question, and given in ``review()`` or a graph's policy.
+    #: The name in the database, in ``review()`` and in a graph's policy.
     name: ClassVar[str]
 
-    #: Whether a payload of its shape is taken for it without its being named.
+    #: Whether matching payloads are recognized without the dialect being named.
     is_recognised: ClassVar[bool] = True
 
-    #: What buttons read, where it isn't what DECISION_TYPES has.
+    #: Labels of buttons that differ from DECISION_TYPES.
     button_labels: ClassVar[Mapping[str, Any]] = {}
 
-    #: Whether a question asks for actions, which are carried out or not.
+    #: Whether an interrupt asks for permission to run actions.
     requests_actions: ClassVar[bool] = True
 
-    #: Whether the answer may be any JSON, and not only a text.
+    #: Whether a response may be any JSON value, instead of a string only.
     takes_any_json: ClassVar[bool] = False
 
-    #: Whether the reason of a rejection is its value, where it has no other.
+    #: Whether the reason of a rejection is used as its value if it has none.
     rejects_with_reason: ClassVar[bool] = False
 
-    #: The member of ``start`` that holds an action's arguments; empty where ``start`` is these.
+    #: The member of ``start`` with an action's arguments; empty if ``start`` is the arguments.
     arguments_member: ClassVar[str] = ""
 
     @abstractmethod
     def matches(self, payload: Any) -> bool:
-        """Return whether a payload is a question in this dialect."""
+        """Return whether a payload has this format."""
 
     def takes_schema(self, schema: dict[str, Any]) -> bool:
-        """Return whether a question with this response schema can be answered in this dialect."""
+        """Return whether an interrupt with this response schema can be decided in this dialect."""
         return False
 
     @abstractmethod
     def title(self, payload: Any) -> str:
-        """Return a line that says what the question is; nothing where it has none."""
+        """Return the title of an interrupt; empty if it has none."""
 
     @abstractmethod
     def why(self, payload: Any) -> str:
-        """Return the payload's own explanation."""
+        """Return the explanation in the payload."""
 
     @abstractmethod
     def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
-        """List the decision types that a question takes, in the order to offer them."""
+        """Return the possible decision types of an interrupt, in the order of display."""
 
     @abstractmethod
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Return what an edit edits, as the question asks it."""
+        """Return the initial value of an edit, from the payload."""
 
     @abstractmethod
     def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
-        """Return the resume value of a decision that is allowed."""
+        """Return the resume value of an allowed decision."""
 
     @abstractmethod
     def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
-        """Return the decisions that may have come to a resume value, the likeliest first.
+        """Return the possible decisions for a resume value, the most likely first.
 
-        Not those that have no value: they are tried in any case.
+        Decisions without a value aren't included, since they are always tried.
         """
 
     def apply_edit(self, payload: Any, value: Any) -> Any:
-        """Return what the value of an edit makes of the prefill."""
+        """Return the edited payload for the value of an edit."""
         return value
 
     def may_edit_with(self, type: str, value: Any) -> bool:  # noqa: A002
-        """Return whether a value may edit something although decisions of its type don't."""
+        """Return whether a value of another decision type than "edit" may contain edits."""
         return False
 
     def actions(self, payload: Any) -> Sequence[RequestedAction]:
-        """Return the actions that a question asks for."""
+        """Return the actions in a payload."""
         return ()
 
     def arguments_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
-        """Return what is known of the arguments that an edit of one action edits."""
+        """Return the schema of the arguments of a single action, or None."""
         actions = self.actions(interrupt.payload)
         return actions[0].schema if len(actions) == 1 else None
 
     def answer_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
-        """Return the schema of the resume value; None where nothing declares one."""
+        """Return the schema of the resume value, or None."""
         return interrupt.schema
 
     def edited_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
-        """Return the schema of the value that an edit edits; None where nothing declares one."""
+        """Return the schema of the edited value, or None."""
         return interrupt.schema
 
     def has_separate_actions(self, payload: Any) -> bool:
@@ -136,5 +136,5 @@ class Dialect(ABC):
         return False
 
     def action_decisions(self, resume: Any) -> Sequence[dict[str, Any]]:
-        """Return the decision on each action, of a resume value for separate ones."""
+        """Return the decisions on separate actions in a resume value."""
         return ()

@@ -1,13 +1,13 @@
-"""LangChain's HITL request: several actions, and for each what may be decided.
+"""LangChain's HITL request: several actions with their allowed decisions.
 
 The payload is ``{"action_requests": [{"name", "args", "description"}], "review_configs":
-[{"action_name", "allowed_decisions", "args_schema"}]}``. The answer is ``{"decisions": [...]}``
-with exactly one for each action, in their order: ``{"type": "approve"}``, ``{"type": "edit",
-"edited_action": {"name", "args"}}``, ``{"type": "reject", "message"}`` or ``{"type": "respond",
-"message"}``.
+[{"action_name", "allowed_decisions", "args_schema"}]}``. The resume value is ``{"decisions":
+[...]}`` with exactly one decision for each action, in the same order: ``{"type": "approve"}``,
+``{"type": "edit", "edited_action": {"name", "args"}}``, ``{"type": "reject", "message"}`` or
+``{"type": "respond", "message"}``.
 
-A decision without a list of these is meant for every action. With a list, "edit" approves all of
-them, some with changes; "respond" decides each on its own.
+A decision without a list applies to every action. With a list, "edit" approves all actions, some of
+them with changes, and "respond" decides each action separately.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from .value_checks import (
     require_value,
 )
 
-#: As many names of actions stand in a title.
+#: Maximum number of action names in a title.
 MOST_NAMES = 10
 ACTIONS, CONFIGS = "action_requests", "review_configs"
-#: What a configuration may allow, in the order to offer it.
+#: The decision types that a configuration may allow, in the order of display.
 ALLOWABLE = (APPROVE, EDIT, REJECT, RESPOND)
 
 
 class HitlRequestDialect(Dialect):
-    """Questions of LangChain's middleware for people in the loop."""
+    """Interrupts of LangChain's human-in-the-loop middleware."""
 
     name = "hitl_request"
     arguments_member = "args"
@@ -94,7 +94,7 @@ class HitlRequestDialect(Dialect):
         return actions if len(actions) > 1 else actions[0]
 
     def may_edit_with(self, type: str, value: Any) -> bool:  # noqa: A002
-        # To decide each of several actions on its own, some of them may be edited.
+        # Separate decisions on several actions may include edits.
         return type == RESPOND and isinstance(value, list)
 
     def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
@@ -165,7 +165,7 @@ class HitlRequestDialect(Dialect):
 def _checked(
     payload: Any, at: int, entry: Any, pointer: str, *, bare: bool = False
 ) -> dict[str, Any]:
-    """Return a decision on one action; ``bare`` where the value was given without its frame."""
+    """Return a checked decision on one action; ``bare`` if the value has no frame."""
     entry = require_object(entry, pointer)
     word = entry.get("type")
     allowed = _allowed(payload)[at]
@@ -192,7 +192,7 @@ def _check_action(payload: Any, at: int, action: Any, pointer: str) -> None:
     require_text(action["name"], f"{pointer}/name")
     args = require_object(action["args"], f"{pointer}/args")
     schema = (_configs(payload) or [])[at].get("args_schema")
-    # A schema describes the arguments of the action it stands with, and of no other.
+    # A schema describes only the arguments of its own action.
     if schema is None or action["name"] != payload[ACTIONS][at]["name"]:
         return
     faults = json_schema.find_faults(schema, args)
@@ -202,7 +202,7 @@ def _check_action(payload: Any, at: int, action: Any, pointer: str) -> None:
 
 
 def _action_schemas(interrupt: DialectInterrupt) -> list[dict[str, Any]]:
-    """Return the schema of each action; the references in its arguments' resolve within these."""
+    """Return the schema of each action, with separate ids for resolving references."""
     return [
         {"properties": {"args": {"$id": f"action-{at}", **(config.get("args_schema") or {})}}}
         for at, config in enumerate(_configs(interrupt.payload) or ())
@@ -247,7 +247,7 @@ def _is_config(config: Any) -> bool:
 
 
 def _configs(payload: Any) -> list[dict[str, Any]] | None:
-    """Return each action's configuration: the one in its place, or the only one of its name."""
+    """Return each action's configuration: at the same index, or the only one with its name."""
     names = [action["name"] for action in payload[ACTIONS]]
     configs: list[dict[str, Any]] = payload[CONFIGS]
     if [config["action_name"] for config in configs] == names:

@@ -1,8 +1,8 @@
-"""LangGraph's HumanInterrupt: one action with its arguments, and what may be done about it.
+"""LangGraph's HumanInterrupt: one action with its arguments and allowed decisions.
 
 The payload is ``{"action_request": {"action", "args"}, "config": {"allow_accept", "allow_edit",
-"allow_respond", "allow_ignore"}, "description"}``, or a list of one such. The answer is a list of
-one ``{"type": "accept" | "edit" | "response" | "ignore", "args"}``.
+"allow_respond", "allow_ignore"}, "description"}``, or a list with one of these. The resume value is
+a list with one ``{"type": "accept" | "edit" | "response" | "ignore", "args"}``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .value_checks import (
     require_value,
 )
 
-#: The member of the configuration that allows a decision, in the order to offer them.
+#: The members of the configuration that allow a decision, in the order of display.
 ALLOWING = {
     APPROVE: "allow_accept",
     EDIT: "allow_edit",
@@ -33,7 +33,7 @@ ALLOWING = {
 
 
 class HumanInterruptDialect(Dialect):
-    """Questions of LangGraph's agents and inboxes."""
+    """Interrupts of LangGraph's prebuilt agents and Agent Inbox."""
 
     name = "human_interrupt"
     button_labels = {APPROVE: _("Accept"), REJECT: _("Ignore")}  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""Questions that are plain JSON: the answer is what the response schema says, or any JSON.
+"""Plain JSON: the resume value fits the response schema, or is any JSON value without one.
 
     response schema           approve              reject               edit          respond
     ------------------------  -------------------  -------------------  ------------  -------
@@ -9,7 +9,7 @@
     any other                                                                         the value
     (a breakpoint)            true
 
-Without a schema a graph's policy may put other resume values in the place of these four.
+Without a schema, a graph's policy may define other resume values for the four decision types.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ APPROVED = "approved"
 
 
 class PlainJsonDialect(Dialect):
-    """Questions in no dialect of their own."""
+    """Interrupts in no other dialect."""
 
     name = "raw"
     is_recognised = False
@@ -60,10 +60,10 @@ class PlainJsonDialect(Dialect):
         return (RESPOND,)
 
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Return what a form starts with.
+        """Return the initial value of a form.
 
-        For an object schema each property's value of the same name in the payload, or its default;
-        without a schema the payload itself, which is what an edit edits.
+        For an object schema, each property's value in the payload, or its default. Without a
+        schema, the payload itself, which an edit changes.
         """
         if interrupt.schema is None:
             return interrupt.payload
@@ -84,10 +84,14 @@ class PlainJsonDialect(Dialect):
         yes = type != REJECT
         if type == RESPOND or (type == EDIT and schema is None):
             value = require_value(type, value)
-            return _fill(policy_values[type], value) if type in policy_values else value
+            return _fill_template(policy_values[type], value) if type in policy_values else value
         if schema is None or not asks_approval(schema):
             refuse_value(type, value)
-            return _fill(policy_values[type], interrupt.start) if type in policy_values else yes
+            return (
+                _fill_template(policy_values[type], interrupt.start)
+                if type in policy_values
+                else yes
+            )
         if type == EDIT:
             return {**require_object(require_value(type, value)), APPROVED: True}
         changes = {} if value is UNSET else require_object(value)
@@ -96,9 +100,11 @@ class PlainJsonDialect(Dialect):
     def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         schema, policy_values = interrupt.schema, interrupt.policy_values
         if schema is None:
-            edit = Candidate(EDIT, _given(policy_values.get(EDIT, VALUE), resume, resume), "")
+            edit = Candidate(
+                EDIT, _extract_value(policy_values.get(EDIT, VALUE), resume, resume), ""
+            )
             respond = Candidate(
-                RESPOND, _given(policy_values.get(RESPOND, VALUE), resume, resume), ""
+                RESPOND, _extract_value(policy_values.get(RESPOND, VALUE), resume, resume), ""
             )
             same_type = type(edit.value) is type(interrupt.payload)
             return [edit, respond] if same_type else [respond, edit]
@@ -110,13 +116,13 @@ class PlainJsonDialect(Dialect):
 
 
 def asks_approval(schema: dict[str, Any]) -> bool:
-    """Return whether the answer is an object that says ``approved`` or not."""
+    """Return whether the schema is an object with the boolean member ``approved``."""
     approved = (json_schema.find_properties(schema) or {}).get(APPROVED)
     return isinstance(approved, dict) and approved.get("type") == "boolean"
 
 
-def _given(template: Any, answer: Any, otherwise: Any) -> Any:
-    """Return what an answer has where its template has VALUE."""
+def _extract_value(template: Any, answer: Any, otherwise: Any) -> Any:
+    """Return the value in place of VALUE in an answer's template."""
     if template is VALUE:
         return answer
     parts: list[tuple[Any, Any]] = []
@@ -124,15 +130,15 @@ def _given(template: Any, answer: Any, otherwise: Any) -> Any:
         parts = [(part, answer[key]) for key, part in template.items() if key in answer]
     elif isinstance(template, list) and isinstance(answer, list):
         parts = list(zip(template, answer, strict=False))
-    found = (_given(part, inner, UNSET) for part, inner in parts)
+    found = (_extract_value(part, inner, UNSET) for part, inner in parts)
     return next((value for value in found if value is not UNSET), otherwise)
 
 
-def _fill(template: Any, value: Any) -> Any:
+def _fill_template(template: Any, value: Any) -> Any:
     if template is VALUE:
         return value
     if isinstance(template, dict):
-        return {key: _fill(part, value) for key, part in template.items()}
+        return {key: _fill_template(part, value) for key, part in template.items()}
     if isinstance(template, list):
-        return [_fill(part, value) for part in template]
+        return [_fill_template(part, value) for part in template]
     return template

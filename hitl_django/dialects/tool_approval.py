@@ -1,10 +1,10 @@
-"""A tool that asks before it acts: ``{"action": its name, "message", ...its arguments}``.
+"""A tool that asks for approval: ``{"action": its name, "message", ...its arguments}``.
 
-The answer is ``{"action": "approve", ...arguments to use instead}`` or ``{"action": "reject"}``.
+The resume value is ``{"action": "approve", ...changed arguments}`` or ``{"action": "reject"}``.
 
-A question of this shape may as well be meant to be answered by true or false, and then a rejection
-that is an object would count as a yes. So it is never recognised: a graph's policy or ``review()``
-has to say that it is one.
+A payload in this format may also expect true or false, and a rejection as an object would then
+count as true. It is therefore not recognized automatically: a graph's policy or ``review()`` must
+name the dialect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ACTION, MESSAGE = "action", "message"
 
 
 class ToolApprovalDialect(Dialect):
-    """Questions of a tool about what it is about to do."""
+    """Interrupts of a tool that asks for approval."""
 
     name = "tool_approval"
     is_recognised = False

@@ -1,7 +1,7 @@
 """A single tool call: ``{"question", "tool_call": {"name", "args", "id"}}``.
 
-The answer is a pair: ``["continue", null]``, ``["update", new arguments]``, or ``["feedback",
-text]``, with which the model hears why its call was not made. There is no other way to say no.
+The resume value is a pair: ``["continue", null]``, ``["update", new arguments]``, or ``["feedback",
+text]``, which tells the model why its call was not made. There is no other rejection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .value_checks import Candidate, refuse_value, require_object, require_text,
 
 
 class ToolCallDialect(Dialect):
-    """Questions about one tool call."""
+    """Interrupts for a single tool call."""
 
     name = "tool_call"
     button_labels = {RESPOND: _("Send feedback")}  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""Checks of the value of a decision, and the error for a value that doesn't fit."""
+"""Checks of the value of a decision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hitl_django.json_text.reasons import ValidationMessage
 
 @final
 class Unset:
-    """The type of UNSET, which is no value, as None is one."""
+    """The type of UNSET, which marks a missing value; None is a value."""
 
     def __repr__(self) -> str:
         return "UNSET"
@@ -26,7 +26,7 @@ UNSET: Final = Unset()
 
 
 class Candidate(NamedTuple):
-    """A decision that a resume value may stand for; ``pointer`` leads to its value in there."""
+    """A possible decision for a resume value; ``pointer`` is the path of its own value."""
 
     type: str
     value: Any = UNSET
@@ -34,12 +34,12 @@ class Candidate(NamedTuple):
 
 
 def invalid_answer(message: str, *faults: tuple[str, str]) -> InvalidAnswerError:
-    """Return the error for a value that doesn't fit; each fault is (JSON pointer, reason)."""
+    """Return the error for an invalid value; each fault is (JSON pointer, reason)."""
     return InvalidAnswerError(message, faults)
 
 
 def refuse_value(type: str, value: Any) -> None:  # noqa: A002
-    """Raise InvalidAnswerError where a value was given."""
+    """Raise InvalidAnswerError if there is a value."""
     if value is not UNSET:
         raise invalid_answer(
             f"The decision '{type}' takes no value.",
@@ -48,7 +48,7 @@ def refuse_value(type: str, value: Any) -> None:  # noqa: A002
 
 
 def require_value(type: str, value: Any) -> Any:  # noqa: A002
-    """Return the value; raises InvalidAnswerError where none was given."""
+    """Return the value; raise InvalidAnswerError if there is none."""
     if value is UNSET:
         raise invalid_answer(
             f"The decision '{type}' requires a value.",
@@ -58,7 +58,7 @@ def require_value(type: str, value: Any) -> Any:  # noqa: A002
 
 
 def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
-    """Return the value; raises InvalidAnswerError where it is anything but an object."""
+    """Return the value; raise InvalidAnswerError unless it is an object."""
     if not isinstance(value, dict):
         raise invalid_answer(
             "The value must be an object.",
@@ -68,7 +68,7 @@ def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
 
 
 def require_text(value: Any, pointer: str = "") -> str:
-    """Return the value; raises InvalidAnswerError where it is anything but a text."""
+    """Return the value; raise InvalidAnswerError unless it is a non-empty string."""
     if not isinstance(value, str) or not value.strip():
         raise invalid_answer(
             "The value must be a string.", (pointer, ValidationMessage.make(_("must be a string")))
@@ -77,7 +77,7 @@ def require_text(value: Any, pointer: str = "") -> str:
 
 
 def require_members(value: dict[str, Any], *names: str, pointer: str = "") -> None:
-    """Raise InvalidAnswerError where an object doesn't have exactly these members."""
+    """Raise InvalidAnswerError unless an object has exactly these members."""
     missing, unknown = (
         ValidationMessage.make(_("is required")),
         ValidationMessage.make(_("is unexpected")),

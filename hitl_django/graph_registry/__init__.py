@@ -1,3 +1,3 @@
-"""Registered graphs: by name, with review policy, compatibility of stored runs, and picture."""
+"""Registry of graphs with their review policies, structures and pictures."""
 
 from __future__ import annotations

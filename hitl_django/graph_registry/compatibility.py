@@ -1,7 +1,8 @@
-"""Compatibility of stored runs with the present shape of their graphs.
+"""Compatibility of stored threads with the current structure of their graphs.
 
-A run names the shape by its fingerprint. The shape itself is stored once, so that a version of the
-code that has another one can say what has changed. ``created_at`` is when a process stored it last.
+A run refers to a structure by its fingerprint. Each structure is stored once, so that another
+version of the code can describe the differences. ``created_at`` is the last time at which a process
+stored it.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from .registry import RegisteredGraph
 
 logger = logging.getLogger("hitl_django")
 
-#: Seconds after which a process stores a shape again, and looks again for unused ones.
+#: Seconds after which a process stores a structure again, and searches for unused ones again.
 AGAIN = 3600.0
-#: How long a shape that no run names is kept after a process stored it: it may be about to start a
-#: run under it, so this has to be much longer than AGAIN and any transaction.
+#: How long an unused structure is kept. A process that has stored it may be about to start a run
+#: with it, so this must be much longer than AGAIN and any transaction.
 KEPT = timedelta(days=1)
 BATCH = 100
 
-#: Until when this process takes shapes for stored: (alias, fingerprint).
+#: Until when this process assumes that a structure is stored: (alias, fingerprint).
 _stored: dict[tuple[str, str], float] = {}
-#: When this process is to look for unused shapes of a database.
+#: When this process searches for unused structures, by alias.
 _looked: dict[str, float] = {}
 
 
 def store_shape(registered: RegisteredGraph) -> None:
-    """Store the shape of a graph unless this process knows it to be stored."""
+    """Store the structure of a graph, unless this process has stored it recently."""
     using = router.db_for_write(GraphShape)
     known = (using, registered.fingerprint)
     until = monotonic() + AGAIN
@@ -61,21 +62,21 @@ def store_shape(registered: RegisteredGraph) -> None:
         unique_fields=["fingerprint"],
         update_fields=["created_at"],
     )
-    # Known only once it is committed: the caller's transaction may yet roll back.
+    # Only after the commit, since the caller's transaction may roll back.
     transaction.on_commit(lambda: _stored.update({known: until}), using=using)
 
 
 def remove_unused_shapes() -> int:
-    """Delete the shapes that no run names any more, a batch of them; returns how many.
+    """Delete a batch of structures that no run refers to; return their number.
 
-    Now and then only: what is unused stays so.
+    This is done once per AGAIN seconds.
     """
     using = router.db_for_write(GraphShape)
     if monotonic() < _looked.get(using, 0.0):
         return 0
     _looked[using] = monotonic() + AGAIN
-    # Not whether there is such a run: where all runs are known to have one shape, PostgreSQL looks
-    # for another from one to the next. What comes next in the index is found at once.
+    # Instead of Exists: if all runs have the same structure, PostgreSQL would search all of them
+    # for another one. The next entry in the index is found at once.
     at_or_behind = Run.objects.filter(fingerprint__gte=OuterRef("pk")).order_by("fingerprint")
     shapes = GraphShape.objects.using(using).annotate(
         named=Subquery(at_or_behind.values("fingerprint")[:1])
@@ -83,12 +84,12 @@ def remove_unused_shapes() -> int:
     is_unused = Q(named__isnull=True) | ~Q(named=F("pk"))
     unused = shapes.filter(is_unused, created_at__lt=Now() - KEPT)
     found = list(unused.values_list("pk", flat=True)[:BATCH])
-    # Asked again by the statement that deletes: one may just have been stored anew.
+    # Checked again by the DELETE, since one may have been stored again.
     return unused.filter(pk__in=found).delete()[0] if found else 0
 
 
 def clear_shapes() -> None:
-    """Clear what this process knows of the stored shapes; for tests."""
+    """Discard the knowledge of this process about stored structures, for tests."""
     _stored.clear()
     _looked.clear()
 
@@ -101,10 +102,10 @@ def refuse_if_changed(
     new_input: bool = False,
     checkpoint_id: str | None = None,
 ) -> None:
-    """Raise GraphChangedError where the thread, stored under ``stored``, can't go on.
+    """Raise GraphChangedError if a thread stored with the structure ``stored`` can't continue.
 
-    With ``new_input`` it gets some, so that only what its channels hold matters. It goes on from
-    its newest checkpoint, or from that of ``checkpoint_id``.
+    With ``new_input``, only the values of its channels matter. The thread continues from its newest
+    checkpoint, or from ``checkpoint_id``.
     """
     if stored in ("", registered.fingerprint):
         return
@@ -142,16 +143,19 @@ def refuse_if_changed(
 
 @retry_on_conflict
 def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: RegisteredGraph) -> None:
-    """Record that a run goes on under the graph's present shape; GraphChangedError if it can't.
+    """Store that a run continues with the graph's current structure.
 
-    This comes before anything is run: a worker that is killed later leaves the shape that the next
-    one has to compare with.
+    This happens before any node runs. If the worker is killed later, the next one compares with
+    this structure.
+
+    Raises:
+        GraphChangedError: if the thread can't continue.
+        LeaseLostError: if another worker has the lease.
     """
     refuse_if_changed(thread, stored, registered)
     using = router.db_for_write(Thread)
     with transaction.atomic(using=using):
-        # The row's lock, and the epoch seen under it, keep a worker from this that has been
-        # replaced. Zero rows: it has.
+        # The lock and the epoch exclude a worker that has lost its lease. Zero rows: it has.
         ours = Thread.objects.using(using).select_for_update()
         if not ours.filter(pk=thread.pk, epoch=thread.epoch).exists():
             raise LeaseLostError

@@ -1,7 +1,7 @@
-"""Hints: the format in which the page of a question shows a value, such as ``"money EUR"``.
+"""Display hints: formats for values on an interrupt's page, such as ``"money EUR"``.
 
-They come from code only, from a graph's review policy or a response schema. Nothing that a payload
-says is shown in another way than as plain text unless there is a hint for it.
+They come only from code: a graph's review policy or a response schema. Without a hint, values of a
+payload are displayed as plain text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from hitl_django.json_text.json_pointer import parse_pointer
 
-#: The formats, and what may follow the name of one.
+#: The formats, each with the meaning of its argument.
 FORMATS = {
     "code": "",
     "date": "",
@@ -23,25 +23,29 @@ FORMATS = {
     "money": "the currency",
 }
 
-#: The names that lead to a value; lists on the way count for nothing.
+#: The names on the path to a value, without positions in lists.
 Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A format, and what follows its name."""
+    """A format with its argument."""
 
     format: str
     argument: str = ""
 
     @property
     def is_laid_out(self) -> bool:
-        """Return whether a text of the format reads otherwise than it is typed."""
+        """Whether a text in this format is displayed differently than typed."""
         return self.format == "markdown"
 
     @classmethod
     def parse(cls, text: Any) -> Hint:
-        """Read ``"money EUR"``; ValueError for what is no format."""
+        """Parse a hint such as ``"money EUR"``.
+
+        Raises:
+            ValueError: if the format is unknown.
+        """
         name, _, argument = text.partition(" ") if isinstance(text, str) else ("", "", "")
         if name not in FORMATS or (argument and not FORMATS[name]):
             raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {text!r}.")
@@ -49,7 +53,7 @@ class Hint:
 
 
 def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
-    """Read hints by a member's name, or by a JSON pointer that passes over places in lists."""
+    """Parse hints by member name, or by JSON pointer without positions in lists."""
     return {
         tuple(parse_pointer(way)) if way.startswith("/") else (way,): Hint.parse(text)
         for way, text in display.items()
@@ -57,5 +61,5 @@ def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
 
 
 def get_names(way: Iterable[str | int]) -> Names:
-    """Return the names on the way to a value."""
+    """Return the names on the path to a value."""
     return tuple(part for part in way if isinstance(part, str))

@@ -1,7 +1,6 @@
-"""The registry of graphs by name; ``graphs.py`` of each app is imported at start-up.
+"""Registry of graphs by name. The module ``graphs`` of each app is imported at startup.
 
-Graphs are registered by code only: a row that named one by its import path would be a way to run
-code.
+Graphs are registered only by code. A database row with an import path would allow running any code.
 """
 
 from __future__ import annotations
@@ -33,49 +32,49 @@ if TYPE_CHECKING:
     from hitl_django.engine.graph.pregel import Pregel
 
 Factory = TypeVar("Factory")
-#: Makes the state of the present version from that of another, and the name of that.
+#: Returns the state for the current version, given the state and name of another version.
 MigrateState = Callable[[dict[str, Any], str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredGraph:
-    """A graph as the rest of the package knows it: compiled, named and versioned."""
+    """A registered graph: compiled, named and versioned."""
 
     name: str
     version: str
-    title: Any  # a str, or a lazy translation of one
+    title: Any  # a str, or a lazy translation
     graph: Pregel
     shape: GraphStructure
     fingerprint: str
-    #: Which events its runs record, unless their start says otherwise.
+    #: The kinds of events that its runs store by default.
     events: str
-    #: Keys whose values its runs' events hide.
+    #: Keys whose values are hidden in events.
     redact: tuple[str, ...]
-    #: When its runs are stored.
+    #: When its runs store checkpoints.
     durability: str
-    #: Whether its runs stay with the version.
+    #: Whether its runs stay with this version.
     pin: bool = False
     migrate_state: MigrateState | None = None
     renames: Renames = NO_RENAMES
-    #: A schema of the graph's values that declares which are secret; None where none is.
+    #: A schema with the secret values of the graph; None if there are none.
     secrets: dict[str, Any] | None = None
 
     def mask(self, values: Any) -> Any:
-        """Return an input, output or state, as JSON, without its secrets."""
+        """Return an input, output or state, as JSON, without secrets."""
         return values if self.secrets is None else mask_secrets(self.secrets, values)
 
     def mask_context(self, context: Any) -> Any:
-        """Return a run's context, as JSON, without its secrets."""
+        """Return a run's context, as JSON, without secrets."""
         return mask_secrets(describe_context(self.graph) or {}, context)
 
     def with_graph(self, graph: Pregel) -> RegisteredGraph:
-        """Return the same registration of a variant of its graph."""
+        """Return this registration with a variant of its graph."""
         return replace(self, graph=graph)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenGraph:
-    """A graph that can't be built: its registration, and why it can't."""
+    """A graph that can't be built: its registration and the reason."""
 
     name: str
     version: str
@@ -102,22 +101,22 @@ class _Entry:
 
 
 DURABILITIES: tuple[str, ...] = get_args(Durability)
-#: Seconds that a factory which failed is left alone. Most fail until the code is mended, and would
-#: keep whoever looks at a list waiting each time; some need what comes back by itself.
+#: Seconds before a failed factory is called again. Most fail until the code is fixed and would slow
+#: down each list; some need a service that may become available.
 REST = 10.0
-#: Of a graph that has no other, or isn't known here.
+#: The policy of a graph without its own, or one that is unknown here.
 _ORDINARY = ReviewPolicy()
-#: Of a run, the option that it stays with its version.
+#: The option of a run that stays with its version.
 PINNED = "pinned"
-#: Of each name, the newest version, which new runs get.
+#: The newest version of each name, which new runs use.
 _entries: dict[str, _Entry] = {}
-#: Of each name, all versions.
+#: All versions of each name.
 _versions: dict[str, list[_Entry]] = {}
 _duplicates: dict[str, list[str]] = {}
-#: By name and version.
+#: Name and version.
 _Key = tuple[str, str]
 _built: dict[_Key, RegisteredGraph] = {}
-#: Why a graph could not be built, and until when that is taken for granted.
+#: The reason why a graph could not be built, and until when it isn't tried again.
 _failed: dict[_Key, tuple[str, float]] = {}
 _lock = threading.RLock()
 
@@ -137,38 +136,43 @@ def register(
     migrate_state: MigrateState | None = None,
     pin: bool = False,
 ) -> Callable[[Factory], Factory]:
-    """Register the function below it as the factory of the graph ``name``.
+    """Register the decorated function as the factory of the graph ``name``.
 
-    The factory returns a StateGraph, compiled or not, and is called once, at first use; one that
-    fails is left alone for ten seconds, and is called again at the next use after that. What an
-    ``@entrypoint`` below it makes is a graph already, and registered as it is. A name
-    registered twice belongs to neither: it can't be built, and a system check names both factories,
-    since which one stored threads would meet depended on the order of imports.
+    The factory returns a StateGraph, compiled or not. It is called once, on first use. If it fails,
+    it is called again on the next use after ten seconds. The result of ``@entrypoint`` is already a
+    graph, and is registered as it is. If a name is registered twice, neither graph can be built,
+    and a system check reports both factories; otherwise the order of imports would determine the
+    graph of stored threads.
 
-    ``events`` names the events that its runs record: stream modes beside their states, or with
-    ``()`` none at all. ``redact`` names keys whose values they hide. ``review`` says who reviews
-    what the graph asks, and how.
+    Args:
+        version: the version of the graph. Numbers in it are compared as numbers, so "10" is newer
+            than "9".
+        title: the name shown to people, by default ``name``. It may be a lazy translation.
+        events: the kinds of events that runs store: stream modes in addition to the states. With
+            ``()``, no events are stored.
+        redact: keys whose values are hidden in events.
+        durability: when runs store checkpoints. "sync": after each super-step, before the next one.
+            "async": during the next super-step. "exit": when the run pauses, fails, ends or is
+            requeued. After a crash, super-steps since the last checkpoint run again. If a node
+            calls ``once`` or ``transact``, earlier super-steps are stored first.
+        review: how the graph's interrupts are reviewed.
+        api: whether runs can be started over the API and with the admin's form, and whether the API
+            may fork with other values. If False, only your project's code can start runs.
+            Interrupts are reviewed as usual.
+        startable_by: the names of groups whose members may start runs, in addition to superusers.
+            If empty, users need the permission to start runs.
+        renamed: the new names of nodes and state keys by their old names. Threads stored with the
+            old names continue with the new ones.
+        migrate_state: a function of a state and its version that returns the state for this
+            version. It is called once when a thread stored by another version continues. Its result
+            is stored with the next checkpoint.
+        pin: whether runs that start with this version stay with it. Other versions can then be
+            registered as well: pinned runs continue with their own version, and new runs use the
+            newest. All versions except the newest must be pinned.
 
-    ``durability`` says when its runs are stored: ``sync`` after each super-step, before the next
-    begins; ``async`` while the next one runs; ``exit`` where the run pauses, fails, ends or makes
-    room for others. What ran since runs again after a crash. All three store what went before
-    first, where a node calls ``once`` or ``transact``.
-
-    ``startable_by`` names the groups whose members start it, and nobody else but superusers;
-    without any, the permission to start runs says who does. With ``api=False`` nobody starts it
-    over the API or by the admin's form, nor gives it other values over the API when a run is
-    forked: only the product's own code knows what it may be given. What it asks is reviewed there
-    all the same.
-
-    ``renamed`` has the new names of nodes and of keys of the state by their old ones: threads that
-    were stored under the old ones go on under the new. ``migrate_state(state, version)`` returns
-    the state of this version, where a thread was stored by another ``version``; it is called once,
-    when such a thread is taken up, and its result is stored with the next checkpoint.
-
-    With ``pin=True`` the runs that begin with this version stay with it. Other versions may then be
-    registered beside it: each run goes on with the version that it began with, where that is
-    pinned, and new runs get the newest. Numbers in versions count as numbers, so "10" is newer
-    than "9". All but the newest have to be pinned.
+    Raises:
+        ValueError: if a name, an event kind or the durability is not valid.
+        TypeError: if an argument has the wrong type.
     """
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(
@@ -202,7 +206,7 @@ def register(
                 migrate_state,
                 pin,
             )
-            # A module that is imported twice registers the same once more.
+            # A module that is imported twice registers the same factory again.
             others = [each for each in _versions.get(name, ()) if each.factory is not factory]
             _forget(name)
             _versions[name] = [*others, entry]
@@ -215,7 +219,7 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Forget a graph; for tests."""
+    """Remove a graph from the registry, for tests."""
     with _lock:
         _forget(name)
 
@@ -229,13 +233,13 @@ def _forget(name: str) -> None:
 
 
 def _get_age(entry: _Entry) -> list[tuple[int, int, str]]:
-    """Return what versions are sorted by: the numbers in them as numbers."""
+    """Return the sort key of a version, with numbers as numbers."""
     parts = re.findall(r"\d+|\D+", entry.version)
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 
 
 def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
-    """Return the factories of which nobody can say which one a run is to get."""
+    """Return the factories that are registered for the same version, or not pinned."""
     versions = [entry.version for entry in entries]
     found = [
         entry
@@ -249,7 +253,7 @@ def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
 
 @contextmanager
 def hide_graphs() -> Iterator[None]:
-    """Hide all graphs from the block, and forgets those that it registers; for tests."""
+    """Hide all graphs during the block, and remove those registered in it, for tests."""
     tables: tuple[dict[Any, Any], ...] = (_entries, _versions, _duplicates, _built, _failed)
     kept = [dict(table) for table in tables]
     for table in tables:
@@ -263,24 +267,23 @@ def hide_graphs() -> Iterator[None]:
 
 
 def list_names() -> list[str]:
-    """List the registered names, sorted."""
     return sorted(_entries)
 
 
 def get_title(name: str) -> Any:
-    """Return what people call a graph, whether or not it can be built here; else its name."""
+    """Return the title of a graph, also if it can't be built here; else its name."""
     entry = _entries.get(name)
     return name if entry is None else entry.title
 
 
 def get_review_policy(name: str) -> ReviewPolicy:
-    """Return the review policy of a graph, whether or not it can be built here."""
+    """Return the review policy of a graph, also if it can't be built here."""
     entry = _entries.get(name)
     return _ORDINARY if entry is None else entry.review
 
 
 def get_present_name(name: str, node: str) -> str:
-    """Return what a node is called today, whether or not its graph can be built here."""
+    """Return the current name of a node, also if its graph can't be built here."""
     entry, passed = _entries.get(name), set[str]()
     while entry is not None and node in entry.renamed and node not in passed:
         passed.add(node)
@@ -289,7 +292,7 @@ def get_present_name(name: str, node: str) -> str:
 
 
 def list_display_hints() -> dict[str, Mapping[str, str]]:
-    """Return the display hints of each graph's review policy, by graph, where it has any."""
+    """Return the display hints of review policies, by graph."""
     return {
         name: entry.review.display
         for name, entry in sorted(_entries.items())
@@ -298,7 +301,7 @@ def list_display_hints() -> dict[str, Mapping[str, str]]:
 
 
 def list_reviewer_groups() -> dict[str, frozenset[str]]:
-    """Return the names of the groups that review a graph, by graph, where only some groups do."""
+    """Return the names of reviewer groups by graph, for graphs that only some groups review."""
     return {
         name: frozenset(entry.review.groups)
         for name, entry in sorted(_entries.items())
@@ -307,33 +310,33 @@ def list_reviewer_groups() -> dict[str, frozenset[str]]:
 
 
 def is_startable_over_api(name: str) -> bool:
-    """Return whether the API starts runs of a graph, as far as the graph has a say in that."""
+    """Return whether the graph's registration allows starting runs over the API."""
     entry = _entries.get(name)
     return entry is None or entry.api
 
 
 def get_starter_groups(name: str) -> frozenset[str]:
-    """Return the names of the groups whose members alone may start a graph; empty: anybody may."""
+    """Return the names of the groups that may start a graph; empty without a restriction."""
     entry = _entries.get(name)
     return frozenset() if entry is None else entry.startable_by
 
 
 def list_starter_groups() -> dict[str, frozenset[str]]:
-    """Return the names of the groups that may start a graph, by graph, where only some may."""
+    """Return the names of starter groups by graph, for graphs that only some groups may start."""
     return {
         name: entry.startable_by for name, entry in sorted(_entries.items()) if entry.startable_by
     }
 
 
 def list_duplicates() -> dict[str, list[str]]:
-    """Return the names that were registered more than once, each with its factories."""
+    """Return the names with conflicting registrations, each with its factories."""
     return {name: list(factories) for name, factories in _duplicates.items()}
 
 
 def get_redacted_keys(name: str) -> tuple[str, ...]:
-    """Return the keys whose values are hidden, those that the graph's schemas declare included.
+    """Return the keys whose values are hidden, including keys declared in the graph's schemas.
 
-    Of a graph that can't be built here these are the keys of its registration.
+    If the graph can't be built here, only the keys of its registration are returned.
     """
     try:
         return get_graph(name).redact
@@ -344,7 +347,7 @@ def get_redacted_keys(name: str) -> tuple[str, ...]:
 
 
 def mask_values(name: str, values: Any) -> Any:
-    """Return an input of a graph without its secrets; nothing where they aren't known here."""
+    """Return an input of a graph without secrets; HIDDEN if they aren't known here."""
     try:
         return get_graph(name).mask(values)
     except (UnknownGraphError, BrokenGraphError):
@@ -352,7 +355,7 @@ def mask_values(name: str, values: Any) -> Any:
 
 
 def describe_context(graph: Pregel) -> dict[str, Any] | None:
-    """Return the JSON schema of a run's context; None for a graph that declares none.
+    """Return the JSON schema of a run's context; None if the graph declares none.
 
     The graph's own ``get_context_jsonschema`` raises for a schema without fields, such as dict.
     """
@@ -361,7 +364,7 @@ def describe_context(graph: Pregel) -> dict[str, Any] | None:
 
 
 def mask_context(name: str, context: Any) -> Any:
-    """Return a context of a graph without its secrets; HIDDEN if they aren't known here."""
+    """Return a context of a graph without secrets; HIDDEN if they aren't known here."""
     try:
         return get_graph(name).mask_context(context)
     except (UnknownGraphError, BrokenGraphError):
@@ -369,12 +372,12 @@ def mask_context(name: str, context: Any) -> Any:
 
 
 def list_versions(name: str) -> list[str]:
-    """List the registered versions of a graph, the newest last."""
+    """List the registered versions of a graph, newest last."""
     return [entry.version for entry in sorted(_versions.get(name, ()), key=_get_age)]
 
 
 def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
-    """Return a registered graph, as a BrokenGraph where it can't be built."""
+    """Return a registered graph; a BrokenGraph if it can't be built."""
     try:
         return get_graph(name)
     except BrokenGraphError as error:
@@ -383,10 +386,11 @@ def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
 
 
 def get_graph(name: str) -> RegisteredGraph:
-    """Return the graph of that name, built at first use.
+    """Return the graph with this name, built on first use.
 
-    Raises UnknownGraphError where there is none, and BrokenGraphError where its factory fails or
-    failed lately.
+    Raises:
+        UnknownGraphError: if it isn't registered.
+        BrokenGraphError: if its factory fails or failed recently.
     """
     entry = _entries.get(name)
     if entry is None:
@@ -395,10 +399,14 @@ def get_graph(name: str) -> RegisteredGraph:
 
 
 def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> RegisteredGraph:
-    """Return the graph that a run goes on with, which began with this version.
+    """Return the graph with which a run continues that started with this version.
 
-    That is its own version, where that is pinned, and else the newest. Raises UnknownVersionError
-    where a run that was pinned to its version finds it no more, and what ``get_graph`` raises.
+    This is the same version if it is pinned, else the newest one.
+
+    Raises:
+        UnknownVersionError: if the run is pinned to a version that isn't registered.
+
+    It also raises the errors of ``get_graph``.
     """
     for entry in _versions.get(name, ()):
         if entry.pin and entry.version == version:
@@ -409,7 +417,7 @@ def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> Reg
 
 
 def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of a run that begins, which say that it is pinned where it is."""
+    """Return the options of a new run, with the pin if its graph is pinned."""
     rest = {name: value for name, value in (options or {}).items() if name != PINNED}
     return ({**rest, PINNED: True} if registered.pin else rest) or None
 
@@ -425,10 +433,10 @@ def _get_built(entry: _Entry) -> RegisteredGraph:
             factories = ", ".join(_duplicates[entry.name])
             raise BrokenGraphError(entry.name, f"registered in {factories}.")
         if key not in _built:
-            _refuse_if_failed(key)  # while we waited for the lock
+            _refuse_if_failed(key)  # another thread may have tried in the meantime
             try:
                 _built[key] = _build(entry)
-            except Exception as error:  # whatever a factory of the project raises
+            except Exception as error:  # any error of the project's factory
                 reason = f"{type(error).__name__}: {error}"
                 _failed[key] = (reason, monotonic() + REST)
                 raise BrokenGraphError(entry.name, reason) from error
@@ -471,14 +479,14 @@ def _build(entry: _Entry) -> RegisteredGraph:
 
 
 def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
-    """Return the schemas of a graph that declare secrets, as one; None where none does."""
+    """Return the schemas of a graph that declare secrets, combined; None without secrets."""
     state = getattr(graph, "state_schema", None)
     schemas = [
         graph.get_input_jsonschema(),
         graph.get_output_jsonschema(),
         {} if state is None else build_json_schema(state),
     ]
-    # An id of its own keeps the references of each within it.
+    # With separate ids, references are resolved within each schema.
     found = [{"$id": f"{at}", **one} for at, one in enumerate(schemas) if has_secrets(one)]
     return {"allOf": found} if found else None
 

@@ -1,4 +1,4 @@
-"""Review policies: how the questions of a graph are reviewed where they don't say so themselves."""
+"""Review policies of graphs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,25 @@ from .display_hints import parse_hints
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewPolicy:
-    """Says who reviews the questions of a graph, by how many, and how it goes on.
+    """How the interrupts of a graph are reviewed.
 
-    ``groups`` names those whose members see and decide them, and nobody else but superusers;
-    without any, the model permissions say who does. ``quorum``, ``no_self_approval``,
-    ``claim_required`` and ``dialect`` are those of a question that doesn't name its own in
-    ``review()``. ``answers`` gives, for questions without a response schema, decisions another
-    resume value than usual: ``{"approve": "yes", "edit": {"text": VALUE}}``, where VALUE is what
-    the person gave, or for "approve" what was asked. The run goes on at ``each`` answer, or when
-    ``all`` the questions that it waits for are answered. ``display`` names the formats in which
-    values are shown: ``{"letter": "markdown", "/lines/cents": "money EUR"}``. ``forms`` names
-    Django forms by node, as classes or dotted paths, which ask for the answer in the admin.
-    ``reasons`` and ``replies`` are offered to choose from where somebody gives a reason or answers
-    in words; they may be lazy translations.
+    Attributes:
+        groups: names of the groups whose members, in addition to superusers, can see and decide the
+            interrupts. If empty, the model permissions apply.
+        quorum: the default number of approvals needed.
+        no_self_approval: by default, whether the user who started the run may not approve.
+        claim_required: by default, whether only a user with a claim may decide.
+        dialect: the default payload format.
+        answers: resume values by decision type, for interrupts without a response schema:
+            ``{"approve": "yes", "edit": {"text": VALUE}}``. VALUE stands for the person's value or,
+            for "approve", for the payload.
+        resume_on: whether the run resumes after "each" decision, or when "all" of its pending
+            interrupts are decided.
+        display: formats of values by member name or JSON pointer: ``{"letter": "markdown",
+            "/lines/cents": "money EUR"}``.
+        forms: Django forms for responses in the admin, by node, as classes or dotted paths.
+        reasons: suggested reasons for decisions, which may be lazy translations.
+        replies: suggested responses, which may be lazy translations.
     """
 
     groups: Sequence[str] = ()

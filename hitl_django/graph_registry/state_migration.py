@@ -1,4 +1,4 @@
-"""The migration of a thread's state to the present version of its graph (``migrate_state``)."""
+"""Migration of a thread's state to the current version of its graph (``migrate_state``)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hitl_django.models import Run
 
 from .registry import RegisteredGraph
 
-#: Where the metadata of a checkpoint says by which version it was stored.
+#: The metadata key for the version that stored a checkpoint.
 VERSION = "graph_version"
 
 
 def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -> dict[str, Any]:
-    """Return the metadata of a run's checkpoints: the run, and whose version isn't the run's."""
+    """Return the metadata of a run's checkpoints: its id, and a version other than its own."""
     metadata = {"run_id": str(run_id)}
     if began_with != registered.version:
         metadata[VERSION] = registered.version
@@ -30,7 +30,7 @@ def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -
 
 
 def find_version(saved: CheckpointTuple) -> str | None:
-    """Return the version that has stored a checkpoint; None for one that no run has."""
+    """Return the version that stored a checkpoint; None if it wasn't stored by a run."""
     metadata: Mapping[str, Any] = saved.metadata
     if VERSION in metadata:
         return str(metadata[VERSION])
@@ -43,17 +43,19 @@ def find_version(saved: CheckpointTuple) -> str | None:
 
 
 def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) -> bool:
-    """Return whether a checkpoint's state is of another version, which can be migrated."""
+    """Return whether a checkpoint's state has another version that can be migrated."""
     if registered.migrate_state is None or saved is None:
         return False
     return find_version(saved) not in (None, registered.version)
 
 
 def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) -> RegisteredGraph:
-    """Return the graph for a thread that goes on from a checkpoint, with its state migrated.
+    """Return the graph for a thread that continues from a checkpoint, with migrated state.
 
-    Nothing is stored. Raises GraphChangedError where the function fails, or what it returns isn't
-    a state of the graph.
+    Nothing is stored.
+
+    Raises:
+        GraphChangedError: if the function fails, or its result is not a state of the graph.
     """
     if saved is None or not needs_migration(registered, saved):
         return registered
@@ -64,18 +66,18 @@ def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) ->
     stored = read_values(graph.spec, restore_channels(graph.spec, renamed.checkpoint))
     try:
         made = registered.migrate_state(stored, version)
-    except Exception as error:  # whatever a function of the project raises
-        raise _build_refusal(registered, version, f"{type(error).__name__}: {error}") from error
+    except Exception as error:  # any error of the project's function
+        raise _build_error(registered, version, f"{type(error).__name__}: {error}") from error
     if not isinstance(made, Mapping):
-        raise _build_refusal(
+        raise _build_error(
             registered, version, f"it returned {type(made).__name__} instead of a dict"
         )
     if misfits := list_misfits(graph, made):
-        raise _build_refusal(registered, version, "; ".join(misfits))
+        raise _build_error(registered, version, "; ".join(misfits))
     return registered.with_graph(graph.with_migrated(dict(made)))
 
 
-def _build_refusal(registered: RegisteredGraph, version: str, reason: str) -> GraphChangedError:
+def _build_error(registered: RegisteredGraph, version: str, reason: str) -> GraphChangedError:
     change = (
         f"migrate_state failed from version '{version}' to version '{registered.version}': {reason}"
     )

@@ -1,7 +1,6 @@
-"""SVG pictures of graphs: which nodes a thread has visited, where it waits, and what comes next.
+"""SVG pictures of graphs with the position of a thread.
 
-The state of a node is shown by a mark as well as by a class, and in words for those who don't see
-it.
+The state of a node is shown by a mark, by a CSS class, and in words for screen readers.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from hitl_django.json_text.sanitize import escape_invisible
 if TYPE_CHECKING:
     from hitl_django.engine.graph.pregel import Pregel
 
-#: Names that the description lists of a kind; a screen reader reads it all.
+#: Maximum number of names per state in the description, which screen readers read completely.
 NAMED = 30
 
 
 @lru_cache(maxsize=64)
 def get_picture(graph: Pregel) -> Picture:
-    """Return the layout of a graph, which is computed once for as long as it is registered."""
+    """Return the layout of a graph, cached for each registered graph."""
     return lay_out_graph(graph, say=escape_invisible)
 
 
@@ -42,11 +41,11 @@ def draw_svg(
     failed: Collection[str] = (),
     ident: str = "hitl-graph",
 ) -> SafeString:
-    """Return a picture as SVG; the nodes in each state are given by their ids.
+    """Return a picture as SVG; nodes in each state are given by their ids.
 
-    ``ident`` begins the ids in the drawing: two on one page need different ones.
+    ``ident`` is the prefix of the ids in the drawing, which must be unique within a page.
     """
-    # In the order in which one is shown where several hold.
+    # A node in several states is shown in the last one.
     nodes = {VISITED: visited, NEXT: next, FAILED: failed, PAUSED: paused}
     drawn = write_svg(
         picture,
@@ -57,7 +56,7 @@ def draw_svg(
         say=escape_invisible,
         ident=ident,
     )
-    return SafeString(drawn)  # which has escaped every text in it
+    return SafeString(drawn)  # every text in it has been escaped
 
 
 def _describe_graph(picture: Picture, nodes: dict[str, Collection[str]]) -> str:

@@ -1,8 +1,8 @@
-"""Events of runs: rows that are written with the changes that they are about.
+"""Events of runs, stored together with the changes that they describe.
 
-run_events.py      the events of one run, numbered by whoever holds its thread
-message_events.py  what a model says, as an event
-redaction.py       values as JSON for people: bounded, without secrets
+run_events.py      the events of a run, with consecutive numbers
+message_events.py  output of models as events
+redaction.py       values as limited JSON without secrets
 """
 
 from __future__ import annotations

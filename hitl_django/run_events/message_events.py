@@ -1,23 +1,24 @@
-"""What models say, as an event of a run has it."""
+"""Output of models as events of a run."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: Keys of texts that are pieces of JSON. A key in such a piece can't be told, so its value would
-#: not be redacted; what a tool is called with is told as an object, where the message is whole.
+#: Keys of strings that are fragments of JSON. Keys inside of a fragment can't be recognized, so
+#: secret values could not be hidden. The complete message contains the arguments of a tool call as
+#: an object.
 _PIECES = frozenset({"args", "arguments", "input", "partial_json"})
-#: The members of a message that hold such pieces, or may.
+#: The members of a message that may contain fragments.
 _HOLDERS = ("content", "additional_kwargs", "tool_call_chunks", "invalid_tool_calls")
 
 
 def describe_message(shown: Any, attempt: int) -> Any:
-    """Return a message and its metadata, redacted before, as they are stored.
+    """Return a redacted message and its metadata as they are stored.
 
-    ``run_attempt`` among the metadata tells what a repeated node says from what was said before.
+    ``run_attempt`` in the metadata distinguishes the output of a node that runs again.
     """
     if not (isinstance(shown, list) and len(shown) == 2 and isinstance(shown[1], dict)):
-        return shown  # it was cut off
+        return shown  # it was truncated
     message, metadata = shown
     if isinstance(message, dict):
         message = {

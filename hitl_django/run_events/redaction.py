@@ -1,7 +1,7 @@
-"""Values as JSON for people: bounded in size, without secrets, and storable everywhere.
+"""Values as JSON for display: limited in size, without secrets, and always storable.
 
-What a program needs is the thread's state; this is what somebody looks at. Nothing of a user's
-class is called but its attributes, so that whatever a node returned can be shown.
+Programs should read the thread's state instead. No code of a value's class is run, except for
+attribute access, so any value can be shown.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ DEPTH = 16
 KEY_LENGTH = 200
 CUT = "…"
 
-#: Keys whose values are nobody's to see, whatever the graph says.
+#: Keys whose values are always hidden.
 _SECRET = re.compile(
     r"(^|[_-])(passw(or)?d|passphrase|secret|token|api[_-]?key|private[_-]?key|authorization"
     r"|credentials?|cookie)$",
     re.IGNORECASE,
 )
-_EXACT = 2**53  # whole numbers up to which every reader of JSON has them exactly
+_EXACT = 2**53  # the largest integers that all JSON parsers represent exactly
 
 
 def redact_value(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any, bool]:
-    """Return the value as JSON of about ``most`` bytes, and whether anything was left out.
+    """Return the value as JSON of about ``most`` bytes, and whether a part was omitted.
 
-    ``redact`` names further keys whose values are hidden, at whatever depth.
+    ``redact`` are additional keys whose values are hidden, at any depth.
     """
-    view = _View(most, frozenset(redact))
+    view = _Redaction(most, frozenset(redact))
     try:
         return view.convert(value, 0), view.cut
-    except Exception:  # of a class of the user's, or changed meanwhile by another thread
+    except Exception:  # raised by the value's class, or the value was changed by another thread
         return f"<{type(value).__name__}>", True
 
 
-class _View:
-    """One look at one value: what it may still take, and whether it took less than there is."""
+class _Redaction:
+    """The conversion of one value: the remaining size, and whether a part was omitted."""
 
     __slots__ = ("cut", "left", "redact")
 
@@ -79,8 +79,8 @@ class _View:
     def _other(self, value: Any, depth: int) -> Any:
         if isinstance(value, Enum):
             return self.convert(value.value, depth + 1)
-        if isinstance(value, (str, int, float)):  # of a class of their own
-            return self.convert(_bare(value), depth + 1)
+        if isinstance(value, (str, int, float)):  # instances of subclasses
+            return self.convert(_to_builtin(value), depth + 1)
         if isinstance(value, (date, time)):
             return self._text(value.isoformat())
         if isinstance(value, (UUID, Decimal, timedelta)):
@@ -91,12 +91,12 @@ class _View:
             return self._attributes(value, [field.name for field in fields(value)], depth)
         if isinstance(named := getattr(type(value), "model_fields", None), dict):
             return self._attributes(value, named, depth)
-        # Its own words could be anything: an error's message, an address in memory.
+        # Its own text could contain anything, such as a memory address.
         return self._text(f"<{type(value).__name__}>")
 
     def _attributes(self, value: Any, names: Iterable[str], depth: int) -> Any:
         held = getattr(value, "__dict__", None)
-        if held is None:  # of a class with slots
+        if held is None:  # its class has __slots__
             return self._pairs(((name, getattr(value, name, None)) for name in names), depth)
         return self._pairs(((name, held.get(name)) for name in names), depth)
 
@@ -135,7 +135,7 @@ class _View:
         return found
 
     def _text(self, text: str) -> str:
-        if _is_simple(text) and len(text) < self.left:  # as most are
+        if _is_simple(text) and len(text) < self.left:  # the most frequent case
             self.left -= len(text) + 2
             return text
         room = max(self.left, 1)
@@ -143,9 +143,9 @@ class _View:
         if len(text) > room:
             text = text[:room]
         text = escape_unstorable(text)
-        while (size := _size(text)) > room and len(text) > 1:
+        while (size := _count_bytes(text)) > room and len(text) > 1:
             text = text[: max(1, len(text) * room // size - 1)]
-        self.left -= _size(text)
+        self.left -= _count_bytes(text)
         if len(text) < len(whole):
             self.cut = True
             return text + CUT
@@ -158,19 +158,19 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_simple(text: str) -> bool:
-    """Tell whether a string takes as many bytes as it has characters, and looks like them."""
+    """Return whether a string has as many bytes in JSON as characters."""
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
-def _bare(value: str | float) -> str | int | float:
-    """Return the value without what its class adds."""
+def _to_builtin(value: str | float) -> str | int | float:
+    """Return the value as an instance of the builtin class."""
     if isinstance(value, str):
         return str.__str__(value)
     return int.__int__(value) if isinstance(value, int) else float.__float__(value)
 
 
-def _size(text: str) -> int:
-    """Return how many bytes a string takes as JSON."""
+def _count_bytes(text: str) -> int:
+    """Return the number of bytes of a string in JSON."""
     return len(json.dumps(text, ensure_ascii=False).encode())
 
 

@@ -1,9 +1,9 @@
-"""The events of one run, numbered by whoever holds its thread.
+"""Events of a run with consecutive numbers.
 
-Every state of a run is changed under its thread's lock, or by the worker whose epoch the thread
-has. So the one who writes knows the number of the last event, and no counter is locked for it: a
-worker goes on from what its claim found, and the run keeps the number as of its last change of
-state. After a worker that died in between, the rows themselves say it.
+A run's state is changed only under its thread's lock, or by the worker with the thread's epoch.
+Whoever writes therefore knows the number of the last event without locking a counter. A worker
+continues from the number in its claim. The run's row has the number at the last change of state.
+After a worker has died in between, the number is read from the events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .redaction import redact_value
 if TYPE_CHECKING:
     from hitl_django.engine.types import Chunk
 
-#: Adds events; a number that is taken is an IntegrityError, and with it nothing is written.
+#: Inserts events; a number that exists raises IntegrityError, and nothing is written.
 ADD = BulkInsert(RunEvent, ["run", "seq", "kind", "ns", "data", "truncated"], fresh=True)
 
 #: Finds the number of a run's last event.
@@ -45,17 +45,17 @@ LAST = PreparedSelect(
 
 
 class RedactedEvent(NamedTuple):
-    """The data of an event as it is stored: redacted, and cut off where it is too large."""
+    """The data of an event as it is stored: redacted, and truncated if it is too large."""
 
     data: Any
     truncated: bool
 
 
 class EventLog:
-    """Adds events of a run to what is written of it; ``last`` is the number of the newest.
+    """Adds events of a run to batches; ``last`` is the number of the newest event.
 
-    ``attempt`` goes up with each worker that takes the run up. What models say is told with it: a
-    node that is repeated says it again.
+    ``attempt`` increases with each claim of the run. It is stored with the output of models, which
+    a repeated node generates again.
     """
 
     __slots__ = ("_attempt", "_known", "choice", "graph", "last", "run_id")
@@ -63,42 +63,42 @@ class EventLog:
     def __init__(self, run_id: UUID, graph: str, choice: str, last: int, attempt: int = 0) -> None:
         self.run_id, self.graph, self.choice, self.last = run_id, graph, choice, last
         self._attempt = attempt
-        #: What the run's row says, which is committed; its rows may have been deleted since.
+        #: The committed number in the run's row; the events themselves may have been deleted.
         self._known = last
 
     @classmethod
     def for_run(cls, run: Run) -> EventLog:
-        """Return the log of a run whose state nobody else can change any more."""
+        """Return the log of a run whose thread is locked."""
         return cls(run.pk, run.graph, run.events, run.last_event)
 
     @property
     def modes(self) -> frozenset[str]:
-        """The stream modes whose chunks are events of the run."""
+        """The stream modes whose chunks are stored as events."""
         return decode_modes(self.choice)
 
     @property
     def subgraphs(self) -> bool:
-        """Whether the chunks of subgraphs are events as well."""
+        """Whether the chunks of subgraphs are stored as well."""
         return includes_subgraphs(self.choice)
 
     def catch_up(self, using: str) -> None:
-        """Look up the last number.
+        """Read the last number from the events.
 
-        A worker that is gone may have added more than its run says; and where a commit has failed,
-        what was counted for it may never have been written.
+        A worker that has died may have added events after the number in the run's row. After a
+        failed commit, counted events may not be stored.
         """
         if self.choice:
             found = LAST.run(using, run=self.run_id)
             self.last = max(self._known, found[0][0] if found else 0)
 
     def append_state(self, batch: WriteBatch, state: str, **about: Any) -> int:
-        """Add that the run comes to be in this state; returns the last number."""
+        """Add the event for a state of the run; return its number."""
         if self.choice:
             batch.insert(ADD, [self._row(str(state), "", about, False)])
         return self.last
 
     def append_chunks(self, batch: WriteBatch, chunks: Sequence[Chunk]) -> None:
-        """Add the stream chunks that the engine emits with a commit."""
+        """Add the stream chunks of a commit."""
         rows = []
         for ns, mode, data in chunks:
             if mode in self.modes:
@@ -110,7 +110,7 @@ class EventLog:
         batch.insert(ADD, rows)
 
     def redact(self, data: Any) -> RedactedEvent:
-        """Return what is stored of the data of a chunk."""
+        """Return the data of a chunk as it is stored."""
         return RedactedEvent(
             *redact_value(data, int(hitl.EVENT_MAX_BYTES), registry.get_redacted_keys(self.graph))
         )
@@ -121,17 +121,17 @@ class EventLog:
 
 
 def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
-    """Add that a run goes on, and why; returns the number that its row keeps.
+    """Add the event that a run resumes, with the reason; return the number for the run's row.
 
-    The caller holds the thread's lock, and has read the run behind it.
+    The caller has locked the thread before reading the run.
     """
     return EventLog.for_run(run).append_state(batch, Run.State.QUEUED, reason=reason)
 
 
 def append_event(batch: WriteBatch, run: Run, state: str, **about: Any) -> None:
-    """Add that a run has come to be in this state; the caller holds the thread's lock.
+    """Add the event for a state of a run; the caller has locked the thread.
 
-    The number that the run's row keeps is updated at once: the caller's transaction is open.
+    The number in the run's row is updated at once, in the caller's transaction.
     """
     if not run.events:
         return

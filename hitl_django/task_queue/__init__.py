@@ -1,3 +1,3 @@
-"""The task queue: its dispatcher, worker heartbeats, and the pipe to the supervisor."""
+"""Task queue: dispatcher, worker heartbeats, and the pipe to the supervisor."""
 
 from __future__ import annotations

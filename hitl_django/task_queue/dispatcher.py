@@ -1,9 +1,8 @@
-"""The seam to the task queue: messages by which a worker learns that something is due.
+"""Interface to the task queue, which carries messages to workers.
 
-A message names a function and carries the id of a run or of a row of an app, and nothing else.
-It may be lost, repeated or late: the rows are the truth, and the sweep enqueues another message for
-every row that waits too long. The functions go by their dotted paths, so that nothing on the
-reviewer's side imports the worker.
+A message consists of the name of a function and the id of a run or of an app's row. It may be lost,
+repeated or late: the state is in the rows, and the sweep enqueues another message for each row that
+waits too long. Functions are named by dotted paths, so that web processes don't import the worker.
 """
 
 from __future__ import annotations
@@ -27,78 +26,78 @@ from hitl_django.extensions import list_extensions
 ADVANCE = "hitl_django.worker.advance"
 SWEEP = "hitl_django.worker.sweep"
 REPORT = "hitl_django.task_queue.heartbeat.report_idle"
-#: Calls within one another of a dispatcher that calls at once; each is some twenty frames.
+#: Maximum nesting of calls in a dispatcher that calls immediately; each takes about twenty frames.
 DEEPEST = 10
 
 
 class Dispatcher(ABC):
-    """A task queue: what carries messages to workers.
+    """A task queue that carries messages to workers.
 
-    ``HITL["DISPATCH"]`` names a subclass. Only ``enqueue`` has to be written; whatever else a queue
-    can do has a default that does nothing.
+    ``HITL["DISPATCH"]`` names a subclass. Only ``enqueue`` must be implemented. All other methods
+    have defaults.
     """
 
     @abstractmethod
     def enqueue(self, function: str, argument: str) -> None:
-        """Has a worker call the function of this dotted path with the argument.
+        """Enqueue a call of the function with this dotted path and argument.
 
-        It is called when all else of the transaction is written: as its last write, or right behind
-        it where no transaction stays open for that. A queue that is elsewhere has to wait for the
-        commit, and must not undo it if it fails: ``transaction.on_commit(send, robust=True)``.
+        This is called after all other writes of the transaction, or directly after the transaction
+        if it is a single statement. A queue outside of the database must wait for the commit, and
+        must not undo it on errors: ``transaction.on_commit(send, robust=True)``.
         """
 
     def message_row(self, function: str, argument: str) -> models.Model | None:
-        """Return the message as an unsaved row of a table in the runs' database, if it is one.
+        """Return the message as an unsaved row of a table in the runs' database, or None.
 
-        It is inserted with the other rows of the transaction, by the same statement, and
-        ``enqueue`` is not called. Columns with a default in the database are left to it.
+        The row is inserted in the same statement as other rows of the transaction, and ``enqueue``
+        is not called. Columns with a database default are omitted.
         """
         return None
 
     def time_slice(self) -> float | None:
-        """Return the seconds a worker may stay with one run; None where nothing limits it."""
+        """Return the maximum seconds of a task for one run; None without a limit."""
         return None
 
     def stop_errors(self) -> Mapping[type[BaseException], str]:
         """Return the errors that this queue raises in a task to stop it, with their reasons.
 
-        They aren't failures of the node in which they are raised. A reason is the beginning of a
-        sentence that goes on with the node's name, such as "exceeded the timeout of 60 s".
+        They aren't treated as errors of the running node. A reason is followed by the node's name,
+        such as in "exceeded the timeout of 60 s in node 'search'".
         """
         return {}
 
     def install(self, using: str) -> None:  # noqa: B027  # a queue without schedules needs nothing
-        """Arrange for SWEEP to be called regularly; ``using`` was just migrated."""
+        """Schedule regular calls of SWEEP; ``using`` was just migrated."""
 
     def check(self) -> Sequence[CheckMessage]:
-        """Report settings of the queue that are known to hurt."""
+        """Return system check messages about the queue's settings."""
         return ()
 
     def probe(self) -> Sequence[CheckMessage]:
-        """Report what of the queue is missing at this moment; CRITICAL if nobody can reach it."""
+        """Return check messages about the queue's current state; CRITICAL if it is down."""
         return ()
 
     def command(self) -> Sequence[str]:
-        """Return the management command that starts workers; empty where none is needed."""
+        """Return the management command that starts workers; empty if none is needed."""
         return ()
 
     def reports_when_idle(self) -> bool:
-        """Return whether idle workers report, because they carry out the scheduled sweep.
+        """Return whether idle workers store heartbeats, because they run the scheduled sweep.
 
-        Where they don't, the sweep sends them a message once or twice a minute.
+        If not, the sweep enqueues a message for this once or twice a minute.
         """
         return False
 
     def environment(self) -> Mapping[str, str]:
-        """Return what the environment of that command has to hold."""
+        """Return environment variables for that command."""
         return {}
 
 
 class InlineDispatcher(Dispatcher):
-    """Calls the function in this process, right after the commit: for tests and scripts.
+    """Calls functions in this process after the commit, for tests and scripts.
 
-    Nothing recovers what this process drops, so it is no queue. Calls within calls are made in
-    their turn from a certain depth on, as each run that waits for another is begun by its end.
+    Calls are lost if this process ends, so it is not a queue. Deeply nested calls are deferred,
+    since each waiting run is started at the end of the one before it.
     """
 
     def reports_when_idle(self) -> bool:
@@ -110,14 +109,14 @@ class InlineDispatcher(Dispatcher):
 
 
 class _Nesting(threading.local):
-    """Calls of this thread that are made within one another."""
+    """Nested calls of this OS thread."""
 
     def __init__(self) -> None:
         self.depth = 0
         self.left: deque[Callable[[], object]] = deque()
 
     def perform(self, call: Callable[[], object]) -> None:
-        """Make a call, or leave it to the outermost where it would be too deep."""
+        """Make a call, or defer it to the outermost call if the nesting is too deep."""
         if self.depth >= DEEPEST:
             self.left.append(call)
             return
@@ -148,27 +147,27 @@ def _find_dispatcher(path: str) -> type[Dispatcher]:
 
 
 def enqueue(run_id: object, batch: WriteBatch) -> None:
-    """Add a message that a run is due to what is written."""
+    """Add the message for a run to the batch."""
     _add_message(ADVANCE, run_id, batch)
 
 
 def enqueue_task(function: str, argument: object, batch: WriteBatch) -> None:
-    """Add a message to the batch that has a worker call a task of an optional app."""
+    """Add the message for a task of an optional app to the batch."""
     _add_message(function, argument, batch)
 
 
 def list_functions() -> frozenset[str]:
-    """Return the functions that messages with an argument may name."""
+    """Return the functions that messages may name."""
     return frozenset({ADVANCE, REPORT}).union(*(each.tasks for each in list_extensions()))
 
 
 def enqueue_report(batch: WriteBatch) -> None:
-    """Add a message to what is written that has an idle worker report."""
+    """Add a message to the batch that makes an idle worker store a heartbeat."""
     _add_message(REPORT, "", batch)
 
 
 def get_time_slice() -> float | None:
-    """Return the seconds a worker may stay with one run; None where nothing limits it."""
+    """Return the maximum seconds that a worker spends on one run; None without a limit."""
     if hitl.TIME_SLICE_SECONDS is not None:
         return float(hitl.TIME_SLICE_SECONDS)
     return get_dispatcher().time_slice()

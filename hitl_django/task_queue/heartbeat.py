@@ -1,8 +1,7 @@
-"""Heartbeats of worker processes: a row for each, renewed after a task.
+"""Heartbeats of worker processes: one row each, updated after tasks.
 
-A queue whose processes are all there may still do nothing, so nothing here is written by a timer:
-a process reports after it has carried out a task. A queue that has no task of its own for an idle
-worker gets one from the sweep.
+A queue may be blocked although its processes are alive, so heartbeats are not written by a timer
+but after a task. If idle workers of a queue have no tasks, the sweep enqueues one.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from hitl_django.models.functions import Now
 
 logger = logging.getLogger("hitl_django")
 
-#: How long the row of a process that is gone is kept.
+#: How long the row of an ended process is kept.
 KEPT = timedelta(days=1)
 
-#: The process that reported last, and when; a forked one has not reported yet.
+#: Process id and time of the last heartbeat; a forked process has another id.
 _reported: tuple[int, float] | None = None
 
 
 def report_work() -> None:
-    """Record that this process has just worked, once in HEARTBEAT_SECONDS at most."""
+    """Store a heartbeat of this process, at most once in HEARTBEAT_SECONDS."""
     global _reported
     now, pid = time.monotonic(), os.getpid()
     since = now - _reported[1] if _reported is not None and _reported[0] == pid else None
@@ -39,26 +38,26 @@ def report_work() -> None:
     try:
         _write(pid)
     except Exception:
-        # The work is done and stored; that nobody hears of it must not undo that.
+        # An error here must not affect the task, which is done.
         logger.exception("worker %s: could not write heartbeat", pid)
 
 
 def report_idle(argument: str) -> None:
-    """Carry out a message that only shows that a worker takes messages."""
+    """Handle a message that only makes a worker store a heartbeat."""
     report_work()
 
 
 def is_report_due() -> bool:
-    """Return whether no worker has reported for so long that one should be made to."""
+    """Return whether there is no recent heartbeat, so that a message for one should be enqueued."""
     limit = get_heartbeat_limit() / 3
     return not WorkerHeartbeat.objects.using(write_alias()).filter(at__gte=Now() - limit).exists()
 
 
 def get_heartbeat_limit() -> timedelta:
-    """Return after how long without a report a worker counts as gone.
+    """Return the time without a heartbeat after which a worker is considered dead.
 
-    An idle worker reports when it carries out the scheduled sweep, or a message that the sweep sent
-    it: twice a minute at best.
+    An idle worker stores a heartbeat after a scheduled sweep, or after a message from the sweep: at
+    most twice a minute.
     """
     return timedelta(seconds=max(90.0, 3 * float(hitl.SWEEP_SECONDS)))
 
@@ -66,10 +65,10 @@ def get_heartbeat_limit() -> timedelta:
 def _write(pid: int) -> None:
     host = socket.gethostname()
     owner = f"{host}:{pid}"[:255]
-    # By its name, because the package itself knows of everything that is built on this module.
+    # Imported by name, because the package's root depends on this module.
     version = str(import_module("hitl_django").__version__)
     rows = WorkerHeartbeat.objects.using(write_alias())
-    # Zero rows: this process reports for the first time.
+    # Zero rows: the first heartbeat of this process.
     if rows.filter(owner=owner).update(at=Now(), version=version):
         return
     row = WorkerHeartbeat(owner=owner, host=host[:255], pid=pid, version=version)

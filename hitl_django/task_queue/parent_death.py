@@ -1,9 +1,8 @@
-"""Ends a process when the one that started it is gone, even by SIGKILL.
+"""End of a process with its parent, even after a SIGKILL.
 
-Linux does so by itself for a process that has asked for it (``PR_SET_PDEATHSIG`` of ``prctl(2)``).
-A fork doesn't inherit the request, so what forks passes it on. Elsewhere nothing happens here, and
-the processes of a queue find out when they next report to it
-(``supervisor_pipe``).
+Linux does this for a process that has requested it (``PR_SET_PDEATHSIG`` of ``prctl(2)``). Forks
+don't inherit the request, so they must repeat it. On other platforms this does nothing, and the
+processes of a queue end when they next report to it (``supervisor_pipe``).
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ import os
 import signal
 import sys
 
-#: The environment variable that names the process to end with.
+#: The environment variable with the id of the parent process.
 VARIABLE = "HITL_PARENT"
 PR_SET_PDEATHSIG = 1
 
-#: Whether the kernel can be asked.
+#: Whether the platform supports this.
 is_supported = sys.platform == "linux"
 
 
 class _Process:
-    """This process, and how many generations after it are yet to end with their parents."""
+    """The state of this process, and for how many generations its forks also end with it."""
 
     pid = 0
     generations = 0
@@ -30,14 +29,14 @@ class _Process:
 
 
 def build_environment() -> dict[str, str]:
-    """Return what a program's environment has to hold for it to end with this process."""
+    """Return environment variables for a program that should end with this process."""
     return {VARIABLE: str(os.getpid())}
 
 
 def follow_parent() -> None:
-    """Has this process end with its parent, if that is what it was started with.
+    """Let this process end with its parent, if the environment variable is set.
 
-    The variable is removed: what this process starts is none of that parent's.
+    The variable is removed, since it doesn't apply to child processes.
     """
     parent = os.environ.pop(VARIABLE, "")
     if is_supported and parent.isdecimal():
@@ -45,9 +44,9 @@ def follow_parent() -> None:
 
 
 def extend_to_forks(generations: int) -> None:
-    """Has processes that this one forks end with it, and theirs with them, so many generations on.
+    """Let forks of this process end with it, for a number of generations.
 
-    Does nothing in a process that doesn't end with its parent itself.
+    This does nothing if this process doesn't end with its own parent.
     """
     if _Process.is_bound and not _Process.generations:
         _Process.generations = generations
@@ -63,5 +62,5 @@ def _follow_fork() -> None:
 def _bind(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
     _Process.is_bound, _Process.pid = True, os.getpid()
-    if os.getppid() != parent:  # it was gone before the kernel was asked
+    if os.getppid() != parent:  # the parent ended before the request
         os._exit(128 + signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""The pipe on which worker processes report their status to the supervisor that started them.
+"""Pipe on which worker processes report their status to their supervisor.
 
-Each report is one short write, which a pipe keeps whole however many write at once. Without a
-supervisor there is no pipe and no report; a supervisor that doesn't listen is not waited for.
-One that is gone has left its processes to themselves: the first that notices ends all of them.
+Each report is one short write, which is atomic. Without a supervisor there is no pipe and no
+report. If the supervisor doesn't read, reports are dropped. If it has ended, the first process that
+notices this kills all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-#: The environment variable that names the pipe's end to write to.
+#: The environment variable with the pipe's file descriptor for writing.
 VARIABLE = "HITL_PULSE"
 
 WorkerStatus = Literal["busy", "idle", "settled"]
@@ -22,7 +22,7 @@ STATUSES: Mapping[str, WorkerStatus] = {"busy": "busy", "idle": "idle", "settled
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The status of a process; ``seconds`` is how long a busy one may take, 0 for no limit."""
+    """The status of a process; ``seconds`` is the time limit of a busy one, 0 without a limit."""
 
     word: WorkerStatus
     pid: int
@@ -30,7 +30,7 @@ class StatusReport:
 
 
 def is_supervised() -> bool:
-    """Return whether a supervisor has started this process, or the one that it comes from."""
+    """Return whether a supervisor has started this process or its parent."""
     return VARIABLE in os.environ
 
 
@@ -42,9 +42,10 @@ def report_status(word: WorkerStatus, seconds: float = 0.0) -> None:
     try:
         os.write(int(pipe), f"{word} {os.getpid()} {seconds}\n".encode())
     except BrokenPipeError:
-        os.killpg(os.getpgrp(), signal.SIGKILL)  # the supervisor made this group, and is gone
+        # the supervisor created this process group and has ended
+        os.killpg(os.getpgrp(), signal.SIGKILL)
     except (OSError, ValueError):
-        pass  # nobody listens, or not fast enough; the work goes on
+        pass  # the supervisor doesn't read fast enough; the report is dropped
 
 
 class SupervisorPipe:
@@ -57,7 +58,7 @@ class SupervisorPipe:
         self._rest = b""
 
     def environment(self) -> dict[str, str]:
-        """Return what the processes' environment has to hold."""
+        """Return environment variables for the processes."""
         return {VARIABLE: str(self.writing)}
 
     def read_reports(self) -> Iterator[StatusReport]:
@@ -85,4 +86,4 @@ def _parse(line: bytes) -> StatusReport | None:
         word, pid, seconds = line.decode().split(" ")
         return StatusReport(STATUSES[word], int(pid), float(seconds))
     except (ValueError, KeyError):
-        return None  # something else wrote into the pipe
+        return None  # written by other code

@@ -1,9 +1,9 @@
-"""Runs graphs inside a test: no worker, no queue, no waiting.
+"""Test environment that runs graphs without a worker or queue.
 
-def test_refund(hitl):
-    run = hitl.start("refund", {"amount": 120})
-    hitl.decide("Refund 120.00 EUR to Dana K.?", "approve")
-    hitl.assert_finished(run, paid=True)
+    def test_refund(hitl):
+        run = hitl.start("refund", {"amount": 120})
+        hitl.decide("Refund 120.00 EUR to Dana K.?", "approve")
+        hitl.assert_finished(run, paid=True)
 
 ``hitl`` is a GraphEnvironment, as a pytest fixture.
 """

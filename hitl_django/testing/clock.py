@@ -1,4 +1,4 @@
-"""The passing of time in a test: all that is stored happened that much earlier."""
+"""Passing of time in tests, by moving stored times to the past."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hitl_django.models import AuditEntry
 
 
 def move_back(passed: timedelta) -> None:
-    """Move every stored moment of the package's rows back, as if that much time had passed.
+    """Subtract a duration from all stored times of the package's models.
 
-    The database's clock, which decides what is due, is nobody's to set. Only the record and the
-    archive keep their times: those of the record are part of its hashes, archived rows are packed.
+    The database's clock can't be set. The audit log and archives keep their times: those of the
+    audit log are part of its hashes, and archived rows are compressed.
     """
     unmoved: tuple[type[models.Model], ...] = (
         AuditEntry,

@@ -1,4 +1,4 @@
-"""Checks that runs come to the same when they run again, and wherever their worker dies."""
+"""Check that runs have the same results when they are repeated or their worker dies."""
 
 from __future__ import annotations
 
@@ -26,29 +26,32 @@ Story = Callable[[GraphEnvironment], Any]
 
 
 class NondeterminismError(AssertionError):
-    """A graph came to something else when it ran again."""
+    """A run had another result when it was repeated."""
 
 
 def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
-    """Run a story twice, and again for each moment at which a worker can die; compares them all.
+    """Run a story repeatedly, once for each moment at which a worker can die, and compare results.
 
-    The story starts runs and decides what they ask, in the environment that it is given. What is
-    compared are the states of its threads after each step, what was asked and decided, how its runs
-    ended, and what it returns: rows of your own that it counts, say. ``ignore`` names keys of
-    states and payloads that may differ, like those that hold a time.
+    The story starts runs and decides their interrupts in the given environment. The comparison
+    includes the states of its threads after each step, interrupts and decisions, the final states
+    of runs, and the return value, such as the number of your own rows. ``ignore`` are keys of
+    states and payloads that may differ, such as times.
 
-    Each time it begins with the same database, in a transaction that is rolled back. A worker dies
-    before it stores a step, when all that the step's nodes did will be done again, and behind it.
-    Returns how often the story was run. NondeterminismError says where it first differed.
+    Each repetition begins with the same database, in a transaction that is rolled back. The worker
+    dies before a super-step is stored, so that its nodes run again, and after it. Returns the
+    number of times the story was run.
+
+    Raises:
+        NondeterminismError: at the first difference.
     """
     deaths = _Deaths()
-    first = _tell(story, deaths)
+    first = _run_story(story, deaths)
     times = deaths.count
-    _compare(first, _tell(story, _Deaths()), ignore, "on the second run")
+    _compare(first, _run_story(story, _Deaths()), ignore, "on the second run")
     for number in range(1, times + 1):
         for stored in (False, True):
             when = "behind" if stored else "before"
-            again = _tell(story, _Deaths(at=number, stored=stored))
+            again = _run_story(story, _Deaths(at=number, stored=stored))
             _compare(
                 first, again, ignore, f"with the worker killed {when} commit {number} of {times}"
             )
@@ -56,12 +59,12 @@ def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
 
 
 class _Killed(SystemExit):
-    """The worker's process is gone."""
+    """The worker's process has died."""
 
 
 @dataclass
 class _Deaths:
-    """At which commit a worker dies, and how many there were so far."""
+    """The commit at which a worker dies, and the number of commits so far."""
 
     at: int | None = None
     stored: bool = False
@@ -69,7 +72,7 @@ class _Deaths:
 
 
 class _FrailEnvironment(GraphEnvironment):
-    """An environment whose worker dies once; another takes over when its lease has run out."""
+    """An environment whose worker dies once; another one continues after its lease has expired."""
 
     def advance(self) -> int:
         try:
@@ -83,8 +86,8 @@ class _FrailEnvironment(GraphEnvironment):
             return 1 + self.advance()
 
 
-def _tell(story: Story, deaths: _Deaths) -> dict[str, Any]:
-    """Return what a story comes to, and leave nothing of it behind."""
+def _run_story(story: Story, deaths: _Deaths) -> dict[str, Any]:
+    """Return the result of a story, and roll back its changes."""
 
     class MortalSaver(DjangoSaver):
         def commit_all(self, commits: Sequence[Commit]) -> None:
@@ -109,11 +112,11 @@ def _tell(story: Story, deaths: _Deaths) -> dict[str, Any]:
 
 @contextmanager
 def _rolled_back() -> Iterator[None]:
-    """Undo what the block writes, to the databases of the product and of its runs."""
+    """Roll back changes of the block in the databases of the project and of runs."""
     with ExitStack() as stack:
         for alias in {DEFAULT_DB_ALIAS, write_alias()}:
             block: Any = transaction.atomic(using=alias)
-            # As Django's TestCase does it: what insists on a transaction of its own has one.
+            # As in Django's TestCase, so that durable blocks are allowed.
             block._from_testcase = True
             stack.enter_context(block)
             stack.callback(transaction.set_rollback, True, using=alias)
@@ -148,7 +151,7 @@ def _compare(first: Any, again: Any, ignore: Collection[str], when: str) -> None
 def _find_difference(
     one: Any, other: Any, ignore: Collection[str], path: str
 ) -> tuple[str, Any, Any] | None:
-    """Return where two values differ first, with both; None where they are the same."""
+    """Return path and values of the first difference between two values; None if they are equal."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         pairs: list[tuple[str, Any, Any]] = [
             (f"{path}.{key}" if path else str(key), one.get(key), other.get(key))

@@ -1,4 +1,4 @@
-"""What a graph runs in during a test: a stand-in for queue, worker, clock and reviewers."""
+"""Test environment that replaces the queue, the worker and the clock."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .inline import inline
 
 
 class GraphEnvironment:
-    """Stands in for queue, worker and clock while it is entered: runs go on as calls are made.
+    """Replaces the queue, the worker and the clock in a ``with`` block.
 
-    It works in a TestCase, whose transaction is never committed, as in a TransactionTestCase, and
-    with pytest as the fixture ``hitl``. Whatever waits for a worker is taken on before a method
-    returns, so after ``start`` a run has ended or asks something. Nothing is sent out.
+    Runs are executed immediately: queued runs are executed before a method returns, so after
+    ``start`` a run has ended or is interrupted. No messages are sent. It works in a TestCase, whose
+    transaction is never committed, in a TransactionTestCase, and as the pytest fixture ``hitl``.
     """
 
     def __init__(self) -> None:
@@ -41,34 +41,34 @@ class GraphEnvironment:
         self._entered.close()
 
     def start(self, graph: str, input: Any, **options: Any) -> RunInfo:  # noqa: A002
-        """Start a run as ``services.start`` does, and takes it as far as it goes."""
+        """Start a run as ``services.start`` does, and execute it."""
         run = services.start(graph, input, **options)
         self.advance()
         return self.get_run(run)
 
     def advance(self) -> int:
-        """Take on every run that is due; returns how many there were.
+        """Execute all queued runs; return their number.
 
-        For what the product's own code has started or decided.
+        Call it after your project's code has started or decided runs.
         """
         return self._advance()
 
     def advance_time(self, **passed: float) -> None:
-        """Let time pass, in the words of ``timedelta``, and does what has become due by then.
+        """Let time pass, with arguments of ``timedelta``, and process due times.
 
-        That is expiry, reminders, due dates, claims, links, leases and retention, all of which go
-        by moments that are stored: they are moved back. Rows of the product's own stay as they are,
-        as does Python's clock.
+        This applies to expiry, reminders, due dates, claims, links, leases and retention, which are
+        based on stored times. Stored times are moved to the past. Rows of your project and Python's
+        clock don't change.
         """
         move_back(timedelta(**passed))
         self.sweep()
         self.advance()
 
     def sweep(self) -> None:
-        """Does what is due by the clock, and enqueues what nobody has taken up."""
+        """Run a sweep, which processes due times and enqueues lost runs."""
         sweeper.sweep()
 
-    # What is asked.
+    # Interrupts.
 
     def interrupts(
         self,
@@ -78,7 +78,7 @@ class GraphEnvironment:
         node: str | None = None,
         run: RunInfo | UUID | str | None = None,
     ) -> QuerySet[Interrupt]:
-        """Return the open questions that these describe, the longest asked first."""
+        """Return the pending interrupts that match, oldest first."""
         given = {"title": title, "graph": graph, "node": node}
         found = Interrupt.objects.using(write_alias()).filter(
             status=Interrupt.Status.PENDING,
@@ -89,7 +89,11 @@ class GraphEnvironment:
         return found.order_by("created_at", "id")
 
     def interrupt(self, title: str | None = None, **described: Any) -> Interrupt:
-        """Return the one open question that these describe; AssertionError where it isn't one."""
+        """Return the pending interrupt that matches.
+
+        Raises:
+            AssertionError: unless exactly one matches.
+        """
         found = list(self.interrupts(title, **described)[:2])
         if len(found) != 1:
             wanted = {"title": title, **described}
@@ -113,11 +117,13 @@ class GraphEnvironment:
         run: RunInfo | UUID | str | None = None,
         **decision: Any,
     ) -> DecisionInfo:
-        """Decide an open question as ``services.decide`` does, and takes its run on.
+        """Decide a pending interrupt as ``services.decide`` does, and execute its run.
 
-        ``interrupt`` is its title or its row; ``graph``, ``node`` and ``run`` describe it
-        otherwise. Where they describe none, or several, it is an AssertionError that says what is
-        open.
+        ``interrupt`` is a title or a row. ``graph``, ``node`` and ``run`` narrow the choice.
+
+        Raises:
+            AssertionError: unless exactly one interrupt matches; the message lists pending
+                interrupts.
         """
         if not isinstance(interrupt, Interrupt):
             interrupt = self.interrupt(interrupt, graph=graph, node=node, run=run)
@@ -126,22 +132,22 @@ class GraphEnvironment:
         return decided
 
     def make_interrupt(self, payload: Any = "Continue?", **terms: Any) -> Interrupt:
-        """Make an open question, for tests of views, policies and pages that need one.
+        """Create a pending interrupt, for tests of views, policies and pages.
 
-        ``terms`` are those of ``review()``. It is asked by a run of a graph of its own.
+        ``terms`` are options of ``review()``. The interrupt belongs to a run of a separate graph.
         """
         given = interrupt_graph.keep(payload, terms)
         return self.interrupt(run=self.start(interrupt_graph.NAME, given))
 
-    # What became of it.
+    # Runs.
 
     def get_run(self, run: RunInfo | UUID | str) -> RunInfo:
-        """Return a run as it stands now."""
+        """Return the current state of a run."""
         runs = Run.objects.using(write_alias()).select_related("thread")
         return RunInfo.from_row(runs.get(pk=_find_id(run)))
 
     def assert_asks(self, run: RunInfo | UUID | str, *titles: str) -> None:
-        """Assert that a run waits for people, who are asked exactly these, in any order."""
+        """Assert that a run has exactly these pending interrupts, in any order."""
         asked = sorted(self.interrupts(run=run).values_list("title", flat=True))
         if asked != sorted(titles) or not asked:
             raise AssertionError(
@@ -151,7 +157,7 @@ class GraphEnvironment:
             )
 
     def assert_finished(self, run: RunInfo | UUID | str, **values: Any) -> Any:
-        """Assert that a run has succeeded, with these values in its state; returns its result."""
+        """Assert that a run has succeeded with these values in its state; return its result."""
         self._assert_state(run, Run.State.SUCCEEDED)
         result = services.run_result(_find_id(run))
         for name, value in values.items():
@@ -163,11 +169,11 @@ class GraphEnvironment:
         return result
 
     def assert_failed(self, run: RunInfo | UUID | str, error: str = "") -> None:
-        """Assert that a run has failed, with an error that holds these words."""
+        """Assert that a run has failed, with an error that contains this text."""
         self._assert_state(run, Run.State.FAILED, error)
 
     def assert_parked(self, run: RunInfo | UUID | str, error: str = "") -> None:
-        """Assert that a run was parked for an operator to look at, for such a reason."""
+        """Assert that a run is parked, with an error that contains this text."""
         self._assert_state(run, Run.State.PARKED, error)
 
     def _assert_state(self, run: RunInfo | UUID | str, state: str, error: str = "") -> None:

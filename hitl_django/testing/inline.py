@@ -1,4 +1,4 @@
-"""The queue of a test: it keeps what is due, until the test says when that is done."""
+"""Queue for tests, which collects runs until they are executed explicitly."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from django.utils.module_loading import import_string
 
 from hitl_django.task_queue import dispatcher
 
-#: The ids of the runs that are due, in the order in which they were enqueued.
+#: The ids of queued runs, in the order in which they were enqueued.
 run_ids: list[str] = []
 
 
 class CollectingDispatcher(dispatcher.Dispatcher):
-    """Keeps the ids of runs that are due, and drops all other messages.
+    """Collects the ids of runs, and drops all other messages.
 
-    A test sends no webhooks unless it calls ``contrib.webhooks.delivery.deliver`` itself.
+    Webhooks are sent only if a test calls ``contrib.webhooks.delivery.deliver``.
     """
 
     def reports_when_idle(self) -> bool:
@@ -31,16 +31,16 @@ class CollectingDispatcher(dispatcher.Dispatcher):
 
 @contextmanager
 def inline() -> Iterator[Callable[[], int]]:
-    """Give a function that advances every run enqueued so far, and return how many there were.
+    """Yield a function that executes all queued runs, and returns their number.
 
-    It works inside a TestCase too, whose transaction is never committed. A run goes on at once with
-    what was decided, whatever ``UNDO_SECONDS`` says. For code that wants to look at what is stored
-    between two steps; else GraphEnvironment says the same in fewer lines.
+    It also works inside a TestCase, whose transaction is never committed. Runs resume immediately
+    after decisions, regardless of ``UNDO_SECONDS``. Use it to check stored data between two steps;
+    otherwise a GraphEnvironment needs less code.
     """
     path = f"{CollectingDispatcher.__module__}.{CollectingDispatcher.__qualname__}"
     earlier = run_ids[:]
     run_ids.clear()
-    own = {"DISPATCH": path, "UNDO_SECONDS": 0}  # a test doesn't wait
+    own = {"DISPATCH": path, "UNDO_SECONDS": 0}  # tests don't wait
     with override_settings(HITL={**(getattr(settings, "HITL", None) or {}), **own}):
         try:
             yield _advance_all

@@ -1,4 +1,4 @@
-"""A graph that asks what a test wants to be asked."""
+"""Graph that raises any interrupt for tests."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ NAME = "hitl-testing-question"
 
 
 class Asking(TypedDict, total=False):
-    """The state: the number of what is asked, and what was answered."""
+    """The state: the number of the interrupt, and its response."""
 
     number: int
     answer: Any
 
 
-#: What is asked, in which terms: by number, since not all terms can be stored.
+#: Payloads and options of the interrupts, in memory, since not all options can be stored.
 _asked: list[tuple[Any, dict[str, Any]]] = []
 
 
 def keep(payload: Any, terms: dict[str, Any]) -> Asking:
-    """Return the input of a run that asks this."""
+    """Return the input of a run with this interrupt."""
     _asked.append((payload, terms))
     return {"number": len(_asked) - 1}
 

@@ -1,4 +1,4 @@
-"""The worker: advances runs, sweeps, deletes old threads, and supervises worker processes."""
+"""The worker: execution of runs, the sweep, retention, and supervision of worker processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Child processes that start together, of which none outlives this one, and the stop signals."""
+"""Child processes that end with this process, and signals that stop it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from types import FrameType
 
 from hitl_django.task_queue import parent_death
 
-#: Seconds a process has to stop by itself after SIGTERM.
+#: Seconds that a process has to stop after SIGTERM.
 PATIENCE = 15.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command to run as a child, and its name in messages.
+    """A command for a child process, with its name for messages.
 
-    Without a ``log`` it writes to where this process does. It inherits the files ``kept``.
+    Without ``log``, it inherits this process's output. It inherits the file descriptors ``kept``.
     """
 
     name: str
@@ -34,18 +34,18 @@ class Program:
 
 
 class Stopped(BaseException):
-    """A signal has asked this process to stop.
+    """Raised when a signal asks this process to stop.
 
-    Not an Exception: nothing on the way out may take it for a failure of its own.
+    It is not an Exception, so that error handlers don't catch it.
     """
 
 
 class Child:
     """A running program.
 
-    It is given a session of its own, so that Ctrl-C in a terminal reaches this process and nobody
-    else: qcluster hangs when its main process and its workers get the signal at the same time.
-    One that runs this app ends with this process where Linux sees to that, even after a SIGKILL.
+    It has a session of its own, so that Ctrl-C in a terminal reaches only this process: qcluster
+    hangs if its main process and its workers get the signal at the same time. On Linux, a child
+    that runs this app ends with this process, even after a SIGKILL.
     """
 
     def __init__(self, program: Program) -> None:
@@ -66,12 +66,12 @@ class Child:
         return self.process.poll()
 
     def terminate(self) -> None:
-        """Ask the main process, and only that one, to stop."""
+        """Send SIGTERM to the main process only."""
         if self.exit_code() is None:
             self.process.send_signal(signal.SIGTERM)
 
     def wait(self, deadline: float) -> None:
-        """Wait for the end until the deadline; then end the whole session by force."""
+        """Wait until the deadline for the process to end, then kill the whole session."""
         try:
             self.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -79,23 +79,23 @@ class Child:
             self.process.wait()
 
     def signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to every process of the session, even if the main one has ended."""
+        """Send a signal to every process of the session, even if the main process has ended."""
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
-            pass  # none is left
+            pass  # all processes have ended
 
     def read_log_tail(self, lines: int = 15) -> str:
-        """Return the end of its log."""
+        """Return the last lines of the log."""
         text = self.program.log.read_text(errors="replace") if self.program.log else ""
         return "\n".join(text.splitlines()[-lines:])
 
 
 class StopSignals:
-    """Turns the signals that ask for an end into Stopped, except where one must not be raised.
+    """Raises Stopped on signals that ask for an end, except where it must not be raised.
 
-    Python drops what is raised while it destroys an object or answers a call from C, a function
-    of SQLite's for instance. So what was asked stays asked, and who goes on for long checks.
+    Python ignores exceptions in destructors and in calls from C, such as functions of SQLite.
+    Long-running code should therefore also call ``check``.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class StopSignals:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Handle the signals as long as the block lasts."""
+        """Handle the signals during the block."""
         before = {number: signal.signal(number, self._receive) for number in STOP_SIGNALS}
         try:
             yield
@@ -114,10 +114,9 @@ class StopSignals:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Put Stopped off to the end of the block.
+        """Defer Stopped until the end of the block.
 
-        Ignoring the signals instead would be inherited by a process started meanwhile, which
-        then could not be stopped.
+        A process that is started meanwhile would inherit ignored signals, and could not be stopped.
         """
         self._is_deferred = True
         try:
@@ -127,12 +126,12 @@ class StopSignals:
         self.check()
 
     def check(self) -> None:
-        """Raise Stopped if a signal has asked for the end."""
+        """Raise Stopped if a signal has asked for an end."""
         if self._asked is not None:
             raise Stopped(self._asked)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until a signal asks for the end, or one has."""
+        """Sleep; raise Stopped if a signal asks for an end."""
         self.check()
         time.sleep(seconds)
         self.check()
@@ -145,10 +144,10 @@ class StopSignals:
 
 @contextmanager
 def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator[list[Child]]:
-    """Run programs as long as the block lasts; all are stopped however the block ends."""
+    """Run programs during the block, and stop all of them at its end."""
     children: list[Child] = []
     try:
-        with listener.deferred():  # one that was started but not noted would stay behind
+        with listener.deferred():  # otherwise a started process could be missing in the list
             for program in programs:
                 children.append(Child(program))
         yield children
@@ -158,7 +157,7 @@ def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator
 
 
 def stop_children(children: Sequence[Child]) -> None:
-    """Stop programs side by side, within PATIENCE together."""
+    """Stop programs in parallel, within PATIENCE seconds in total."""
     for child in children:
         child.terminate()
     deadline = time.monotonic() + PATIENCE

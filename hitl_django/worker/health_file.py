@@ -1,7 +1,7 @@
-"""The file by which whoever runs ``hitl worker`` learns that it lives, and that it is ready.
+"""Health file of ``hitl worker``, for liveness and readiness probes.
 
-A probe of a container needs neither Django nor the database, nor anybody's password for that: it
-looks at the file's age and at its one word.
+A container's probe needs neither Django nor the database. It checks the age of the file and the
+word in it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ READY, WAITING = "ready", "waiting"
 
 
 class HealthFile:
-    """A file with one word, written anew at each look; None in the place of its path writes none.
+    """A file with one word, written after each check; without a path, nothing is written.
 
-    ``ready``: the worker processes run, and the database answered the last sweep. ``waiting``: one
-    of the two isn't so. A file that grows old: the supervisor itself stands still.
+    ``ready``: the worker processes are running, and the last sweep has succeeded. ``waiting``: one
+    of these is not the case. If the file is old, the supervisor itself has stopped.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
 
     def write(self, *, is_ready: bool) -> None:
-        """Write the word, whole at every moment that somebody reads it."""
+        """Write the word atomically."""
         if self.path is None:
             return
         new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
@@ -34,9 +34,9 @@ class HealthFile:
             new.write_text(f"{READY if is_ready else WAITING}\n")
             new.replace(self.path)
         except OSError:
-            logger.exception("could not write the health file")  # the probe says so, too
+            logger.exception("could not write the health file")  # the probe fails as well
 
     def remove(self) -> None:
-        """Remove the file: nobody works any more."""
+        """Remove the file when the worker ends."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

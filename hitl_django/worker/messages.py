@@ -1,4 +1,4 @@
-"""Carrying out messages, in the worker processes of queues that have no signals of their own."""
+"""Handling of messages in workers of queues without signals of their own."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from . import runner
 
 
 def perform(function: str, argument: str) -> None:
-    """Call what a message names, and reports that this process works.
+    """Call the function that a message names, and store a heartbeat.
 
-    A queue's table or broker may be open to more people than its code is, so nothing is called but
-    what messages are for: ValueError otherwise. SIGTERM leaves the run at its next step's edge, and
-    then does what the queue has it do.
+    Only functions for messages are called, since a queue's table or broker may be writable by
+    others. After SIGTERM, the run is released at the end of its super-step, followed by the queue's
+    own handler.
+
+    Raises:
+        ValueError: if the function is not one for messages.
     """
     if function not in dispatcher.list_functions():
         raise ValueError(f"No handler for messages to {function!r}.")
@@ -35,16 +38,16 @@ def perform(function: str, argument: str) -> None:
 
 
 class _Tasks:
-    """How many tasks the threads of this process carry out; a supervisor only knows processes."""
+    """The number of tasks in the OS threads of this process; a supervisor knows only processes."""
 
     lock = threading.Lock()
     count = 0
 
 
 def begin_task() -> None:
-    """Report that this process is busy, for as long as its node likes.
+    """Report that this process is busy, without a time limit.
 
-    The time slice bounds the run and not the node, and these queues kill nothing that takes long.
+    The time slice limits a run but not a node, and these queues don't kill long tasks.
     """
     with _Tasks.lock:
         _Tasks.count += 1
@@ -52,7 +55,7 @@ def begin_task() -> None:
 
 
 def end_task() -> None:
-    """Report that this process is idle, unless another of its threads is busy."""
+    """Report that this process is idle, unless another of its OS threads is busy."""
     with _Tasks.lock:
         _Tasks.count = max(0, _Tasks.count - 1)
         if not _Tasks.count:
@@ -61,9 +64,9 @@ def end_task() -> None:
 
 
 def drain_on_sigterm() -> None:
-    """Leave all runs of this process at their next steps' edges when its supervisor ends it.
+    """Install a handler that releases all runs of this process when its supervisor stops it.
 
-    For a queue whose workers are threads: no handler of SIGTERM can be theirs.
+    This is for queues whose workers are OS threads, which can't handle SIGTERM.
     """
     in_main = threading.current_thread() is threading.main_thread()
     if in_main and supervisor_pipe.is_supervised():
@@ -73,7 +76,7 @@ def drain_on_sigterm() -> None:
 @contextmanager
 def _draining() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # where no handler can be installed
+        yield  # only the main thread can install a handler
         return
     before: Any = signal.getsignal(signal.SIGTERM)
 

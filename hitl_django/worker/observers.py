@@ -1,4 +1,4 @@
-"""Observers of what workers do: packages in contrib that trace it, or name it where it fails."""
+"""Observers of workers, for tracing and error reporting in optional apps."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hitl_django.run_leases import RunLease
 
 
 class RunSegment(Protocol):
-    """What an observer keeps of a worker's stretch: from the claim of a run to where it is left."""
+    """Data of an observer for one segment of a run, from claim to release."""
 
     def around_task(self, context: TaskContext) -> AbstractContextManager[object]:
-        """Return what a task is run within, all of its attempts; on the thread that runs it."""
+        """Return a context manager for all attempts of a task, entered on its OS thread."""
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Hear how the run was left; not called where the process is ending."""
+        """Handle the end of the segment. Not called if the process is ending."""
 
 
-#: Begins to observe a stretch; what it yields hears of it.
+#: Returns a context manager for a segment, which yields a RunSegment.
 Observer = Callable[[RunLease], AbstractContextManager[RunSegment]]
 AroundTask = Callable[[TaskContext], AbstractContextManager[object]]
 
@@ -28,36 +28,36 @@ _observers: list[Observer] = []
 
 
 def add_observer(observer: Observer) -> None:
-    """Has each stretch of this process run within what the observer returns for its lease.
+    """Call the observer for each segment in this process.
 
-    It has to raise nothing: that wouldn't be the run's doing, and would hold it up all the same.
+    It must not raise errors, since these would stop the run.
     """
     if observer not in _observers:
         _observers.append(observer)
 
 
 def remove_observer(observer: Observer) -> None:
-    """Has the observer hear of no further stretch."""
+    """Stop calling the observer for new segments."""
     _observers.remove(observer)
 
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[Sequence[RunSegment]]:
-    """Has all observers watch a stretch while it lasts."""
+    """Call all observers for a segment."""
     with ExitStack() as stack:
         yield [stack.enter_context(observer(lease)) for observer in _observers]
 
 
-def combine_around(stretches: Sequence[RunSegment]) -> AroundTask | None:
-    """Return what tasks are run within; None where nobody observes them, which costs nothing."""
-    if not stretches:
+def combine_around(segments: Sequence[RunSegment]) -> AroundTask | None:
+    """Return a context manager for tasks; None without observers, which has no overhead."""
+    if not segments:
         return None
 
     @contextmanager
     def around_task(context: TaskContext) -> Iterator[None]:
         with ExitStack() as stack:
-            for stretch in stretches:
-                stack.enter_context(stretch.around_task(context))
+            for segment in segments:
+                stack.enter_context(segment.around_task(context))
             yield
 
-    return around_task if len(stretches) > 1 else stretches[0].around_task
+    return around_task if len(segments) > 1 else segments[0].around_task

@@ -1,9 +1,9 @@
-"""Re-encryption: brings all rows under the first of ENCRYPTION_KEYS, so that older keys can go.
+"""Re-encryption of all rows with the first of ENCRYPTION_KEYS, so that older keys can be removed.
 
-Rows are looked at along their keys, a batch at a time, by the first bytes of what may be encrypted.
-One that isn't under the first key is read whole, and written if it is still what was read: who
-changes it meanwhile writes it under the first key anyway, if their process has the same keys. So
-this may run beside workers, be stopped at any row, and be run again.
+Rows are read in batches in the order of their keys, with only the first bytes of encrypted columns.
+A row that doesn't use the first key is read completely, and written if it is unchanged. Processes
+with the same keys write the first key anyway. It can run beside workers, be interrupted and be
+repeated.
 """
 
 from __future__ import annotations
@@ -51,20 +51,24 @@ from hitl_django.models.fields import EncryptedField, name_column
 from hitl_django.models.search import build_search_text, index_text
 
 BATCH = 200  # rows of one transaction
-TRIES = 5  # at a row that somebody changes all the time
-#: Bytes of a row by which its key is known, unless it is a delta with a longer head.
+TRIES = 5  # attempts for a row that is changed concurrently
+#: Bytes of a row that identify its key, except for a delta with a longer head.
 HEAD = 64
 
-#: What a column, or a row, is under: an older key, none, or the first.
+#: The key of a column or row: an older key, none, or the first key.
 OLD, PLAIN, FIRST = "old", "plain", "first"
 
 
 @dataclass(slots=True)
 class RowCounts:
-    """Rows of one table that were looked at: how many need an older key, how many are plain.
+    """Numbers of rows in one table.
 
-    ``rewritten`` are those that are under the first key since, ``unreadable`` those whose key isn't
-    here or that are damaged.
+    Attributes:
+        rows: the rows that were read.
+        old: rows that use an older key.
+        plain: rows that aren't encrypted.
+        rewritten: rows that were encrypted with the first key.
+        unreadable: rows that are damaged or whose key is missing.
     """
 
     table: str
@@ -76,14 +80,15 @@ class RowCounts:
 
 
 def count_rows() -> Iterator[RowCounts]:
-    """Yield what the rows are under, batch by batch; changes nothing."""
+    """Yield the numbers of rows by key, batch by batch, without changes."""
     return _look_at_all(rewrite=False)
 
 
 def rewrite_rows() -> Iterator[RowCounts]:
-    """Encrypt with the first key what isn't, and yield batch by batch what there was.
+    """Encrypt all rows with the first key; yield the numbers of rows batch by batch.
 
-    CorruptPayloadError where there is no key.
+    Raises:
+        CorruptPayloadError: without keys.
     """
     get_key_ring()
     return _look_at_all(rewrite=True)
@@ -92,7 +97,7 @@ def rewrite_rows() -> Iterator[RowCounts]:
 def _look_at_all(*, rewrite: bool) -> Iterator[RowCounts]:
     if find_key_ring() is None:
         return
-    # Archives come last: what is moved there meanwhile is found there.
+    # Archives are last, so that threads archived meanwhile are found there.
     for table in (
         _Writes(),
         _Blobs(),
@@ -128,7 +133,7 @@ def _look_at(table: _Table, heads: list[Any], *, rewrite: bool) -> RowCounts:
 
 @retry_on_conflict
 def _rewrite_together(table: _Table, chosen: list[Any]) -> tuple[int, int]:
-    """Rewrite rows in one transaction; returns how many, and how many can't be read."""
+    """Rewrite rows in one transaction; return the numbers of rewritten and unreadable rows."""
     rewritten = unreadable = 0
     with transaction.atomic(using=write_alias()):
         for pk in chosen:
@@ -147,17 +152,17 @@ def _rewrite_row(table: _Table, pk: Any) -> bool:
 
 
 class _ConcurrentChangeError(Exception):
-    """Somebody has changed or deleted a row since it was read."""
+    """A row was changed or deleted after it was read."""
 
 
 class _Table:
-    """A table with columns that are encrypted."""
+    """A table with encrypted columns."""
 
     model: type[models.Model]
     heads: dict[str, Any]
 
     def read_heads(self, last: Any) -> list[Any]:
-        """Return the next rows behind this key: their keys, and the heads of their columns."""
+        """Return the next rows after a key, with their keys and the heads of their columns."""
         rows = self.rows.order_by("pk")
         if last is not None:
             rows = rows.filter(pk__gt=last)
@@ -169,19 +174,24 @@ class _Table:
         return self.model._base_manager.using(write_alias())
 
     def classify(self, pk: Any, head: list[Any]) -> str:
-        """Return what the row is under; CorruptPayloadError where that can't be known."""
+        """Return the key that a row uses.
+
+        Raises:
+            CorruptPayloadError: if it can't be determined.
+        """
         raise NotImplementedError
 
     def rewrite(self, pk: Any) -> bool:
-        """Encrypt a row with the first key; returns whether it had to be.
+        """Encrypt a row with the first key; return whether it was changed.
 
-        Raises where somebody was there first.
+        Raises:
+            _ConcurrentChangeError: if the row was changed since it was read.
         """
         raise NotImplementedError
 
 
 class _Texts(_Table):
-    """A table with columns of text that are encrypted."""
+    """A table with encrypted text columns."""
 
     def __init__(self, model: type[models.Model], columns: list[Any]) -> None:
         self.model = model
@@ -206,7 +216,7 @@ class _Texts(_Table):
             if _classify_text(stored) != FIRST:
                 text = encrypt_text(decrypt_text(stored, column), column)
                 changes[name] = models.Value(text, output_field=models.TextField())
-        # Zero rows: somebody has changed or deleted it since it was read.
+        # Zero rows: the row was changed or deleted after it was read.
         if changes and not row.filter(**found).update(**changes):
             raise _ConcurrentChangeError
         return bool(changes)
@@ -222,10 +232,10 @@ def _find_text_tables() -> Iterator[_Texts]:
 
 
 class _SearchTexts(_Table):
-    """What questions are found by: no more than what isn't encrypted beside it."""
+    """Search texts of interrupts, which must not contain encrypted data."""
 
     model = Interrupt
-    #: Of these it is made where there is a key (run_leases.interrupts).
+    #: The parts of a search text if there is a key (run_leases.interrupts).
     names = ("title", "node", "run__key", "thread__subject_id")
 
     def __init__(self) -> None:
@@ -248,14 +258,14 @@ class _SearchTexts(_Table):
         text = build_search_text(*names)
         index = None if grams is None else index_text(text, write_alias())
         changes = {"search_text": text, "search_grams": index}
-        # Zero rows: somebody has changed or deleted it since it was read.
+        # Zero rows: the row was changed or deleted after it was read.
         if not self.rows.filter(pk=pk, search_text=before).update(**changes):
             raise _ConcurrentChangeError
         return True
 
 
 class _Bytes(_Table):
-    """A table with columns of bytes; the digest beside them shows whether a row was changed."""
+    """A table with encrypted binary columns, whose digest shows changes."""
 
     def __init__(self) -> None:
         self.heads = {
@@ -274,17 +284,17 @@ class _Bytes(_Table):
         before = row.digest
         self.encrypt(row)
         changes = {name: getattr(row, name) for name in (*self.columns, "digest")}
-        # Zero rows: somebody has changed or deleted it since it was read.
+        # Zero rows: the row was changed or deleted after it was read.
         if not self.rows.filter(pk=pk, digest=before).update(**changes):
             raise _ConcurrentChangeError
         return True
 
     def encrypt(self, row: Any) -> None:
-        """Set the columns of a row as they are under the first key."""
+        """Encrypt the columns of a row with the first key."""
         raise NotImplementedError
 
     def classify_row(self, row: Any) -> str:
-        """Return what a row is under that was read whole."""
+        """Return the key that a completely loaded row uses."""
         return _join([_classify_bytes(bytes(getattr(row, name))) for name in self.columns])
 
 
@@ -339,7 +349,7 @@ class _Checkpoints(_Bytes):
 
 
 class _Archive(_Bytes):
-    """An archive, whose rows hold rows of threads that may be encrypted themselves."""
+    """An archive, whose rows contain rows of threads that may be encrypted."""
 
     def __init__(self, model: type[models.Model], archive: Archive) -> None:
         self.model, self.archive, self.columns = model, archive, (archive.column,)

@@ -1,7 +1,8 @@
-"""Retention of threads that have ended: deletes them, or prunes them to their newest state.
+"""Retention of ended threads: deletion, or pruning to their newest state.
 
-A thread has ended when its runs have, whichever way; one that waits, works or is parked has not,
-however old it is. Several processes may do this at once: each takes threads that nobody has locked.
+A thread has ended when all of its runs have ended. Threads with waiting, running, interrupted or
+parked runs are kept at any age. Several processes may do this at once, since each takes threads
+that no other has locked.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from hitl_django.models.functions import Now
 logger = logging.getLogger("hitl_django")
 
 M = TypeVar("M", bound=Model)
-#: Where days are given by graph, all graphs that aren't named there.
+#: Key for all graphs that have no days of their own.
 OTHER_GRAPHS = "*"
 BATCH = 100  # threads of one transaction
 
@@ -38,19 +39,19 @@ def apply_terms(
     terms: float | Mapping[str, float | None] | None,
     command: str,
 ) -> None:
-    """Call a function for threads that ended before the days of the terms, one batch in all.
+    """Call a function for threads that ended before a number of days, for one batch in total.
 
-    The function gets the days, the largest number of threads and the graph, and returns the number
-    of threads. ``done`` and ``command`` are for the log: a participle and the arguments of ``hitl``
-    that perform the same.
+    The function gets the days, the maximum number of threads and the graph. It returns the number
+    of threads. ``done`` and ``command`` are for the log: a participle, and the arguments of
+    ``hitl`` that do the same.
     """
     left = hitl.SWEEP_BATCH
     for days, graph in list_terms(terms):
         try:
             left -= act(days, left, graph)
         except Exception as error:
-            # Nobody waits for it, as somebody does for the runs; rows of the project's own that
-            # forbid it are named by the exception, which may quote them.
+            # Logged without the message, which may quote rows of the project that prevent the
+            # deletion.
             logger.error(
                 "retention: ended threads could not be %s (%s); run 'manage.py hitl %s' "
                 "for details",
@@ -66,7 +67,7 @@ def apply_terms(
 def list_terms(
     terms: float | Mapping[str, float | None] | None,
 ) -> Iterator[tuple[float, str | None]]:
-    """Yield the days that threads are kept, each with the graph that it is for; None is all.
+    """Yield the days that threads are kept, each with its graph; None for all graphs.
 
     ``terms`` is the value of a setting such as RETENTION_DAYS: days, days by graph, or None to keep
     all threads. The days of ``OTHER_GRAPHS`` are yielded for each other graph with ended threads,
@@ -84,12 +85,12 @@ def list_terms(
 
 
 def _list_graphs(using: str) -> list[str]:
-    """List the graphs of threads that ended, each found by one step in an index."""
+    """List the graphs of ended threads, with one index lookup for each."""
     found = set[str]()
     models: list[type[Model]] = [Thread, *(model for model, _ in iterate_archives())]
     for model in models:
         ended = model._default_manager.using(using).filter(ended_at__isnull=False)
-        rest = ended.filter(graph__gte="")  # all, from where the index begins
+        rest = ended.filter(graph__gte="")  # all rows, from the start of the index
         while graphs := list(rest.order_by("graph").values_list("graph", flat=True)[:1]):
             found.update(graphs)
             rest = ended.filter(graph__gt=graphs[0])
@@ -97,14 +98,12 @@ def _list_graphs(using: str) -> list[str]:
 
 
 def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
-    """Delete threads that ended that long ago, those longest ago first; return how many.
+    """Delete threads that ended before a number of days, oldest first; return their number.
 
-    They are those of all graphs or of one.
-
-    All of a thread goes: state, runs, questions, decisions, audit entries. A transaction holds
-    ``BATCH`` threads at most. Threads that can't be deleted, because rows of the project's own
-    forbid it, keep none of the others: the first such error is raised when those are gone.
-    Archived threads go as all others do, behind them.
+    ``graph`` limits this to one graph. All data of the threads is deleted: state, runs, interrupts,
+    decisions and audit log. Each transaction deletes at most ``BATCH`` threads. Archived threads
+    are deleted last. If rows of the project prevent the deletion of a thread, the others are
+    deleted first, and the first such error is raised.
     """
     using = write_alias()
     deleted, refused = 0, list[Exception]()
@@ -124,7 +123,7 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def _delete_archived(model: type[Model], days: float, limit: int, graph: str | None) -> int:
-    """Delete archived threads that ended that long ago; return how many."""
+    """Delete archived threads that ended before a number of days; return their number."""
     archived = model._default_manager.using(write_alias())
     old = _of_graph(archived.filter(ended_at__lt=_before(days)), graph)
     deleted = 0
@@ -138,7 +137,7 @@ def _delete_archived(model: type[Model], days: float, limit: int, graph: str | N
 
 
 def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Delete these threads together, or where that fails each by itself."""
+    """Delete these threads in one transaction or, after an error, each separately."""
     try:
         return _delete_together(using, days, chosen), []
     except Exception as error:
@@ -155,21 +154,21 @@ def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Excep
 @retry_on_conflict
 def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     with transaction.atomic(using=using):
-        # Looked at again behind the lock: a new run may have been started just before.
+        # Checked again with the lock, since a run may have started in the meantime.
         gone = _lock(_at_rest(using, days).exclude(Run.exists_live()).filter(pk__in=chosen))
         Thread.objects.using(using).filter(pk__in=gone).delete()
     return len(gone)
 
 
 def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
-    """Prune threads that ended that long ago to their newest checkpoints.
+    """Prune threads that ended before a number of days to their newest checkpoints.
 
-    The newest state can still be read and decisions stand; what came between is gone. Yields as it
-    goes how many they are. One that can't be pruned keeps none of the others: the first such error
-    is raised behind them.
+    The newest state and the decisions are kept. Yields the number of pruned threads after each
+    batch. If a thread can't be pruned, the others are pruned first, and the first such error is
+    raised.
     """
     using = write_alias()
-    # What is left of a pruned thread has no parent any more.
+    # The remaining checkpoints of a pruned thread have no parent.
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
     refused: list[Exception] = []
     for ended in iterate_batches(_of_graph(_at_rest(using, days), graph), BATCH):
@@ -181,7 +180,7 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
                 DjangoSaver().prune([thread_id])
                 pruned += 1
             except Exception as error:
-                # Its type alone: it may quote what the thread holds.
+                # Only the type, since the message may quote data of the thread.
                 named = type(error).__name__
                 fields = {"thread_id": thread_id}
                 logger.error("thread %r could not be pruned: %s", thread_id, named, extra=fields)
@@ -195,13 +194,13 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
 
 @retry_on_conflict
 def delete_events(days: float, limit: int) -> int:
-    """Delete the events of runs that ended that long ago; return how many runs there were.
+    """Delete the events of runs that ended before a number of days; return the number of runs.
 
-    A transaction holds those of ``BATCH`` runs at most. The runs stay, and say which of their
-    events are kept.
+    Each transaction deletes the events of at most ``BATCH`` runs. The rows of the runs store which
+    events remain.
     """
     using = write_alias()
-    # As the index has it: runs of which nothing is kept any more are not looked at.
+    # Uses the index, so that runs without remaining events are not read.
     old = Run.objects.using(using).filter(finished_at__lt=_before(days))
     kept = old.filter(first_event__lte=F("last_event"))
     pruned = 0
@@ -220,7 +219,7 @@ def delete_events(days: float, limit: int) -> int:
 
 
 def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
-    """Yield the keys of threads that have ended, along the index."""
+    """Yield the keys of ended threads in batches, in the order of the index."""
     rest = ended = threads.order_by("ended_at", "pk")
     while rows := list(rest.values_list("ended_at", "pk", named=True)[:size]):
         yield [row.pk for row in rows]
@@ -229,7 +228,7 @@ def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]
 
 
 def _at_rest(using: str, days: float) -> QuerySet[Thread]:
-    """Return the threads whose last run ended before, and that no run waits for."""
+    """Return the threads that ended before a number of days, without waiting runs."""
     return Thread.objects.using(using).filter(ended_at__lt=_before(days), has_waiting=False)
 
 
@@ -242,7 +241,7 @@ def _before(days: float) -> Combinable:
 
 
 def _lock(rows: QuerySet[Any], most: int | None = None) -> list[Any]:
-    """Lock the first rows that nobody else holds, where the database can; return their keys."""
+    """Lock the first rows, skipping locked ones if the database can; return their keys."""
     if connections[rows.db].features.has_select_for_update_skip_locked:
         rows = rows.select_for_update(skip_locked=True, of=("self",))
     return list(rows.values_list("pk", flat=True)[:most])

@@ -1,7 +1,7 @@
-"""``advance``: takes up a run and executes its graph from what is stored.
+"""Execution of runs by workers.
 
-First start, resume after an answer, recovery after a crash and retry are the same call: claim the
-thread, load what is stored, go on from there.
+The first start, a resume after a decision, recovery after a crash and a retry are the same: claim
+the run, load its newest checkpoint, and continue from there.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ logger = logging.getLogger("hitl_django")
 
 
 def advance(run_id: str) -> None:
-    """Take the run as far as it goes: to its end, its next question, or the end of the slice.
+    """Execute a run until it ends, is interrupted, or its time slice ends.
 
-    Returns at once where there is nothing to do, so a message may come late or twice. Whatever goes
-    wrong is stored on the run and not raised, since no queue could do more about it. The errors
-    that end this process, such as KeyboardInterrupt or a queue's timeout, are stored, too, and then
-    raised; the run stays queued.
+    A message may arrive late or twice, since this does nothing if the run isn't due. Errors are
+    stored on the run instead of raised, because a queue couldn't handle them better. Errors that
+    end this process, such as KeyboardInterrupt or a queue's timeout, are stored and raised, and the
+    run stays queued.
     """
     if _drain_reason is not None:
         batch = WriteBatch(write_alias())
-        dispatcher.enqueue(run_id, batch)  # for a worker that stays
+        dispatcher.enqueue(run_id, batch)  # for another worker
         batch.run()
         return
     try:
@@ -57,17 +57,17 @@ def advance(run_id: str) -> None:
     lease = _claim(run)
     if lease is None:
         return
-    with observe_segment(lease) as stretches:
-        status, error = _work_on(lease, stretches)
-        for stretch in stretches:
-            stretch.note_outcome(status, error)
+    with observe_segment(lease) as segments:
+        status, error = _execute(lease, segments)
+        for segment in segments:
+            segment.note_outcome(status, error)
 
 
-def _work_on(lease: RunLease, stretches: Sequence[RunSegment]) -> tuple[str, BaseException | None]:
-    """Take a claimed run as far as it goes; returns how it was left, and what failed it."""
+def _execute(lease: RunLease, segments: Sequence[RunSegment]) -> tuple[str, BaseException | None]:
+    """Execute a claimed run; return its outcome and the error that stopped it."""
     stop = StopNote(lease)
     try:
-        outcome = _drive(lease, combine_around(stretches), stop)
+        outcome = _run_graph(lease, combine_around(segments), stop)
     except LeaseLostError as error:
         _log_taken_over(lease)
         return "taken_over", error
@@ -76,8 +76,8 @@ def _work_on(lease: RunLease, stretches: Sequence[RunSegment]) -> tuple[str, Bas
     else:
         logger.info("run %s released: %s", lease.run_id, outcome.status, extra=lease.log_fields())
         return outcome.status, outcome.error
-    # Not while it is handled: it may quote what the run works on, and would be logged along
-    # with whatever goes wrong now.
+    # Outside of the except block: the error may quote data of the run, and would be logged with any
+    # error that occurs here.
     _release(lease, stopped, stop.describe(stopped))
     if not isinstance(stopped, Exception):
         raise stopped
@@ -91,19 +91,19 @@ def _claim(run: UUID) -> RunLease | None:
             lease = run_leases.claim(next_run)
         return lease
     except Exception:
-        # The database is out of reach. The run stays as it is, and the sweep finds it.
+        # The database is unavailable. The run is unchanged, and the sweep will find it.
         logger.exception("run %s could not be claimed", run, extra={"run_id": str(run)})
     return None
 
 
-#: The controls of the runs of this process.
+#: The controls of the runs in this process.
 _controls: set[RunControl] = set()
-#: Why this process takes up no more runs, once it doesn't.
+#: Why this process claims no more runs; None while it does.
 _drain_reason: str | None = None
 
 
 def drain(reason: str = "shutdown") -> None:
-    """Leave every run of this process at its next step, QUEUED and enqueued; takes up no other.
+    """Release every run of this process after its super-step as QUEUED, and claim no more runs.
 
     For a process that is about to end. It takes no lock, so a signal handler may call it.
     """
@@ -113,7 +113,7 @@ def drain(reason: str = "shutdown") -> None:
         control.request_drain(reason)
 
 
-def _drive(lease: RunLease, around_task: AroundTask | None, stop: StopNote) -> Outcome:
+def _run_graph(lease: RunLease, around_task: AroundTask | None, stop: StopNote) -> Outcome:
     options = lease.options
     registered = registry.get_graph_of_run(
         lease.graph, lease.graph_version, is_pinned=bool(options.get(PINNED))
@@ -135,8 +135,8 @@ def _drive(lease: RunLease, around_task: AroundTask | None, stop: StopNote) -> O
         "metadata": state_migration.build_metadata(registered, lease.run_id, lease.graph_version),
     }
     if transaction.get_connection(write_alias()).in_atomic_block:
-        # Another thread would see nothing of what this transaction has written: in a TestCase, the
-        # tasks of a workflow run on the test's own.
+        # Another OS thread would not see the changes of this transaction: in a TestCase, tasks of a
+        # workflow run on the test's own thread.
         config["max_concurrency"] = 1
     control = RunControl()
     control.around_task = around_task
@@ -164,7 +164,7 @@ def _address(lease: RunLease) -> dict[str, Any]:
 @contextmanager
 def _drainable(control: RunControl) -> Iterator[None]:
     _controls.add(control)
-    # Read only now: a drain before this found no control here, a later one finds it.
+    # Read after adding the control: an earlier drain didn't find the control, a later one does.
     if _drain_reason is not None:
         control.request_drain(_drain_reason)
     try:
@@ -180,14 +180,15 @@ def _release(lease: RunLease, error: BaseException, described: str | None) -> No
         if described is not None or not isinstance(error, Exception):
             reset_connections()
         close_lost_connections()
-        # What is stored can't be read, or not gone on with, by this version of the code: trying
-        # again won't help. Anything else (the database, a graph that isn't deployed here) may pass.
+        # The stored state can't be read, or not continued by this version of the code, so retries
+        # are useless. Other errors may be temporary, such as a database error or a graph that isn't
+        # deployed here.
         hopeless = isinstance(error, (PayloadError, GraphChangedError))
         run_leases.release(lease, error, to_park=hopeless, described=described)
     except LeaseLostError:
         _log_taken_over(lease)
     except Exception:
-        # The database is out of reach. The lease runs out, and the sweep finds the run.
+        # The database is unavailable. The lease expires, and the sweep will find the run.
         fields = lease.log_fields()
         logger.exception("run %s could not be released", lease.run_id, extra=fields)
 

@@ -1,4 +1,4 @@
-"""The reason why a run is stopped from outside, stored before its process ends."""
+"""Storage of the reason why a run is stopped from outside, before its process ends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ logger = logging.getLogger("hitl_django")
 
 
 class StopNote:
-    """Stores the reason and the running nodes as soon as an error from outside stops a run.
+    """Stores the reason and the running nodes when an error from outside stops a run.
 
-    The nodes may not let their process end in time, so the queue may kill it. The run then has its
-    reason all the same, and its lease runs out.
+    If the nodes don't end in time, the queue may kill the process. The reason is then already
+    stored, and the lease expires.
     """
 
     def __init__(self, lease: RunLease) -> None:
@@ -29,7 +29,7 @@ class StopNote:
         self._noted: str | None = None
 
     def watch(self, control: RunControl) -> None:
-        """Note what stops the run with this control."""
+        """Store the reason when the run with this control is stopped."""
         control.stop_errors += tuple(self._reasons)
         control.on_stop = self._note
 
@@ -47,7 +47,7 @@ class StopNote:
             reset_connections()
             run_leases.note_error(self._lease, reason)
         except LeaseLostError:
-            pass  # another worker has the run
+            pass  # another worker has the lease
         except Exception:
             fields = self._lease.log_fields()
             logger.exception("run %s: reason not stored", self._lease.run_id, extra=fields)

@@ -1,9 +1,9 @@
-"""A supervisor: runs the queue's worker processes, and starts them anew when they no longer work.
+"""Supervisor of the queue's worker processes, which restarts them when they don't work.
 
-A cluster that is all there may do nothing: a worker killed while it waits for a task takes the lock
-of the queue along. So nothing is concluded from processes being alive, only from what they report
-(``supervisor_pipe``) after something was there to be done. The supervisor also sweeps by itself,
-more often than the queue's own schedule can.
+A cluster with all processes alive may still be blocked: a worker that is killed while it waits for
+a task keeps the lock of the queue. Therefore only the reports of processes count
+(``supervisor_pipe``) while there is work. The supervisor also sweeps, more often than the queue's
+schedule can.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from .sweeper import is_any_due, sweep
 
 logger = logging.getLogger("hitl_django")
 
-#: Seconds after which work that nobody takes up, or a result that nobody settles, is a standstill.
+#: Seconds after which queued work without a worker, or an unprocessed result, is a fault.
 PATIENCE = 10.0
-#: Seconds for processes that stand still to stop by themselves, which they mostly can't.
+#: Seconds for blocked processes to stop, which they usually can't.
 LAST_CHANCE = 5.0
-#: Seconds between two looks.
+#: Seconds between two checks.
 TICK = 1.0
-#: Seconds in which reports gather: busy workers send some for each task, and this process would
-#: wake as often.
+#: Seconds to collect reports. Busy workers send several for each task, and would wake this process
+#: as often.
 BREATH = 0.1
-#: Seconds between two starts at least, doubled up to the longest while they come to nothing.
+#: Minimum seconds between two starts, doubled up to the maximum while they fail.
 SHORTEST, LONGEST = 1.0, 30.0
 
 
 class WorkerWatch:
-    """What the workers have reported, and whether they still work."""
+    """Evaluates the reports of the workers."""
 
     def __init__(self) -> None:
         self.busy: dict[int, float] = {}
@@ -54,7 +54,7 @@ class WorkerWatch:
         self.unsettled: float | None = None
 
     def record(self, report: StatusReport, now: float) -> None:
-        """Add a process's report."""
+        """Add a report of a process."""
         if report.word == "settled":
             self.unsettled = None
             return
@@ -66,23 +66,23 @@ class WorkerWatch:
         self.unsettled = now if self.unsettled is None else self.unsettled
 
     def expect(self, runs: Sequence[UUID], now: float) -> None:
-        """Expect that a worker takes up one of these runs, which were just enqueued."""
+        """Expect a worker to claim one of these runs, which were just enqueued."""
         if runs and self.expected is None:
             self.expected = now, runs
 
     def reset(self) -> None:
-        """Forget what was expected: nobody could do it."""
+        """Remove expectations that could not be met."""
         self.expected = self.unsettled = None
 
     def find_fault(self, now: float) -> str | None:
-        """Return why the processes should be started anew, or None."""
+        """Return the reason to restart the processes, or None."""
         is_owed = self.unsettled is not None and now - self.unsettled >= PATIENCE
         if is_owed and not _broker_is_down():
             return "tasks finish, but their results are not processed"
         if self.expected is None or now - self.expected[0] < PATIENCE or self._someone_is_busy(now):
             return None
         expected, self.expected = self.expected, None
-        # On a queue that several hosts share, another one may have taken them up.
+        # If several hosts share the queue, another one may have claimed the runs.
         if is_any_due(expected[1]) and not _broker_is_down():
             return "a run is queued, but no worker picks it up"
         return None
@@ -95,7 +95,7 @@ class WorkerWatch:
 
 
 class Supervisor:
-    """Keeps one queue's processes running until somebody stops it."""
+    """Keeps the processes of a queue running until it is stopped."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Supervisor:
         self._swept = -float("inf")
 
     def run(self) -> None:
-        """Run until a signal asks for the end; then the processes end in order."""
+        """Run until a signal asks for an end, then stop the processes."""
         delay = SHORTEST
         try:
             with self.listener.installed():
@@ -127,10 +127,10 @@ class Supervisor:
             connections.close_all()
 
     def _run_once(self) -> str:
-        """Run the processes until something is wrong with them; returns what."""
+        """Run the processes until there is a fault; return it."""
         pipe, child, grace = SupervisorPipe(), None, self.grace
         try:
-            with self.listener.deferred():  # one that was started but not noted would stay behind
+            with self.listener.deferred():  # otherwise a started process could be missed
                 child = Child(self._program(pipe))
             self.say(f"Started {' '.join(self.command)}, process {child.process.pid}.")
             reason = self._watch(child, pipe)
@@ -145,7 +145,7 @@ class Supervisor:
 
     def _watch(self, child: Child, pipe: SupervisorPipe) -> str:
         watch, is_ready = WorkerWatch(), False
-        self._swept = -float("inf")  # so that the database is asked at once
+        self._swept = -float("inf")  # to query the database at once
         while (code := child.exit_code()) is None:
             select.select([pipe.reading], [], [], TICK)
             self.listener.sleep(BREATH)
@@ -163,7 +163,7 @@ class Supervisor:
                 if (fault := watch.find_fault(now)) is not None:
                     return fault
             except Exception:
-                # Without the database nobody can work, and there is nothing to start anew.
+                # Without the database no worker can work, so a restart is useless.
                 logger.exception("the supervisor could not run the sweep")
                 watch.reset()
                 is_ready = False
@@ -172,12 +172,12 @@ class Supervisor:
         return f"exited with code {code}"
 
     def _stop(self, child: Child, grace: float) -> None:
-        # Only the main process may be asked to end; it ends the others itself. All of them get the
-        # second signal: a worker leaves its run at the next edge, the rest don't know it.
+        # Only the main process gets SIGTERM, since it ends the others itself. All processes get the
+        # second signal: a worker releases its run after its super-step, and the others ignore it.
         child.terminate()
         child.signal_all(signal.SIGURG)
         child.wait(time.monotonic() + grace)
-        child.signal_all(signal.SIGKILL)  # what outlived the main process would work on unseen
+        child.signal_all(signal.SIGKILL)  # remaining processes would work without supervision
 
     def _program(self, pipe: SupervisorPipe) -> Program:
         return Program(
@@ -187,7 +187,7 @@ class Supervisor:
                 **dispatcher.get_dispatcher().environment(),
                 **pipe.environment(),
                 "DJANGO_SETTINGS_MODULE": str(settings.SETTINGS_MODULE),
-                # Started as a module, Python would look for the project elsewhere.
+                # Run as a module, Python would search for the project elsewhere.
                 "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
             },
             kept=[pipe.writing],
@@ -195,7 +195,7 @@ class Supervisor:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether there is such a process."""
+    """Return whether a process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

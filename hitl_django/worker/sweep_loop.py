@@ -1,4 +1,4 @@
-"""Sweeps until a signal asks for the end, where the queue has workers of its own."""
+"""Loop of sweeps for queues with their own workers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .sweeper import sweep
 
 logger = logging.getLogger("hitl_django")
 
-#: Seconds between two looks at runs that wait for an undo.
+#: Seconds between two checks for runs that wait for a possible undo.
 TICK = 1.0
 
 
 class Sweeper:
-    """Sweeps until somebody stops it, for a queue that brings workers of its own."""
+    """Sweeps until it is stopped, for a queue with its own workers."""
 
     def __init__(self, say: Callable[[str], None], health: HealthFile) -> None:
         self.say, self.health = say, health
 
     def run(self) -> None:
-        """Sweep three times in SWEEP_SECONDS until a signal asks for the end."""
+        """Sweep three times in SWEEP_SECONDS until a signal asks for an end."""
         listener = StopSignals()
         self.say("Sweeping only: the queue in HITL['DISPATCH'] has its own workers.")
         try:
@@ -48,7 +48,7 @@ class Sweeper:
 
     def _act(self, listener: StopSignals, act: Callable[[], object]) -> None:
         close_old_connections()
-        with listener.deferred():  # what was begun is ended
+        with listener.deferred():  # a started sweep is completed
             try:
                 act()
                 is_ready = True

@@ -1,7 +1,7 @@
-"""The sweep: enqueues runs that no worker has taken up, and does what is due by the clock.
+"""The sweep, which requeues lost runs and processes due times.
 
-A message can be lost with its queue, and a worker can die with its run. Both leave a row that says
-so: QUEUED for longer than a message takes, or RUNNING under a lease that has run out.
+A queue can lose a message, and a worker can die during a run. Both leave a row with this
+information: a run that is QUEUED for longer than a message takes, or RUNNING with an expired lease.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ logger = logging.getLogger("hitl_django")
 
 
 def sweep() -> list[UUID]:
-    """Enqueue again every run that waits for a worker, up to SWEEP_BATCH of them; return their ids.
+    """Enqueue up to SWEEP_BATCH overdue runs; return their ids.
 
-    Before that, questions expire, reviewers are warned, overdue questions move to the front of the
-    queue, and runs resume whose decisions can no longer be undone. After it, old idempotency keys
-    and unused graph shapes are deleted, and RETENTION_DAYS is applied, one batch. Then come the
-    steps of optional apps, and EVENT_RETENTION_DAYS. Several sweeps may run at once.
+    Before that, interrupts expire, warnings are sent, overdue interrupts are marked, and runs
+    resume after the time limit for an undo. After it, old idempotency records and unused graph
+    structures are deleted, RETENTION_DAYS is applied, optional apps run their steps, and
+    EVENT_RETENTION_DAYS is applied. Each step processes one batch. Several sweeps may run at once.
     """
     _run_steps("interrupts", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
@@ -49,7 +49,7 @@ def sweep() -> list[UUID]:
     _run_steps("shapes", compatibility.remove_unused_shapes)
     _run_steps("keys", idempotency.remove_old)
     _run_steps("retention", _delete_ended)
-    # Before events are deleted: what an app archives is archived with its events.
+    # Before events are deleted, since apps archive threads with their events.
     for extension in list_extensions():
         _run_steps(extension.name, *extension.sweep)
     if hitl.EVENT_RETENTION_DAYS is not None:
@@ -72,7 +72,7 @@ def _run_steps(what: str, *steps: Callable[[], object]) -> None:
         try:
             step()
         except Exception:
-            # Runs are what the sweep is for: nothing else keeps it from them.
+            # An error in another step must not prevent runs from being enqueued.
             logger.exception("%s could not be processed", what)
 
 
@@ -87,14 +87,14 @@ def _enqueue_overdue() -> list[UUID]:
     run_ids: list[UUID] = []
     with transaction.atomic(using=using):
         for overdue in (_overdue(), _overdue_to_begin()):
-            # Two sweeps at once take different runs, so none is enqueued twice and neither waits.
-            # SQLite has one writer at a time: the second one finds the marks of the first.
+            # Concurrent sweeps take different runs, so no run is enqueued twice and no sweep waits.
+            # SQLite has one writer at a time, so the second sweep reads the changes of the first.
             free = overdue.select_for_update(skip_locked=True, no_key=True, of=("self",))
             run_ids += free.values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
         if not run_ids:
             return []
-        # Marked before they are enqueued, so that the next sweep looks at others first: with more
-        # runs waiting than workers can take, the queue doesn't fill with repetitions.
+        # Updated before the runs are enqueued, so that the next sweep takes others first. With more
+        # runs than workers can process, the queue doesn't fill with repeated messages.
         Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
         batch = WriteBatch(using)
         for run_id in run_ids:
@@ -111,17 +111,17 @@ def is_any_due(run_ids: Sequence[UUID]) -> bool:
 
 
 def find_missed_since() -> datetime | None:
-    """Return since when something waits that a sweep should have seen to; None where nothing does.
+    """Return the earliest due time that sweeps have missed; None if there is none.
 
-    It looks for what a sweep does first: enqueue runs again or for the first time after an undo was
-    possible, and expire questions; and asks the optional apps. While others are enqueued, those
-    that don't fit into its batches have to wait.
+    This covers the first steps of a sweep: runs to enqueue or resume, and interrupts to expire.
+    Optional apps are asked as well. While a sweep has enqueued runs recently, others may have to
+    wait for a further batch.
     """
     late = Now() - heartbeat.get_heartbeat_limit()
     runs = Run.objects.using(write_alias()).filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
     if runs.filter(hinted_at__gte=late, hinted_at__gt=F("queued_at")).exists():
         return None
-    # A lease that ends now leaves a run to the next sweep, however long ago it was enqueued.
+    # A lease that expires now leaves the run to the next sweep, even if it was enqueued long ago.
     untended = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
     interrupts = select_expired().filter(expires_at__lt=late)
     answered = select_due().filter(resumes_at__lt=late)
@@ -135,9 +135,9 @@ def find_missed_since() -> datetime | None:
 
 
 def _overdue() -> QuerySet[Run]:
-    """Return the runs that should be moving and aren't, those enqueued longest ago first."""
+    """Return overdue runs without a worker, those enqueued longest ago first."""
     enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
-    # The states and the time come first and by themselves: they are what the index is made for.
+    # The states and the time come first, because the index covers them.
     due = Run.objects.using(write_alias()).filter(
         state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=enqueued_before
     )
@@ -145,7 +145,7 @@ def _overdue() -> QuerySet[Run]:
 
 
 def _overdue_to_begin() -> QuerySet[Run]:
-    """Return the runs that wait for a thread which is free: no worker got the message."""
+    """Return the waiting runs of threads without an active run, whose message was lost."""
     enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     waiting = Run.objects.using(write_alias()).filter(
         thread__has_waiting=True, thread__ended_at__isnull=False, state=Run.State.WAITING

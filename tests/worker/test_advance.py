@@ -391,7 +391,7 @@ def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
         except ConnectionError as error:
             raise OperationalError from error
 
-    monkeypatch.setattr(runner, "_drive", stop)
+    monkeypatch.setattr(runner, "_run_graph", stop)
     monkeypatch.setattr(run_leases, "release", refuse)
     info = services.start("steps", {"log": []})
     runner.advance(str(info.id))
