@@ -44,7 +44,7 @@ def confirmed(page: Any, **more: str) -> dict[str, Any]:
     return {**post_of(form), **more}
 
 
-def test_what_was_selected_is_listed_before_anything_is_decided(
+def test_selected_requests_are_listed_before_deciding(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     page = reviewer.post(BULK, select(three[:2]))
@@ -55,7 +55,7 @@ def test_what_was_selected_is_listed_before_anything_is_decided(
     assert not Decision.objects.exists()
 
 
-def test_to_list_more_takes_no_more_queries(reviewer: Client, three: list[Interrupt]) -> None:
+def test_list_queries_do_not_grow_with_requests(reviewer: Client, three: list[Interrupt]) -> None:
     def queries_for(rows: list[Interrupt]) -> int:
         with CaptureQueriesContext(connection) as told:
             assert "to decide" in words(reviewer.post(BULK, select(rows)))
@@ -65,7 +65,7 @@ def test_to_list_more_takes_no_more_queries(reviewer: Client, three: list[Interr
     assert queries_for(three[:2]) == queries_for(three)
 
 
-def test_each_is_a_decision_of_its_own_and_has_its_result(
+def test_each_decision_is_separate_and_has_its_result(
     reviewer: Client, three: list[Interrupt], sam: User
 ) -> None:
     page = reviewer.post(BULK, select(three))
@@ -79,9 +79,7 @@ def test_each_is_a_decision_of_its_own_and_has_its_result(
     assert 'name="item"' not in text_of(done)  # what is decided can't be selected again
 
 
-def test_what_failed_and_still_waits_stays_selected(
-    reviewer: Client, three: list[Interrupt]
-) -> None:
+def test_failed_pending_requests_stay_selected(reviewer: Client, three: list[Interrupt]) -> None:
     page = reviewer.post(BULK, select(three))
     Interrupt.objects.filter(pk=three[0].pk).update(payload_digest="other", version=2)
     done = reviewer.post(BULK, confirmed(page))
@@ -93,7 +91,7 @@ def test_what_failed_and_still_waits_stays_selected(
     assert Decision.objects.count() == 3
 
 
-def test_a_rejection_says_why(reviewer: Client, three: list[Interrupt]) -> None:
+def test_bulk_rejection_requires_a_reason(reviewer: Client, three: list[Interrupt]) -> None:
     page = reviewer.post(BULK, select(three, "reject"))
     for reason in ("", "  "):
         back = reviewer.post(BULK, confirmed(page, reason=reason))
@@ -104,14 +102,16 @@ def test_a_rejection_says_why(reviewer: Client, three: list[Interrupt]) -> None:
     assert found == {("reject", "Too late.")}
 
 
-def test_sent_again_it_is_what_it_was(reviewer: Client, three: list[Interrupt]) -> None:
+def test_repeated_submission_shows_the_same_results(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
     posted = confirmed(reviewer.post(BULK, select(three)))
     first, second = (words(reviewer.post(BULK, posted)) for _ in range(2))
     assert first == second
     assert Decision.objects.count() == 3
 
 
-def test_what_can_not_be_decided_like_this_is_left_out_and_says_why(
+def test_requests_without_bulk_decision_are_excluded_with_reason(
     reviewer: Client, asked: Asked, sam: User
 ) -> None:
     good, stale, closed, stopped = (asked("approval", text=str(n)) for n in range(4))
@@ -135,7 +135,7 @@ def test_what_can_not_be_decided_like_this_is_left_out_and_says_why(
     assert confirmed(page)["item"] == [get_checkbox_value(good)]
 
 
-def test_who_holds_one_is_said_and_stands_in_nobodys_way(
+def test_claimed_request_names_the_claimant_and_is_decided(
     reviewer: Client, three: list[Interrupt], sam: User
 ) -> None:
     services.claim(three[0].pk, by=sam)
@@ -145,7 +145,7 @@ def test_who_holds_one_is_said_and_stands_in_nobodys_way(
     assert Decision.objects.get().claimed_by_label == "sam"
 
 
-def test_one_that_was_claimed_since_it_was_listed_is_asked_about(
+def test_request_claimed_since_listing_needs_confirmation(
     reviewer: Client, three: list[Interrupt], sam: User
 ) -> None:
     listed = confirmed(reviewer.post(BULK, select(three[:1])))
@@ -158,9 +158,7 @@ def test_one_that_was_claimed_since_it_was_listed_is_asked_about(
     assert "1 decision saved" in words(reviewer.post(BULK, again))
 
 
-def test_one_that_needs_several_approvals_gets_one_of_each(
-    reviewer: Client, three: list[Interrupt]
-) -> None:
+def test_request_with_quorum_gets_one_approval(reviewer: Client, three: list[Interrupt]) -> None:
     Interrupt.objects.filter(pk=three[0].pk).update(quorum=2)
     done = reviewer.post(BULK, confirmed(reviewer.post(BULK, select(three[:1]))))
     assert "Saved: 1 of 2 approvals." in words(done)
@@ -169,7 +167,9 @@ def test_one_that_needs_several_approvals_gets_one_of_each(
     assert "You have already approved it." in words(page)
 
 
-def test_one_that_has_to_be_claimed_says_so(reviewer: Client, three: list[Interrupt]) -> None:
+def test_request_with_required_claim_is_excluded_with_reason(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
     Interrupt.objects.filter(pk=three[0].pk).update(claim_required=True)
     page = reviewer.post(BULK, select(three[:1], confirmed="1", key="x"))
     assert "Open it and claim it." in words(page)
@@ -182,7 +182,7 @@ def test_one_that_has_to_be_claimed_says_so(reviewer: Client, three: list[Interr
     assert "3 requests to decide" in words(reviewer.post(BULK, select(three)))
 
 
-def test_who_started_a_run_is_told_why_they_do_not_approve_it(
+def test_starter_without_self_approval_gets_the_reason(
     reviewer: Client, three: list[Interrupt], person: Callable[[str], Any]
 ) -> None:
     Interrupt.objects.filter(pk=three[0].pk).update(no_self_approval=True)
@@ -194,7 +194,7 @@ def test_who_started_a_run_is_told_why_they_do_not_approve_it(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("role", ["nobody", "blind", "reader", "asker", "operator", "public"])
-def test_who_may_not_decide_decides_nothing(
+def test_bulk_without_decide_permission_decides_nothing(
     role: str, browse: Callable[[str], Client], three: list[Interrupt]
 ) -> None:
     client = browse(role)
@@ -210,7 +210,7 @@ def test_who_may_not_decide_decides_nothing(
     "posted",
     [{}, {"decision": "approve"}, {"item": "x", "decision": "approve"}, {"decision": "delete"}],
 )
-def test_a_post_that_selects_nothing_says_so(
+def test_post_without_selection_says_so(
     posted: dict[str, str], reviewer: Client, three: list[Interrupt]
 ) -> None:
     page = reviewer.post(BULK, posted, follow=True)
@@ -220,12 +220,12 @@ def test_a_post_that_selects_nothing_says_so(
     assert not Decision.objects.exists()
 
 
-def test_opened_as_a_link_it_leads_to_the_list(reviewer: Client) -> None:
+def test_get_redirects_to_the_list(reviewer: Client) -> None:
     # So does a log-in that came between the list and the page.
     assert reviewer.get(BULK).headers["Location"] == list_of()
 
 
-def test_a_post_without_the_token_decides_nothing(
+def test_post_without_csrf_token_decides_nothing(
     person: Callable[[str], Any], three: list[Interrupt]
 ) -> None:
     client = Client(enforce_csrf_checks=True)
@@ -234,14 +234,14 @@ def test_a_post_without_the_token_decides_nothing(
     assert not Decision.objects.exists()
 
 
-def test_the_way_back_leads_to_the_filtered_list(reviewer: Client, three: list[Interrupt]) -> None:
+def test_back_link_keeps_the_filters(reviewer: Client, three: list[Interrupt]) -> None:
     Interrupt.objects.update(snoozed_until=Now() - HOUR)
     page = reviewer.post(f"{BULK}?_changelist_filters=graph%3Dapproval", select(three))
     assert f"{list_of()}?graph=approval" in text_of(page)
 
 
 @pytest.mark.promise("P3")
-def test_what_was_decided_stays_decided_where_a_request_is_one_transaction(
+def test_decisions_are_kept_with_atomic_requests(
     reviewer: Client, three: list[Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)

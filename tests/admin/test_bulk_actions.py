@@ -32,7 +32,7 @@ def assigner(person: Callable[[str], Any], browse: Callable[[str], Client]) -> C
     return browse("reviewer")
 
 
-def test_the_list_offers_what_the_user_may(
+def test_list_offers_permitted_actions(
     reviewer: Client, three: list[Interrupt], browse: Callable[[str], Client]
 ) -> None:
     page = text_of(reviewer.get(list_of()))
@@ -41,7 +41,7 @@ def test_the_list_offers_what_the_user_may(
     assert 'name="verb"' not in text_of(browse("reader").get(list_of()))
 
 
-def test_many_are_claimed_at_once_and_what_others_hold_is_named(
+def test_bulk_claim_names_requests_claimed_by_others(
     reviewer: Client, three: list[Interrupt], person: Callable[[str], Any]
 ) -> None:
     sam = User.objects.create_user("sam")
@@ -54,9 +54,7 @@ def test_many_are_claimed_at_once_and_what_others_hold_is_named(
     assert set(mine) == {three[0], three[2]}
 
 
-def test_many_are_put_off_after_a_page_that_asks_until_when(
-    reviewer: Client, three: list[Interrupt]
-) -> None:
+def test_bulk_snooze_asks_for_a_time(reviewer: Client, three: list[Interrupt]) -> None:
     page = reviewer.post(MANY, select(three[:2], verb="snooze"))
     assert "Ship one?" in words(page)
     assert not Interrupt.objects.filter(snoozed_until__isnull=False).exists()
@@ -65,7 +63,7 @@ def test_many_are_put_off_after_a_page_that_asks_until_when(
     assert Interrupt.objects.filter(snoozed_until__gt=Now() + 100 * HOUR).count() == 2
 
 
-def test_many_are_assigned_to_a_group(assigner: Client, three: list[Interrupt]) -> None:
+def test_bulk_assign_to_group(assigner: Client, three: list[Interrupt]) -> None:
     crew = Group.objects.create(name="Crew")
     page = assigner.post(MANY, select(three, verb="assign"))
     wrong = assigner.post(MANY, confirmed(page, user="nobody knows"))
@@ -75,7 +73,7 @@ def test_many_are_assigned_to_a_group(assigner: Client, three: list[Interrupt]) 
     assert Interrupt.objects.filter(group=crew, group_label="Crew").count() == 3
 
 
-def test_who_may_not_assign_is_shown_neither_users_nor_groups(
+def test_bulk_assign_without_permission_lists_no_users_or_groups(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     assert reviewer.post(MANY, select(three, verb="assign")).status_code == 403
@@ -83,7 +81,7 @@ def test_who_may_not_assign_is_shown_neither_users_nor_groups(
     assert reviewer.post(MANY, given).status_code == 403
 
 
-def test_who_may_not_decide_changes_nothing_and_is_told(
+def test_bulk_action_without_permission_changes_nothing(
     browse: Callable[[str], Client], three: list[Interrupt]
 ) -> None:
     response = browse("reader").post(MANY, select(three[:1], verb="claim"))
@@ -94,7 +92,7 @@ def test_who_may_not_decide_changes_nothing_and_is_told(
 @pytest.mark.parametrize(
     "given", [{}, {"verb": "claim"}, {"verb": "nonsense", "item": "x"}, {"item": "x.y.z"}]
 )
-def test_nonsense_leads_back_to_the_list(reviewer: Client, given: dict[str, str]) -> None:
+def test_invalid_post_redirects_to_the_list(reviewer: Client, given: dict[str, str]) -> None:
     response = reviewer.post(MANY, given)
     assert (response.status_code, response["Location"]) == (302, list_of())
     assert reviewer.get(MANY).status_code == 302

@@ -59,9 +59,7 @@ def states() -> list[str]:
     return list(Run.objects.order_by("created_at").values_list("state", flat=True))
 
 
-def test_what_was_ticked_is_listed_before_anything_is_done(
-    operator: Client, failed: list[Run]
-) -> None:
+def test_selected_runs_are_listed_before_the_action(operator: Client, failed: list[Run]) -> None:
     listed = text_of(operator.get(RUNS))
     for row in failed:
         assert f'name="item" value="{row.pk}" aria-label="Select “fragile {row.key}”"' in listed
@@ -71,7 +69,7 @@ def test_what_was_ticked_is_listed_before_anything_is_done(
     assert states() == ["failed"] * 3
 
 
-def test_each_is_done_on_its_own_and_has_its_result(
+def test_each_run_is_processed_separately_with_its_result(
     operator: Client, failed: list[Run], advance: Advance
 ) -> None:
     page = operator.post(RUNS, select(failed))
@@ -86,7 +84,7 @@ def test_each_is_done_on_its_own_and_has_its_result(
     assert states() == ["succeeded"] * 3
 
 
-def test_what_cannot_be_done_is_left_out_and_says_why(
+def test_inapplicable_runs_are_excluded_with_reason(
     operator: Client, failed: list[Run], asked: Asked, advance: Advance
 ) -> None:
     thread = failed[0].thread.thread_id
@@ -105,9 +103,7 @@ def test_what_cannot_be_done_is_left_out_and_says_why(
     assert 'name="item"' not in text_of(page)
 
 
-def test_one_that_was_overtaken_or_is_gone_meanwhile_says_so(
-    operator: Client, failed: list[Run]
-) -> None:
+def test_superseded_or_deleted_run_says_so(operator: Client, failed: list[Run]) -> None:
     posted = confirmed(operator.post(RUNS, select(failed)))
     services.start("fragile", {"count": 9}, thread_id=failed[0].thread.thread_id)
     failed[1].thread.delete()
@@ -117,7 +113,9 @@ def test_one_that_was_overtaken_or_is_gone_meanwhile_says_so(
     assert f"{failed[1].pk} This run no longer exists." in words(done).replace("&#x27;", "'")
 
 
-def test_cancelling_says_what_is_withdrawn_and_records_why(operator: Client, asked: Asked) -> None:
+def test_cancel_lists_withdrawn_requests_and_logs_the_reason(
+    operator: Client, asked: Asked
+) -> None:
     rows = [asked().run, asked("approval").run]
     page = operator.post(RUNS, select(rows, "cancel"))
     assert "This withdraws 2 pending requests." in words(page)
@@ -129,9 +127,7 @@ def test_cancelling_says_what_is_withdrawn_and_records_why(operator: Client, ask
     assert [entry.detail["reason"] for entry in entries] == ["a test gone astray"] * 2
 
 
-def test_a_reason_that_is_too_long_cancels_nothing_and_is_kept(
-    operator: Client, asked: Asked
-) -> None:
+def test_too_long_reason_cancels_nothing_and_is_kept(operator: Client, asked: Asked) -> None:
     posted = confirmed(operator.post(RUNS, select([asked().run], "cancel")), reason="x" * 2001)
     page = operator.post(MANY, posted)
     assert "errorlist" in text_of(page)
@@ -139,7 +135,7 @@ def test_a_reason_that_is_too_long_cancels_nothing_and_is_kept(
     assert states() == ["interrupted"]
 
 
-def test_all_that_the_list_shows_are_those_of_its_filters(
+def test_select_all_respects_the_filters(
     operator: Client, failed: list[Run], asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked()
@@ -154,7 +150,7 @@ def test_all_that_the_list_shows_are_those_of_its_filters(
     assert confirmed(page)["item"] == [str(failed[1].pk)]
 
 
-def test_no_more_are_done_at_once_than_one_can_wait_for(
+def test_number_of_selected_runs_is_limited(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_run_actions, "MOST", 2)
@@ -170,7 +166,7 @@ def test_no_more_are_done_at_once_than_one_can_wait_for(
     assert states().count("queued") == 2
 
 
-def test_to_list_more_takes_no_more_queries(operator: Client, failed: list[Run]) -> None:
+def test_list_queries_do_not_grow_with_runs(operator: Client, failed: list[Run]) -> None:
     def queries_for(rows: list[Run], verb: str) -> int:
         with CaptureQueriesContext(connection) as told:
             assert operator.post(RUNS, select(rows, verb)).status_code == 200
@@ -183,7 +179,7 @@ def test_to_list_more_takes_no_more_queries(operator: Client, failed: list[Run])
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("role", ["nobody", "reader", "reviewer", "asker", "public"])
-def test_who_may_not_operate_is_offered_nothing_and_changes_nothing(
+def test_without_operate_permission_nothing_is_offered(
     role: str, browse: Browse, failed: list[Run]
 ) -> None:
     client = browse(role)
@@ -203,7 +199,7 @@ class NotThatOne(ModelPermissionPolicy):
 
 
 @pytest.mark.promise("P18")
-def test_a_run_that_the_policy_keeps_is_left_out(
+def test_run_excluded_by_policy_is_excluded(
     operator: Client, failed: list[Run], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.NotThatOne"}
@@ -216,7 +212,7 @@ def test_a_run_that_the_policy_keeps_is_left_out(
     assert states() == ["queued", "failed", "queued"]
 
 
-def test_a_post_that_selects_nothing_says_so(operator: Client, failed: list[Run]) -> None:
+def test_post_without_selection_says_so(operator: Client, failed: list[Run]) -> None:
     for posted in (select([]), {"item": ["nonsense"], "verb": "retry"}):
         assert "No requests selected." in words(operator.post(RUNS, posted, follow=True))
     assert operator.post(MANY, {"verb": "retry"}).headers["Location"] == RUNS
@@ -225,7 +221,7 @@ def test_a_post_that_selects_nothing_says_so(operator: Client, failed: list[Run]
     assert states() == ["failed"] * 3
 
 
-def test_a_page_that_the_list_no_longer_has_is_asked_for_again(
+def test_outdated_page_number_shows_the_form_again(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.admin.runs.run_admin.RunAdmin.list_per_page", 2)
@@ -236,7 +232,7 @@ def test_a_page_that_the_list_no_longer_has_is_asked_for_again(
 
 
 @pytest.mark.promise("P3")
-def test_what_was_done_stays_done_where_a_request_is_one_transaction(
+def test_actions_are_kept_with_atomic_requests(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
@@ -253,7 +249,7 @@ def test_what_was_done_stays_done_where_a_request_is_one_transaction(
     assert states() == ["queued", "queued", "failed"]
 
 
-def test_a_hostile_key_stays_a_text(operator: Client, advance: Advance) -> None:
+def test_key_with_markup_is_escaped(operator: Client, advance: Advance) -> None:
     run = services.start("fragile", {"count": 1}, key="<b>x</b>")
     page = operator.post(RUNS, {"item": [str(run.id)], "verb": "cancel"})
     assert "&lt;b&gt;x&lt;/b&gt;" in text_of(page)

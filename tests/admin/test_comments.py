@@ -31,7 +31,7 @@ def show(client: Client, text: str, **options: Any) -> str:
     return found[1]
 
 
-def test_a_comment_is_markdown_and_its_text_stays_as_it_was_written(reviewer: Client) -> None:
+def test_comment_is_rendered_as_markdown_and_stored_as_written(reviewer: Client) -> None:
     text = "**Please** see [the file](https://a.example/x).\nIt has\n\n- one\n- two\n\n`code`"
     shown = show(reviewer, text)
     assert '<div class="hitl-markdown" dir="auto">' in shown
@@ -55,23 +55,21 @@ def test_a_comment_is_markdown_and_its_text_stays_as_it_was_written(reviewer: Cl
         "a\u202eb\u0007",
     ],
 )
-def test_a_comment_makes_no_markup_of_its_own(reviewer: Client, text: str) -> None:
+def test_comment_html_is_escaped(reviewer: Client, text: str) -> None:
     shown = show(reviewer, text)
     assert not re.findall(r"<(?:script|b|img|strong)\b", shown)
     assert not re.findall(r'href="(?!https?:|mailto:)', shown)
     assert "\u202e" not in shown
 
 
-def test_whoever_is_mentioned_is_marked_in_markdown_and_nowhere_in_code(
-    reviewer: Client, person: Callable[[str], Any]
-) -> None:
+def test_mention_is_marked_except_in_code(reviewer: Client, person: Callable[[str], Any]) -> None:
     person("reader")
     shown = show(reviewer, "*Look, @reader* and `@reader`, @nobody.")
     assert shown.count('<strong class="hitl-mention">@reader</strong>') == 1
     assert "<code>@reader</code>" in shown
 
 
-def test_without_the_extra_a_comment_is_plain_text(
+def test_comment_without_markdown_extra_is_plain_text(
     reviewer: Client, person: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person("reader")
@@ -81,13 +79,13 @@ def test_without_the_extra_a_comment_is_plain_text(
     assert shown == f'<p class="hitl-text" dir="auto">{marked}</p>'
 
 
-def test_an_erased_comment_says_so(reviewer: Client) -> None:
+def test_erased_comment_says_so(reviewer: Client) -> None:
     item = make_interrupt({})
     Comment.objects.create(interrupt=item, by_label="sam", via="admin", text="")
     assert "(erased)" in text_of(reviewer.get(page_of(item)))
 
 
-def test_a_table_that_would_grow_beyond_measure_is_plain_text(reviewer: Client) -> None:
+def test_oversized_table_is_plain_text(reviewer: Client) -> None:
     row = "|a" * 20
     small = f"{row}\n{'|-' * 20}\n{row}"
     assert "<table>" in show(reviewer, small)

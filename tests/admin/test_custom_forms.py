@@ -63,7 +63,7 @@ def graph(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 class TestAForm:
-    def test_untouched_gives_back_what_was_asked(self, reviewer: Client, graph: str) -> None:
+    def test_unchanged_custom_form_returns_the_payload(self, reviewer: Client, graph: str) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph)
         assert "answer-amount" in sheet_of(reviewer, item)
         assert press(reviewer, item, "approve").status_code == 302
@@ -71,7 +71,7 @@ class TestAForm:
         assert decision.type == "approve"
         assert decision.value == {"amount": "12.50", "seats": 4, "approved": True}
 
-    def test_gives_what_it_has_cleaned_as_json(self, reviewer: Client, graph: str) -> None:
+    def test_custom_form_response_is_its_cleaned_data(self, reviewer: Client, graph: str) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-amount": ["99"], "answer-day": ["2026-01-31"]}
         assert press(reviewer, item, "approve", sheet).status_code == 302
@@ -81,7 +81,7 @@ class TestAForm:
             "amount": "99", "day": "2026-01-31", "seats": 4, "approved": True,
         }  # fmt: skip
 
-    def test_shows_its_own_faults_and_those_of_the_schema_together(
+    def test_custom_form_shows_its_errors_and_schema_errors(
         self, reviewer: Client, graph: str
     ) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph)
@@ -93,27 +93,25 @@ class TestAForm:
         assert "Seats are sold in pairs." in text_of(press(reviewer, item, "approve", sheet))
         assert not Decision.objects.exists()
 
-    def test_edits_a_payload_without_a_schema(self, reviewer: Client, graph: str) -> None:
+    def test_custom_form_edits_payload_without_schema(self, reviewer: Client, graph: str) -> None:
         item = make_interrupt(ASKED, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-seats": ["2"]}
         assert press(reviewer, item, "edit", sheet).status_code == 302
         assert Decision.objects.get().value == {**ASKED, "seats": 2}
 
-    def test_keeps_what_was_typed_where_somebody_was_faster(
-        self, reviewer: Client, graph: str
-    ) -> None:
+    def test_custom_form_keeps_input_after_conflict(self, reviewer: Client, graph: str) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-amount": ["77.77"], "digest": ["other"]}
         response = press(reviewer, item, "approve", sheet)
         assert response.status_code == 409
         assert "77.77" in text_of(response)
 
-    def test_is_for_its_node_alone(self, reviewer: Client, graph: str) -> None:
+    def test_custom_form_is_used_for_its_node_only(self, reviewer: Client, graph: str) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph, node="other")
         assert "answer/amount" in sheet_of(reviewer, item)
 
 
-def test_a_form_is_a_class_or_a_path() -> None:
+def test_custom_form_is_a_class_or_a_path() -> None:
     with pytest.raises(TypeError, match="A form must be a class or a dotted path"):
         ReviewPolicy(forms={"ask": 7})
 
@@ -131,13 +129,13 @@ class TestATemplate:
         [engine] = settings.TEMPLATES
         settings.TEMPLATES = [{**engine, "DIRS": [tmp_path]}]
 
-    def test_of_a_node_lays_out_what_it_asks(self, reviewer: Client) -> None:
+    def test_node_template_lays_out_its_request(self, reviewer: Client) -> None:
         item = make_interrupt({"name": "<b>Dana</b>"}, graph="shop", node="ask")
         assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in text_of(
             reviewer.get(page_of(item))
         )
 
-    def test_lays_out_what_is_looked_at_a_second_time(self, reviewer: Client) -> None:
+    def test_node_template_is_used_in_spot_checks(self, reviewer: Client) -> None:
         item = make_interrupt({"name": "<b>Dana</b>"}, graph="shop", node="ask", status="decided")
         made = Decision.objects.create(
             interrupt=item, version=1, type="approve", value=True, via="admin",
@@ -147,12 +145,12 @@ class TestATemplate:
         page = text_of(reviewer.get(page_of(look, "spotcheck")))
         assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in page
 
-    def test_of_a_graph_lays_out_what_its_other_nodes_ask(self, reviewer: Client) -> None:
+    def test_graph_template_lays_out_other_nodes(self, reviewer: Client) -> None:
         item = make_interrupt({"name": "Dana"}, graph="shop", node="check")
         assert "<p class=general>Dana" in text_of(reviewer.get(page_of(item)))
 
     @pytest.mark.parametrize("graph", ["other", "../../outside", "..", "shop/../../../outside"])
-    def test_is_found_by_a_plain_name_only(self, reviewer: Client, graph: str) -> None:
+    def test_template_name_is_a_plain_name(self, reviewer: Client, graph: str) -> None:
         item = make_interrupt({"name": "Dana"}, graph=graph, node="ask")
         page = text_of(reviewer.get(page_of(item)))
         assert '<span class="hitl-text hitl-text">Dana</span>' in page

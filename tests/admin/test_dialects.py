@@ -113,7 +113,7 @@ def answer_of(item: Interrupt) -> Any:
 
 
 class TestAHumanInterrupt:
-    def test_shows_its_action_and_has_the_buttons_that_it_allows(
+    def test_human_interrupt_shows_action_and_allowed_buttons(
         self, reviewer: Client, asked: Asked
     ) -> None:
         page = text_of(reviewer.get(page_of(ask(asked, [HUMAN]))))
@@ -125,7 +125,7 @@ class TestAHumanInterrupt:
             assert words in page
         assert "reply_is_json" not in page
 
-    def test_has_no_button_for_what_it_does_not_allow(self, reviewer: Client, asked: Asked) -> None:
+    def test_human_interrupt_hides_other_buttons(self, reviewer: Client, asked: Asked) -> None:
         config = {**HUMAN["config"], "allow_edit": False, "allow_ignore": False}
         page = text_of(reviewer.get(page_of(ask(asked, [{**HUMAN, "config": config}]))))
         assert 'value="edit"' not in page
@@ -151,16 +151,14 @@ class TestAHumanInterrupt:
             ),
         ],
     )
-    def test_is_answered_in_its_own_shape(
+    def test_tool_interrupt_response_has_its_format(
         self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
     ) -> None:
         item = ask(asked, [HUMAN])
         assert press(reviewer, item, button, **typed).status_code == 302
         assert answer_of(item) == [answer]
 
-    def test_is_not_accepted_with_a_change_that_would_be_lost(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_human_interrupt_accept_keeps_changes(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, [HUMAN])
         page = text_of(press(reviewer, item, "approve", to="sam@example.com"))
         assert "You made changes" in page
@@ -177,7 +175,7 @@ class TestAToolCall:
             ("respond", {"reply": "Too dear."}, ["feedback", "Too dear."]),
         ],
     )
-    def test_is_answered_in_its_own_shape(
+    def test_tool_interrupt_response_has_its_format(
         self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
     ) -> None:
         item = ask(asked, CALL)
@@ -188,7 +186,7 @@ class TestAToolCall:
         press(reviewer, item, button, **typed)
         assert answer_of(item) == answer
 
-    def test_says_what_a_feedback_lacks(self, reviewer: Client, asked: Asked) -> None:
+    def test_tool_call_feedback_requires_text(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, CALL)
         assert "Enter a response." in text_of(press(reviewer, item, "respond", reply=" "))
 
@@ -213,7 +211,7 @@ class TestAnApprovalRequest:
             ),
         ],
     )
-    def test_is_answered_in_its_own_shape(
+    def test_tool_interrupt_response_has_its_format(
         self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
     ) -> None:
         item = self.ask(asked)
@@ -225,7 +223,7 @@ class TestAnApprovalRequest:
         press(reviewer, item, button, **typed)
         assert answer_of(item) == answer
 
-    def test_says_what_an_edit_does_not_fit(self, reviewer: Client, asked: Asked) -> None:
+    def test_approval_request_reports_invalid_edit(self, reviewer: Client, asked: Asked) -> None:
         item = self.ask(asked)
         page = text_of(press(reviewer, item, "edit", nights="9"))
         assert "at most 5" in page
@@ -241,7 +239,7 @@ class TestAToolThatAsks:
             ("edit", {"to": "sam"}, {"action": "approve", "to": "sam"}),
         ],
     )
-    def test_is_answered_in_its_own_shape(
+    def test_tool_interrupt_response_has_its_format(
         self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
     ) -> None:
         item = ask(asked, {"action": "send_email", "message": "Send it?", "to": "dana"})
@@ -261,7 +259,7 @@ class TestARequestForSeveralActions:
             posted[f"action/{number}-decision"] = [choice]
         return client.post(page_of(item), {**posted, **typed})
 
-    def test_shows_each_action_with_its_own_decisions(self, reviewer: Client, asked: Asked) -> None:
+    def test_actions_have_their_own_decisions(self, reviewer: Client, asked: Asked) -> None:
         page = text_of(reviewer.get(page_of(ask(asked, REQUEST))))
         blocks = page.split('hitl-action">')[1:]
         assert len(blocks) == 3
@@ -272,7 +270,7 @@ class TestARequestForSeveralActions:
         for words in (">Submit decisions<", ">Approve all<", ">Reject all<"):
             assert words in page
 
-    def test_sends_one_decision_for_each_at_once(self, reviewer: Client, asked: Asked) -> None:
+    def test_actions_submit_one_decision_each(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, REQUEST)
         response = self.send(
             reviewer,
@@ -295,7 +293,7 @@ class TestARequestForSeveralActions:
         ("choices", "kind"),
         [(["approve"] * 3, "approve"), (["approve", "approve", "edit"], "edit")],
     )
-    def test_is_recorded_as_what_it_comes_to(
+    def test_actions_are_logged_with_their_combined_type(
         self, reviewer: Client, asked: Asked, choices: list[str], kind: str
     ) -> None:
         item = ask(asked, REQUEST)
@@ -304,12 +302,14 @@ class TestARequestForSeveralActions:
         assert Decision.objects.get().type == kind
 
     @pytest.mark.parametrize("button", ["approve", "reject"])
-    def test_is_decided_as_a_whole(self, reviewer: Client, asked: Asked, button: str) -> None:
+    def test_actions_can_be_decided_together(
+        self, reviewer: Client, asked: Asked, button: str
+    ) -> None:
         item = ask(asked, REQUEST)
         self.send(reviewer, item, button=button)
         assert answer_of(item) == {"decisions": [{"type": button}] * 3}
 
-    def test_wants_a_decision_for_each_and_keeps_the_others(
+    def test_actions_each_require_a_decision_and_keep_input(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = ask(asked, REQUEST)
@@ -319,7 +319,7 @@ class TestARequestForSeveralActions:
         assert 'value="reject" id="' in page
         assert not Decision.objects.exists()
 
-    def test_says_at_the_action_what_does_not_fit(self, reviewer: Client, asked: Asked) -> None:
+    def test_action_errors_are_shown_at_the_action(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, REQUEST)
         page = text_of(
             self.send(
@@ -332,7 +332,7 @@ class TestARequestForSeveralActions:
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["approve", "each"])
-    def test_loses_no_change_to_an_action_that_is_approved(
+    def test_approved_action_keeps_its_changes(
         self, reviewer: Client, asked: Asked, button: str
     ) -> None:
         item = ask(asked, REQUEST)
@@ -342,15 +342,13 @@ class TestARequestForSeveralActions:
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["edit", "respond", "", "all"])
-    def test_takes_no_button_that_is_not_there(
+    def test_actions_reject_unknown_buttons(
         self, reviewer: Client, asked: Asked, button: str
     ) -> None:
         item = ask(asked, REQUEST)
         assert "Choose a decision to submit" in text_of(self.send(reviewer, item, button=button))
 
-    def test_keeps_what_was_chosen_when_somebody_else_was_faster(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_actions_keep_choices_after_conflict(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, REQUEST)
         posted = {**sheet_of(reviewer, item), "decision": ["each"]}
         press(reviewer, item, "reject")
@@ -360,7 +358,7 @@ class TestARequestForSeveralActions:
         assert "I would call her." in text_of(response)
 
     @pytest.mark.promise("P21")
-    def test_has_no_more_fields_than_can_be_sent(self, reviewer: Client, asked: Asked) -> None:
+    def test_number_of_action_fields_is_limited(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, many(60, args=20))
         posted = sheet_of(reviewer, item)
         assert len(posted) < 1000
@@ -369,7 +367,7 @@ class TestARequestForSeveralActions:
         assert self.send(reviewer, item, *["approve"] * 60).status_code == 302
 
     @pytest.mark.promise("P21")
-    def test_for_very_many_is_decided_as_a_whole(self, reviewer: Client, asked: Asked) -> None:
+    def test_very_many_actions_are_decided_together(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, many(600, args=1))
         page = text_of(reviewer.get(page_of(item)))
         assert "too many actions to decide individually" in page
@@ -379,7 +377,7 @@ class TestARequestForSeveralActions:
         assert answer_of(item) == {"decisions": [{"type": "approve"}] * 600}
 
     @pytest.mark.promise("P21")
-    def test_for_very_many_is_decided_name_by_name_where_nothing_goes_for_all(
+    def test_very_many_actions_with_different_decisions_are_decided_by_name(
         self, reviewer: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
         names = ["mail", "pay"] * 150
@@ -403,7 +401,7 @@ class TestARequestForSeveralActions:
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
-    def test_is_told_afterwards_action_by_action(self, reviewer: Client, asked: Asked) -> None:
+    def test_decided_actions_are_shown_one_by_one(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, REQUEST)
         typed = {"action/0-message": "Call <b>her</b>.", "action/2/args/cents": "90"}
         self.send(reviewer, item, "respond", "reject", "edit", **typed)
@@ -413,7 +411,7 @@ class TestARequestForSeveralActions:
         assert told.startswith("1. send_email responded Call &lt;b&gt;her&lt;/b&gt;. 2. dele")
         assert "2. delete_file rejected 3. pay approved with changes Cents 90" in told
 
-    def test_of_one_action_is_asked_like_any_interrupt(
+    def test_single_action_is_shown_as_plain_request(
         self, reviewer: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
         one = {key: rows[:1] for key, rows in REQUEST.items()}
@@ -425,7 +423,7 @@ class TestARequestForSeveralActions:
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
 
-def test_only_what_may_be_changed_has_a_field(reviewer: Client, asked: Asked) -> None:
+def test_only_editable_arguments_have_fields(reviewer: Client, asked: Asked) -> None:
     item = ask(asked, {"title": "Pay?", "amount": 5, "to": {"name": "Dana", "iban": "x"}})
     Interrupt.objects.update(editable=["amount", "/to/name"])
     sheet = sheet_of(reviewer, item)

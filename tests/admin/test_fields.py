@@ -33,7 +33,7 @@ def faults_of(page: str) -> list[str]:
 
 
 class TestFaults:
-    def test_of_all_fields_and_of_the_reason_come_at_once(
+    def test_all_field_and_reason_errors_are_shown_together(
         self, reviewer: Client, order: Interrupt
     ) -> None:
         sheet = sheet_of(reviewer, order)
@@ -54,9 +54,7 @@ class TestFaults:
         }
         assert not Decision.objects.exists()
 
-    def test_are_in_the_reviewers_language(
-        self, reviewer: Client, order: Interrupt, settings: Any
-    ) -> None:
+    def test_errors_are_translated(self, reviewer: Client, order: Interrupt, settings: Any) -> None:
         settings.LANGUAGE_CODE = "de"
         wrong = {"answer/lines/0/count": ["100"], "answer/contact?kind": [""]}
         sheet = sheet_of(reviewer, order)
@@ -64,7 +62,7 @@ class TestFaults:
         assert "Muss zwischen 1 und 99 liegen." in faults_of(page)
         assert "12,5" in page
 
-    def test_of_several_actions_come_at_once(self, reviewer: Client) -> None:
+    def test_errors_of_several_actions_are_shown_together(self, reviewer: Client) -> None:
         schema = {"type": "object", "properties": {"cents": {"type": "integer", "maximum": 9}}}
         names = ("pay", "send")
         item = make_interrupt(
@@ -90,7 +88,7 @@ class TestFaults:
         assert faults_of(page).count("Must be at most 9.") == 2
         assert "Choose a decision for this action." in page
 
-    def test_of_a_missing_field_are_told_once(self, reviewer: Client) -> None:
+    def test_missing_field_error_is_shown_once(self, reviewer: Client) -> None:
         numbers = {"n": {"type": "integer"}, "m": {"type": "integer", "minimum": 2}}
         schema = {"type": "object", "properties": numbers, "required": ["n"]}
         item = make_interrupt({}, schema)
@@ -99,11 +97,13 @@ class TestFaults:
 
 
 class TestChoicesAndTables:
-    def test_come_back_as_they_were(self, reviewer: Client, order: Interrupt) -> None:
+    def test_unchanged_choices_and_tables_round_trip(
+        self, reviewer: Client, order: Interrupt
+    ) -> None:
         assert press(reviewer, order, "approve").status_code == 302
         assert Decision.objects.get().value == {**ORDER, "site": None, "approved": True}
 
-    def test_take_what_was_changed_added_and_removed(
+    def test_changed_added_and_removed_rows_are_read(
         self, reviewer: Client, order: Interrupt
     ) -> None:
         changes = {
@@ -118,7 +118,7 @@ class TestChoicesAndTables:
         assert value["contact"] == {"kind": "email", "address": "dana@example.com"}
         assert value["lines"] == [{"sku": "B-7", "count": 1}, {"sku": "C", "count": 9}]
 
-    def test_have_a_name_at_each_field(self, reviewer: Client, order: Interrupt) -> None:
+    def test_table_fields_have_accessible_names(self, reviewer: Client, order: Interrupt) -> None:
         page = text_of(reviewer.get(page_of(order)))
         for name in ("answer/contact?1/number", "answer/lines/0/sku", "answer/lines/2/count"):
             [found] = re.findall(rf'<input[^>]*name="{re.escape(name)}"[^>]*>', page)
@@ -138,7 +138,7 @@ class TestThePreview:
         assert not Decision.objects.exists()
         return text_of(response)
 
-    def test_says_word_by_word_what_would_be_sent_and_keeps_it_all(self, reviewer: Client) -> None:
+    def test_preview_shows_differences_and_keeps_input(self, reviewer: Client) -> None:
         text = (
             "Dear Dana, your parcel left our warehouse two days late. It arrives on Thursday. " * 2
         )
@@ -156,18 +156,20 @@ class TestThePreview:
         assert "It was one.</textarea>" in page
         assert press(reviewer, item, "edit", text=changed, cents="7").status_code == 302
 
-    def test_of_a_typed_answer_tells_it_as_well(self, reviewer: Client, order: Interrupt) -> None:
+    def test_preview_of_typed_response_shows_it(self, reviewer: Client, order: Interrupt) -> None:
         page = self.preview(reviewer, order, **{"lines/0/count": "3"})
         assert "Lines ▸ 1 ▸ Count" in page
         assert "No changes." in self.preview(reviewer, order)
 
-    def test_has_all_that_is_wrong_instead(self, reviewer: Client, order: Interrupt) -> None:
+    def test_preview_of_invalid_input_shows_errors(
+        self, reviewer: Client, order: Interrupt
+    ) -> None:
         wrong = {"lines/0/count": "100", "contact?1/number": "1"}
         page = self.preview(reviewer, order, **wrong)
         assert len(faults_of(page)) == 2
         assert "hitl-preview" not in page
 
-    def test_of_several_actions_names_each(self, reviewer: Client) -> None:
+    def test_preview_of_several_actions_names_each(self, reviewer: Client) -> None:
         item = make_interrupt(
             {
                 "action_requests": [{"name": "pay", "args": {"cents": n}} for n in (1, 2)],
@@ -181,7 +183,7 @@ class TestThePreview:
         assert "2. pay ▸ Cents" in page
         assert "Choose a decision for this action" not in page
 
-    def test_is_refused_of_what_was_asked_otherwise_by_now(
+    def test_preview_of_changed_request_is_rejected(
         self, reviewer: Client, order: Interrupt
     ) -> None:
         posted = {**sheet_of(reviewer, order), "preview": ["1"]}

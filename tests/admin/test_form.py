@@ -106,7 +106,7 @@ def exactly(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def test_an_untouched_form_gives_back_what_was_asked() -> None:
+def test_unchanged_form_returns_the_payload() -> None:
     form = asked(read_shape(SCHEMA), ORIGINAL)
     assert form.is_valid(), form.errors
     assert exactly(form.answer) == exactly(ORIGINAL)
@@ -115,7 +115,7 @@ def test_an_untouched_form_gives_back_what_was_asked() -> None:
 
 
 @pytest.mark.parametrize("present", [0, 1, False, True, 1.0])
-def test_a_choice_is_what_was_offered_and_not_what_python_takes_for_equal(present: Any) -> None:
+def test_choice_compares_types_strictly(present: Any) -> None:
     offered = [0, 1, False, True]
     one = {"type": "object", "properties": {"level": {"enum": offered}}, "required": ["level"]}
     original = {"level": present}
@@ -155,7 +155,7 @@ def test_a_choice_is_what_was_offered_and_not_what_python_takes_for_equal(presen
         ("/kind", "something different", "refund"),
     ],
 )
-def test_an_edited_field_keeps_its_type(field: str, typed: Any, expected: Any) -> None:
+def test_edited_field_keeps_its_type(field: str, typed: Any, expected: Any) -> None:
     form = asked(read_shape(SCHEMA), ORIGINAL, {field: typed})
     assert form.is_valid(), form.errors
     name = field[1:]
@@ -163,18 +163,20 @@ def test_an_edited_field_keeps_its_type(field: str, typed: Any, expected: Any) -
     assert form.is_edited() is (exactly(expected) != exactly(ORIGINAL[name]))
 
 
-def test_a_nested_object_keeps_the_keys_that_the_schema_does_not_know() -> None:
+def test_nested_object_keeps_unknown_keys() -> None:
     answer = answered(read_shape(SCHEMA), ORIGINAL, {"/address/street": "Elm Street 1"})
     assert answer["address"] == {"street": "Elm Street 1", "floor": 4, "door": "left"}
 
 
-def test_an_edited_moment_is_taken_in_the_reviewers_time_zone() -> None:
+def test_edited_datetime_is_read_in_the_reviewer_s_time_zone() -> None:
     answer = answered(read_shape(SCHEMA), ORIGINAL, {"/at": "2026-02-01T08:00"})
     assert datetime.datetime.fromisoformat(answer["at"]).utcoffset() is not None
 
 
 @pytest.mark.parametrize("typed", ["2026-03-08T02:30", "2026-11-01T01:30"])
-def test_datetime_skipped_or_repeated_by_clocks_is_refused(settings: Any, typed: str) -> None:
+def test_datetime_skipped_or_repeated_by_clock_change_is_rejected(
+    settings: Any, typed: str
+) -> None:
     settings.TIME_ZONE = "America/New_York"
     form = asked(read_shape(SCHEMA), ORIGINAL, {"/at": typed})
     [[message]] = form.errors.values()
@@ -187,7 +189,7 @@ class Visit(BaseModel):
 
 
 @pytest.mark.parametrize("typed", ["2026-02-01T08:00", "2026-03-08T02:30", "2026-11-01T01:30"])
-def test_naive_datetime_is_answered_without_time_zone(settings: Any, typed: str) -> None:
+def test_naive_datetime_is_returned_without_time_zone(settings: Any, typed: str) -> None:
     settings.TIME_ZONE = "America/New_York"
     schema = build_json_schema(Visit)
     assert not find_faults(schema, {"at": f"{typed}:00"})
@@ -198,7 +200,7 @@ def test_naive_datetime_is_answered_without_time_zone(settings: Any, typed: str)
         assert visit.at == visit.end == datetime.datetime.fromisoformat(typed)
 
 
-def test_an_optional_object_can_be_left_blank_filled_and_taken_away() -> None:
+def test_optional_object_can_be_blank_filled_and_removed() -> None:
     shape = read_shape(SCHEMA)
     filled = answered(shape, ORIGINAL, {"/second/street": "High Street"})
     assert filled["second"] == {"street": "High Street"}
@@ -207,18 +209,18 @@ def test_an_optional_object_can_be_left_blank_filled_and_taken_away() -> None:
     assert asked(shape, filled, {"/second?absent": "on"}).is_valid()
 
 
-def test_what_has_no_value_yet_has_to_be_given() -> None:
+def test_field_without_value_is_required() -> None:
     form = asked(read_shape(SCHEMA), {})
     assert not form.is_valid()
     assert set(form.errors) == {"answer/amount", "answer/sure"}
 
 
-def test_only_what_is_wanted_is_given_when_nothing_was_asked() -> None:
+def test_only_filled_fields_are_returned_without_payload() -> None:
     answer = answered(read_shape(SCHEMA), {}, {"/amount": "1", "/sure": "0"})
     assert answer == {"amount": "1", "sure": True, "address": {"street": ""}}
 
 
-def test_null_and_an_empty_text_stay_what_they_are() -> None:
+def test_null_and_empty_text_are_preserved() -> None:
     shape = read_shape({"type": "object", "properties": {"a": {"type": ["string", "null"]}}})
     for value in (None, "", "x"):
         assert exactly(answered(shape, {"a": value})) == exactly({"a": value})
@@ -251,7 +253,7 @@ def test_null_and_an_empty_text_stay_what_they_are() -> None:
         ("/anything", "[" * 100_000),
     ],
 )
-def test_what_can_not_be_read_is_said_at_its_field(field: str, typed: Any) -> None:
+def test_unreadable_value_is_reported_at_its_field(field: str, typed: Any) -> None:
     original = {k: v for k, v in ORIGINAL.items() if k != "count"} if not typed else ORIGINAL
     schema = {**SCHEMA, "required": [*SCHEMA["required"], "count"]}
     form = asked(read_shape(schema), original, {field: typed})
@@ -259,7 +261,7 @@ def test_what_can_not_be_read_is_said_at_its_field(field: str, typed: Any) -> No
     assert list(form.errors) == [f"answer{field}"]
 
 
-def test_the_faults_of_an_answer_land_on_their_fields() -> None:
+def test_response_errors_are_shown_at_their_fields() -> None:
     form = asked(read_shape(SCHEMA), ORIGINAL)
     assert form.is_valid()
     form.add_faults(
@@ -304,13 +306,13 @@ def test_the_faults_of_an_answer_land_on_their_fields() -> None:
         {"type": "object", "properties": {str(n): {"type": "string"} for n in range(300)}},
     ],
 )
-def test_any_schema_can_be_answered(schema: Any) -> None:
+def test_any_schema_has_a_form(schema: Any) -> None:
     shape = read_shape(schema)
     value = "text" if shape.kind == "text" else {"a": [1, None, "ü"]}
     assert exactly(answered(shape, value)) == exactly(value)
 
 
-def test_a_schema_that_refers_to_itself_ends_in_json() -> None:
+def test_recursive_schema_ends_in_a_json_field() -> None:
     class Tree(BaseModel):
         name: str
         child: Tree | None = None
@@ -322,13 +324,13 @@ def test_a_schema_that_refers_to_itself_ends_in_json() -> None:
     assert answered(shape, value) == value
 
 
-def test_an_answer_that_is_not_an_object_is_one_field() -> None:
+def test_non_object_response_is_one_field() -> None:
     assert answered(read_shape({"type": "integer"}), MISSING, {"": "7"}) == 7
     assert answered(read_shape({"enum": ["a", "b"]}), MISSING, {"": "1"}) == "b"
     assert answered(read_shape({"type": "boolean"}), MISSING, {"": "1"}) is False
 
 
-def test_boxes_are_as_large_as_their_texts() -> None:
+def test_text_area_size_follows_the_text() -> None:
     shape = infer_shape({"short": "a", "long": "word " * 100, "lines": "a\nb"})
     html = AnswerForm(shape, {"short": "a", "long": "word " * 100, "lines": "a\nb"}).as_p()
     assert html.count("<textarea") == 2
@@ -350,7 +352,7 @@ json_values = st.recursive(
 
 @settings(deadline=None)
 @given(json_values)
-def test_any_payload_comes_back_untouched(payload: Any) -> None:
+def test_any_payload_round_trips(payload: Any) -> None:
     assert exactly(answered(infer_shape(payload), payload)) == exactly(payload)
 
 
@@ -421,15 +423,13 @@ def _objects(
 
 @settings(max_examples=200, deadline=None)
 @given(schemas(required=False), json_values)
-def test_any_value_comes_back_untouched_whatever_the_schema(
-    schema: dict[str, Any], value: Any
-) -> None:
+def test_any_value_round_trips_with_any_schema(schema: dict[str, Any], value: Any) -> None:
     assert exactly(answered(read_shape(schema), value)) == exactly(value)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_a_value_that_fits_comes_back_untouched(data: st.DataObject) -> None:
+def test_valid_value_round_trips(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     value = data.draw(fitting(schema))
     assert exactly(answered(read_shape(schema), value)) == exactly(value)
@@ -490,43 +490,43 @@ class TestAListOfObjects:
         {"sku": "B-2", "count": 1},
     ]
 
-    def test_is_asked_for_row_by_row(self) -> None:
+    def test_object_list_has_one_row_per_object(self) -> None:
         [row] = AnswerForm(self.SHAPE, self.LINES).rows()
         assert [entry.is_new for entry in row.entries] == [False, False, True]
 
-    def test_keeps_what_it_was_made_from(self) -> None:
+    def test_union_round_trips(self) -> None:
         form = asked(self.SHAPE, self.LINES)
         assert form.is_valid()
         assert exactly(form.answer) == exactly(self.LINES)
         assert not form.is_edited()
 
-    def test_takes_a_change_in_one_row_and_keeps_keys_that_it_does_not_know(self) -> None:
+    def test_object_list_row_change_keeps_unknown_keys(self) -> None:
         answer = answered(self.SHAPE, self.LINES, {"/0/count": "3"})
         assert answer == [{**self.LINES[0], "count": 3}, self.LINES[1]]
 
-    def test_takes_a_row_out(self) -> None:
+    def test_object_list_row_can_be_removed(self) -> None:
         form = asked(self.SHAPE, self.LINES, {"/0?absent": "on", "/0/count": "not a number"})
         assert form.is_valid(), form.errors
         assert form.answer == self.LINES[1:]
         assert form.is_edited()
 
-    def test_takes_a_row_in(self) -> None:
+    def test_object_list_row_can_be_added(self) -> None:
         form = asked(self.SHAPE, self.LINES, {"/2/sku": "C-3", "/2/count": "7"})
         assert form.is_valid(), form.errors
         assert form.answer == [*self.LINES, {"sku": "C-3", "count": 7}]
         assert form.is_edited()
 
-    def test_wants_a_row_whole_that_was_begun(self) -> None:
+    def test_object_list_started_row_must_be_complete(self) -> None:
         form = asked(self.SHAPE, self.LINES, {"/2/sku": "C-3"})
         assert not form.is_valid()
         assert list(form.errors) == ["answer/2/count"]
 
-    def test_may_be_empty(self) -> None:
+    def test_object_list_can_be_empty(self) -> None:
         assert answered(self.SHAPE, []) == []
         assert answered(self.SHAPE) == []
         assert answered(self.SHAPE, [self.LINES[1]], {"/0?absent": "on"}) == []
 
-    def test_shows_more_rows_where_asked_and_finds_no_fault_yet(self) -> None:
+    def test_object_list_more_rows_shows_no_errors(self) -> None:
         data = {"answer/0/sku": "A", "answer/0/count": "x", "answer?rows": "1"}
         form = AnswerForm(self.SHAPE, [], data, more="answer")
         [row] = form.rows()
@@ -537,23 +537,23 @@ class TestAListOfObjects:
         assert not form.errors
 
     @pytest.mark.parametrize("posted", ["9999999999", "-1", "x", "999", "²"])
-    def test_shows_as_many_blank_rows_as_a_page_holds(self, posted: str) -> None:
+    def test_object_list_blank_rows_fit_the_page(self, posted: str) -> None:
         [row] = AnswerForm(self.SHAPE, [], {"answer?rows": posted}).rows()
         assert 1 <= len(row.entries) <= 50
 
-    def test_has_its_faults_at_the_field_also_where_a_row_before_it_is_taken_out(self) -> None:
+    def test_object_list_errors_follow_removed_rows(self) -> None:
         form = asked(self.SHAPE, self.LINES, {"/0?absent": "on", "/1/count": "5"})
         assert form.is_valid()
         form.add_faults([("/0/count", "is too much")])
         assert form.errors == {"answer/1/count": ["is too much"]}
 
-    def test_is_json_text_where_it_has_too_many_rows_or_other_values(self) -> None:
+    def test_object_list_too_long_or_mixed_is_a_json_field(self) -> None:
         for lines in ([self.LINES[1]] * 200, [self.LINES[1], 7]):
             assert answered(self.SHAPE, lines) == lines
             [row] = AnswerForm(self.SHAPE, lines).rows()
             assert row.bound is not None
 
-    def test_of_a_payload_is_asked_for_row_by_row_where_all_are_alike(self) -> None:
+    def test_object_list_of_payload_has_rows_if_uniform(self) -> None:
         shape = infer_shape({"lines": [{"sku": "A", "n": 1}, {"sku": "B", "n": 2}]})
         assert shape.properties[0].shape.kind == "rows"
         shape = infer_shape({"lines": [{"sku": "A", "n": 1}, {"sku": "B"}]})
@@ -570,7 +570,7 @@ class TestAUnion:
         "unknown": [1],
     }
 
-    def test_is_a_choice_with_the_fields_of_each_alternative(self) -> None:
+    def test_union_has_a_choice_with_fields_per_alternative(self) -> None:
         contact, wait, *_ = AnswerForm(self.SHAPE, self.ASKED).rows()
         assert [kind.radio.choice_label for kind in contact.kinds] == ["Email", "Phone"]
         assert [[row.bound.name for row in kind.rows] for kind in contact.kinds] == [
@@ -580,13 +580,13 @@ class TestAUnion:
         labels = [str(kind.radio.choice_label) for kind in wait.kinds]
         assert labels == ["No value", "Integer", "Text"]
 
-    def test_keeps_what_it_was_made_from(self) -> None:
+    def test_union_round_trips(self) -> None:
         form = asked(self.SHAPE, self.ASKED)
         assert form.is_valid(), form.errors
         assert exactly(form.answer) == exactly(self.ASKED)
         assert not form.is_edited()
 
-    def test_takes_another_alternative_and_only_its_fields(self) -> None:
+    def test_union_change_uses_only_its_fields(self) -> None:
         form = asked(
             self.SHAPE, self.ASKED, {"/contact?kind": "0", "/contact?0/address": "d@example.com"}
         )
@@ -595,18 +595,18 @@ class TestAUnion:
         assert form.is_edited()
         assert ("Contact", "Email", ()) in form.typed_texts()
 
-    def test_finds_no_fault_with_the_fields_of_what_was_not_chosen(self) -> None:
+    def test_union_ignores_errors_of_other_alternatives(self) -> None:
         changes = {"/wait?kind": "1", "/wait?0": "many", "/wait?1": "soon"}
         assert answered(self.SHAPE, self.ASKED, changes)["wait"] == "soon"
         form = asked(self.SHAPE, self.ASKED, {**changes, "/wait?kind": "0"})
         assert list(form.errors) == ["answer/wait?0"]
 
-    def test_may_have_no_value_where_that_is_allowed(self) -> None:
+    def test_union_can_be_empty_if_allowed(self) -> None:
         form = asked(self.SHAPE, self.ASKED, {"/wait?kind": "", "/contact?kind": ""})
         assert form.errors == {"answer/contact?kind": ["Choose one."]}
         assert answered(self.SHAPE, self.ASKED, {"/wait?kind": ""})["wait"] is None
 
-    def test_has_the_faults_of_an_answer_at_the_fields_of_what_was_chosen(self) -> None:
+    def test_union_errors_are_shown_at_the_chosen_fields(self) -> None:
         form = asked(self.SHAPE, self.ASKED)
         assert form.is_valid()
         faults = find_faults(
@@ -619,11 +619,11 @@ class TestAUnion:
             "__all__": ["Must have at least 2 items, but has 1."],
         }
 
-    def test_is_json_text_where_the_value_is_of_no_alternative(self) -> None:
+    def test_union_value_outside_alternatives_is_a_json_field(self) -> None:
         odd = {**self.ASKED, "contact": {"kind": "pigeon"}}
         assert exactly(answered(self.SHAPE, odd)) == exactly(odd)
 
-    def test_of_constants_is_one_choice_by_their_names(self) -> None:
+    def test_union_of_constants_is_one_choice(self) -> None:
         parts = [{"const": 1, "title": "Low"}, {"const": 2, "title": "High"}]
         form = AnswerForm(read_shape({"oneOf": parts}))
         [row] = form.rows()
@@ -631,7 +631,7 @@ class TestAUnion:
         assert [label for _, label in row.bound.field.widget.choices[1:]] == ["Low", "High"]
         assert answered(read_shape({"oneOf": parts}), MISSING, {"": "1"}) == 2
 
-    def test_stands_in_the_rows_of_a_list(self) -> None:
+    def test_union_inside_list_rows(self) -> None:
         contact = Order.model_json_schema()["properties"]["contact"]
         whole = {"type": "array", "items": contact, "$defs": Order.model_json_schema()["$defs"]}
         there = [{"kind": "phone", "number": "123456"}, {"kind": "email", "address": "a@b.de"}]
@@ -640,7 +640,7 @@ class TestAUnion:
         more = answered(shape, there, {"/2?kind": "1", "/2?1/number": "99999"})
         assert more[2] == {"kind": "phone", "number": "99999"}
 
-    def test_gives_null_a_choice_where_an_empty_field_is_a_value(self) -> None:
+    def test_union_with_null_offers_null_as_a_choice(self) -> None:
         listed = {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True}
         shape = read_shape({"anyOf": [listed, {"type": "null"}]})
         for value in (None, [], ["b"]):
@@ -658,7 +658,7 @@ class TestAUnion:
         ({"type": ["string", "object"], "maxLength": 9}, "hello", "hello"),
     ],
 )
-def test_text_is_text_where_a_text_is_allowed(schema: Any, typed: str, expected: Any) -> None:
+def test_text_stays_text_where_allowed(schema: Any, typed: str, expected: Any) -> None:
     assert exactly(answered(read_shape(schema), MISSING, {"": typed})) == exactly(expected)
 
 
@@ -672,7 +672,7 @@ def test_text_is_text_where_a_text_is_allowed(schema: Any, typed: str, expected:
         (SchemaNode("json"), "a"),
     ],
 )
-def test_broken_json_is_not_taken_for_a_text(schema: Any, typed: str) -> None:
+def test_invalid_json_is_not_read_as_text(schema: Any, typed: str) -> None:
     shape = schema if isinstance(schema, SchemaNode) else read_shape(schema)
     assert not asked(shape, MISSING, {"": typed}).is_valid()
 
@@ -695,7 +695,7 @@ class TestNumbersInGerman:
         with translation.override("de"):
             yield
 
-    def test_have_a_comma_and_come_back_as_they_were(self) -> None:
+    def test_german_numbers_round_trip(self) -> None:
         form = asked(self.SHAPE, self.ASKED)
         assert [row.bound.value() for row in form.rows()] == ["1,234", "12,50", "1,5\r\n2\r\n1e-07"]
         assert form.is_valid()
@@ -712,22 +712,22 @@ class TestNumbersInGerman:
             ("rates", "1,5\n2,25", [1.5, 2.25]),
         ],
     )
-    def test_are_typed_with_a_comma(self, field: str, typed: str, expected: Any) -> None:
+    def test_german_numbers_accept_a_comma(self, field: str, typed: str, expected: Any) -> None:
         answer = answered(self.SHAPE, self.ASKED, {f"/{field}": typed})
         assert exactly(answer[field]) == exactly(expected)
 
     @pytest.mark.parametrize("field", ["ratio", "price", "rates"])
-    def test_that_may_be_one_of_two_are_refused(self, field: str) -> None:
+    def test_german_ambiguous_numbers_are_rejected(self, field: str) -> None:
         form = asked(self.SHAPE, self.ASKED, {f"/{field}": "1.234"})
         assert "1234 oder 1,234" in str(form.errors)
 
     @pytest.mark.parametrize("typed", ["1.234,50", "1.234.567", "1,2,3", "zwölf"])
-    def test_that_can_not_be_read_are_refused(self, typed: str) -> None:
+    def test_german_unreadable_numbers_are_rejected(self, typed: str) -> None:
         form = asked(self.SHAPE, self.ASKED, {"/ratio": typed})
         assert "12,50" in str(form.errors)
 
 
-def test_limits_are_shown_before_anything_is_wrong() -> None:
+def test_limits_are_shown_initially() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -751,7 +751,7 @@ def test_limits_are_shown_before_anything_is_wrong() -> None:
     assert shown[:2] == ["Zwischen 1 und 99.", "Höchstens 200 Zeichen."]
 
 
-def test_a_field_says_what_it_was() -> None:
+def test_field_shows_its_original_value() -> None:
     shape = infer_shape({"amount": 12.5, "sure": True, "text": "x" * 300})
     form = asked(shape, {"amount": 12.5, "sure": True, "text": "x" * 300}, {"/amount": "13"})
     assert [(row.original, row.changed) for row in form.rows()] == [
@@ -763,7 +763,7 @@ def test_a_field_says_what_it_was() -> None:
 
 @settings(deadline=None)
 @given(st.integers())
-def test_a_typed_whole_number_is_a_whole_number(number: int) -> None:
+def test_typed_integer_is_an_integer(number: int) -> None:
     answer = answered(read_shape({"type": "integer"}), MISSING, {"": str(number)})
     assert exactly(answer) == exactly(number)
 
@@ -775,7 +775,7 @@ def test_typed_json_is_that_json(value: Any) -> None:
     assert exactly(answer) == exactly(value)
 
 
-def test_characters_that_do_not_show_are_shown() -> None:
+def test_invisible_characters_are_shown() -> None:
     assert escape_hidden("a\u202eb\x1bc\r\nd\te\u2066") == "a⟨U+202E⟩b⟨U+001B⟩c\nd\te⟨U+2066⟩"
     assert escape_hidden("می‌خواهم 👩‍👧") == "می‌خواهم 👩‍👧"
     assert escape_hidden("ap\u200dprove") == "ap⟨U+200D⟩prove"
@@ -783,14 +783,14 @@ def test_characters_that_do_not_show_are_shown() -> None:
     assert list_hidden("plain\ttext\n") == []
 
 
-def test_json_text_is_read_strictly() -> None:
+def test_json_text_is_parsed_strictly() -> None:
     assert from_json("\ufeff[1, 2.5]") == [1, 2.5]
     for text in ("[1,]", "{'a': 1}", "“a”", "-Infinity", "01", ""):
         with pytest.raises(ValueError):
             from_json(text)
 
 
-def test_that_an_answer_is_too_complex_is_said_in_german_as_well() -> None:
+def test_too_complex_response_error_is_translated() -> None:
     form = asked(read_shape(SCHEMA), ORIGINAL)
     assert form.is_valid()
     with translation.override("de"):
@@ -799,7 +799,7 @@ def test_that_an_answer_is_too_complex_is_said_in_german_as_well() -> None:
     assert "verschachtelt" in said
 
 
-def test_members_under_an_empty_key_have_fields_and_come_back() -> None:
+def test_empty_key_has_fields_and_round_trips() -> None:
     payload = {"": "top", "packages": {"": {"name": "shop"}, "x": {"v": "1"}}}
     form = AnswerForm(infer_shape(payload), payload)
     shown: list[str] = []
@@ -819,7 +819,7 @@ def test_members_under_an_empty_key_have_fields_and_come_back() -> None:
     assert answered.answer == {**payload, "packages": {"": {"name": "shop"}, "x": {"v": "2"}}}
 
 
-def test_empty_key_tells_alternatives_apart() -> None:
+def test_empty_key_distinguishes_alternatives() -> None:
     kinds = [{"properties": {"": {"const": kind}, kind: {}}} for kind in ("a", "b")]
     shape = read_shape({"anyOf": [{"type": "object", **each} for each in kinds]})
     assert shape.discriminator == ""

@@ -37,7 +37,7 @@ def api_takes(text: str) -> Any:
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("sign", ["", "-"])
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_an_integer_has_as_many_digits_in_a_form_as_over_the_api(kind: str, sign: str) -> None:
+def test_form_integer_digit_limit_equals_the_api_limit(kind: str, sign: str) -> None:
     form = form_of(SCHEMAS[kind], sign + MOST)
     assert form.is_valid(), form.errors
     number = api_takes(sign + MOST)
@@ -51,13 +51,13 @@ def test_an_integer_has_as_many_digits_in_a_form_as_over_the_api(kind: str, sign
 
 
 @pytest.mark.parametrize("text", ["0." + "3" * 600, "1" * 200 + ".5", "1.5e300"])
-def test_a_fraction_has_as_many_as_it_likes(text: str) -> None:
+def test_form_fraction_digits_are_unlimited(text: str) -> None:
     form = form_of(SCHEMAS["number"], text)
     assert form.is_valid()
     assert form.answer == {"it": api_takes(text)}
 
 
-def test_one_that_was_there_and_is_longer_comes_back_as_it_was() -> None:
+def test_long_existing_integer_round_trips() -> None:
     number = int("9" * 150)
     form = form_of(SCHEMAS["integer"], str(number), number)
     assert form.is_valid()
@@ -87,7 +87,7 @@ def nested(depth: int) -> str:
     ],
 )
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_what_fills_a_whole_form_is_read_or_refused_at_once(kind: str, text: str) -> None:
+def test_full_form_is_read_or_rejected_quickly(kind: str, text: str) -> None:
     began = time.process_time()
     form = form_of(SCHEMAS[kind], text, [7] * 500 if kind == "lines" else MISSING)
     if not form.is_valid():
@@ -95,19 +95,19 @@ def test_what_fills_a_whole_form_is_read_or_refused_at_once(kind: str, text: str
     assert time.process_time() - began < 2
 
 
-def test_a_list_has_no_more_lines_than_an_answer_may_have_values() -> None:
+def test_list_lines_are_limited_like_response_values() -> None:
     most = hitl.RESPONSE_MAX_ITEMS
     assert form_of(SCHEMAS["lines"], "1\n" * most).is_valid()
     form = form_of(SCHEMAS["lines"], "1\n" * (most + 1))
     assert f"Enter at most {most} lines." in str(form.errors)
 
 
-def test_of_many_wrong_lines_the_first_are_named() -> None:
+def test_first_of_many_invalid_lines_are_named() -> None:
     errors = form_of(SCHEMAS["lines"], "x\n" * 100).errors["answer/it"]
     assert len(errors) == 20
     assert errors[0] == "Line 1: Enter a whole number, for example 12."
 
 
-def test_a_key_that_stands_there_twice_is_named() -> None:
+def test_duplicate_key_is_named() -> None:
     with pytest.raises(ValueError, match="duplicate key 'a'"):
         from_json('{"a": 1, "b": 1, "c": 1, "b": 2, "a": 3}')

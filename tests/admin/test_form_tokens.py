@@ -40,7 +40,9 @@ def assert_refused(response: Any) -> str:
     return page
 
 
-def test_every_page_refuses_one_and_does_nothing(admin_user: Any, rows: dict[str, Any]) -> None:
+def test_every_page_without_token_is_rejected_and_changes_nothing(
+    admin_user: Any, rows: dict[str, Any]
+) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(admin_user)
     before = Decision.objects.count()
@@ -55,12 +57,12 @@ def test_every_page_refuses_one_and_does_nothing(admin_user: Any, rows: dict[str
 @override_settings(MIDDLEWARE=["django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware"])  # fmt: skip
-def test_a_site_without_djangos_middleware_is_as_safe(strict: Client, asked: Asked) -> None:
+def test_project_without_csrf_middleware_is_protected(strict: Client, asked: Asked) -> None:
     assert_refused(strict.post(page_of(asked()), {"decision": "approve"}))
     assert not Decision.objects.exists()
 
 
-def test_what_was_written_is_shown_to_who_sent_it_and_inert(strict: Client, asked: Asked) -> None:
+def test_rejected_input_is_shown_escaped(strict: Client, asked: Asked) -> None:
     item = asked()
     body = {**sheet_of(strict, item), "answer/amount": "99", "reason": TEXT, "decision": "approve"}
     page = assert_refused(strict.post(page_of(item), {**body, "csrfmiddlewaretoken": "x" * 32}))
@@ -72,30 +74,28 @@ def test_what_was_written_is_shown_to_who_sent_it_and_inert(strict: Client, aske
     assert not Decision.objects.exists()
 
 
-def test_an_address_of_a_strangers_making_leads_nowhere_else(strict: Client, asked: Asked) -> None:
+def test_rejected_page_does_not_link_to_foreign_urls(strict: Client, asked: Asked) -> None:
     url = f'{page_of(asked())}?next=//evil.example/"><script>'
     page = assert_refused(strict.post(url, {"<script>": "<script>alert(1)</script>"}))
     assert "<script" not in page
     assert 'href="/admin/' in page
 
 
-def test_what_is_too_large_to_be_shown_is_left_to_the_back_button(
-    strict: Client, asked: Asked
-) -> None:
+def test_oversized_rejected_input_is_not_repeated(strict: Client, asked: Asked) -> None:
     with mock.patch.object(outage_page, "MAX_KEPT", 10):
         page = assert_refused(strict.post(page_of(asked()), {"reason": TEXT}))
     assert "Back button" in page
     assert "honest" not in page
 
 
-def test_a_form_with_the_token_is_taken(strict: Client, asked: Asked) -> None:
+def test_form_with_token_is_accepted(strict: Client, asked: Asked) -> None:
     item = asked()
     body = {**sheet_of(strict, item), "decision": "approve"}
     assert strict.post(page_of(item), body).status_code == 302
     assert Decision.objects.get().type == "approve"
 
 
-def test_it_is_said_in_german(strict: Client, asked: Asked, settings: Any) -> None:
+def test_rejected_page_is_translated(strict: Client, asked: Asked, settings: Any) -> None:
     settings.LANGUAGE_CODE = "de"
     response = strict.post(page_of(asked()), {"reason": TEXT})
     assert "Dies wurde nicht gesendet" in text_of(response)

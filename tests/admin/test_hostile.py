@@ -107,7 +107,7 @@ def hostile_interrupt(text: str) -> Interrupt:
 
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_no_text_becomes_anything_else(text: str, browse: Callable[[str], Client]) -> None:
+def test_payload_markup_is_escaped(text: str, browse: Callable[[str], Client]) -> None:
     item = hostile_interrupt(text)
     free = make_interrupt({"title": text, "body": text}, title=item.title)
     closed = make_interrupt({"body": text}, title=item.title, status="decided", version=2)
@@ -152,7 +152,7 @@ def test_no_text_becomes_anything_else(text: str, browse: Callable[[str], Client
         assert_inert(response.content.decode())
 
 
-def test_no_page_has_inline_scripts_or_styles(
+def test_pages_have_no_inline_scripts_or_styles(
     browse: Callable[[str], Client], asked: Callable[..., Any]
 ) -> None:
     item = asked()
@@ -170,7 +170,7 @@ def test_no_page_has_inline_scripts_or_styles(
 
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_no_text_becomes_anything_else_in_a_dialect_a_comment_or_a_change(
+def test_markup_in_dialects_comments_and_changes_is_escaped(
     text: str, browse: Callable[[str], Client], person: Callable[[str], Any]
 ) -> None:
     args = {text: text, "lines": [{text: text}, {text: f"{text} {text}"}]}

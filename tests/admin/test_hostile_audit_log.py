@@ -48,7 +48,7 @@ def value_of(item: Interrupt) -> str:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_what_is_closed_and_what_is_decided_in_bulk(text: str, admin_client: Client) -> None:
+def test_markup_in_closed_and_bulk_pages_is_escaped(text: str, admin_client: Client) -> None:
     shown = escape_invisible(text)[:255]
     items = {
         status: make_interrupt({text: text}, title=shown, why=text, node=text[:200], status=status)
@@ -80,7 +80,7 @@ def test_what_is_closed_and_what_is_decided_in_bulk(text: str, admin_client: Cli
         assert_inert(text_of(response))
 
 
-def test_what_is_stored_and_searched_for(admin_client: Client) -> None:
+def test_markup_in_stored_and_searched_text_is_escaped(admin_client: Client) -> None:
     for text in LONG:
         item = make_interrupt(
             {text: text}, title=escape_invisible(text)[:255], why=text, node=text[:200]
@@ -93,7 +93,7 @@ def test_what_is_stored_and_searched_for(admin_client: Client) -> None:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> None:
+def test_markup_in_webhooks_and_deliveries_is_escaped(text: str, admin_client: Client) -> None:
     hook = webhook_services.create_webhook(URL, description=escape_invisible(text)[:255])
     webhook_services.send_test_event(hook.id)
     WebhookEndpoint.objects.update(
@@ -120,7 +120,7 @@ def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> N
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_schedules(text: str, admin_client: Client) -> None:
+def test_markup_in_schedules_is_escaped(text: str, admin_client: Client) -> None:
     made = create_schedule("steps", "0 7 * * *", {"log": []})
     Schedule.objects.update(
         description=text[:255], graph=text[:100], expression=text[:100], timezone=text[:64],
@@ -139,7 +139,9 @@ def test_schedules(text: str, admin_client: Client) -> None:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_links_and_the_page_of_a_link(text: str, admin_client: Client, admin_user: Any) -> None:
+def test_markup_in_links_and_link_page_is_escaped(
+    text: str, admin_client: Client, admin_user: Any
+) -> None:
     item = make_interrupt({text: text, "why": text}, title=escape_invisible(text)[:255], why=text)
     link = create_review_link(item.pk, name="Lena", by=admin_user)
     ReviewLink.objects.update(name=text[:255], created_by_label=text[:255])
@@ -161,7 +163,9 @@ def test_links_and_the_page_of_a_link(text: str, admin_client: Client, admin_use
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_names_of_people_and_groups(text: str, admin_user: Any, admin_client: Client) -> None:
+def test_markup_in_user_and_group_names_is_escaped(
+    text: str, admin_user: Any, admin_client: Client
+) -> None:
     Group.objects.create(name=text[:150])
     # What Django's own pages show of a name is Django's; ours show it as it can be seen.
     other = get_user_model().objects.create_user(text[:150], is_superuser=True)
@@ -181,7 +185,7 @@ def test_names_of_people_and_groups(text: str, admin_user: Any, admin_client: Cl
         assert_inert(text_of(response))
 
 
-def test_a_row_is_named_without_what_can_not_be_seen() -> None:
+def test_row_names_contain_no_invisible_characters() -> None:
     text = "re\u202eject"
     for row in (
         Comment(by_label=text),
@@ -199,7 +203,7 @@ BROKEN = ["\x00", "a\x00b", "\ud800", "\ufffe", "%00", "1e999", "٣", "9" * 5000
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
-def test_what_can_not_be_stored_is_answered_with_a_page(
+def test_unstorable_text_is_answered_with_a_page(
     text: str, admin_client: Client, asked: Callable[..., Interrupt], admin_user: Any
 ) -> None:
     item = asked()
@@ -233,6 +237,6 @@ def test_what_can_not_be_stored_is_answered_with_a_page(
 
 
 @pytest.mark.parametrize("model", ["run", "thread", "interrupt", "decision", "reviewitem"])
-def test_a_search_of_very_many_words_is_a_search(model: str, admin_client: Client) -> None:
+def test_search_for_many_words_works(model: str, admin_client: Client) -> None:
     words = "word " * 1_500
     assert admin_client.get(list_of(model), {"q": words}).status_code == 200

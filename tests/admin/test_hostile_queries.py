@@ -24,7 +24,7 @@ def test_filter_with_nul_is_a_bad_request(admin_client: Client) -> None:
             assert admin_client.get(list_of(model), {parameter: value}).status_code == 400
 
 
-def test_history_before_the_first_moment_is_shown_from_its_end(
+def test_history_before_first_moment_is_shown_from_its_end(
     asked: Callable[..., Interrupt], admin_client: Client
 ) -> None:
     thread = asked().thread_id
@@ -33,7 +33,7 @@ def test_history_before_the_first_moment_is_shown_from_its_end(
         assert shown.status_code == 200
 
 
-def test_decision_with_nul_in_its_key_is_refused(
+def test_decision_with_nul_in_its_key_is_rejected(
     asked: Callable[..., Interrupt], admin_client: Client
 ) -> None:
     item = asked()

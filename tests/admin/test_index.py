@@ -23,7 +23,7 @@ from .conftest import list_of, make_interrupt
 INDEX = reverse("admin:index")
 
 
-def test_counts_what_the_user_holds_and_what_is_free_for_them(
+def test_index_counts_own_and_unclaimed_requests(
     reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     me, sam = person("reviewer"), User.objects.create_user("sam")
@@ -45,7 +45,7 @@ def test_counts_what_the_user_holds_and_what_is_free_for_them(
 
 
 @pytest.mark.parametrize("role", ["nobody", "reader", "operator", "blind"])
-def test_says_nothing_to_who_decides_nothing_and_shows_them_the_index(
+def test_index_without_decide_permission_shows_no_count(
     role: str, browse: Callable[[str], Client]
 ) -> None:
     make_interrupt({})
@@ -54,16 +54,14 @@ def test_says_nothing_to_who_decides_nothing_and_shows_them_the_index(
     assert "for you" not in text_of(page)
 
 
-def test_counts_no_further_than_a_hundred(
-    reviewer: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_index_counts_are_capped(reviewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hitl_pages, "MOST", 3)
     for _ in range(5):
         make_interrupt({})
     assert "More than 2 requests need your review" in text_of(reviewer.get(INDEX))
 
 
-def test_takes_five_queries_more_at_the_most(
+def test_index_takes_at_most_five_more_queries(
     reviewer: Client, django_assert_max_num_queries: Any
 ) -> None:
     for _ in range(5):
@@ -80,7 +78,7 @@ def log_in(user: Any, next: str = INDEX) -> str:  # noqa: A002
     return Client().post(reverse("admin:login"), data)["Location"]
 
 
-def test_who_only_reviews_comes_to_the_queue_by_logging_in(person: Callable[[str], Any]) -> None:
+def test_reviewer_is_redirected_to_the_queue_after_login(person: Callable[[str], Any]) -> None:
     make_interrupt({})
     assert log_in(person("reviewer")) == list_of()
     # But not instead of a page that they wanted.
@@ -89,12 +87,14 @@ def test_who_only_reviews_comes_to_the_queue_by_logging_in(person: Callable[[str
 
 
 @pytest.mark.parametrize("role", ["nobody", "reader", "operator", "blind"])
-def test_who_decides_nothing_comes_to_the_index(role: str, person: Callable[[str], Any]) -> None:
+def test_user_without_decide_permission_stays_on_the_index(
+    role: str, person: Callable[[str], Any]
+) -> None:
     make_interrupt({})
     assert log_in(person(role)) == INDEX
 
 
-def test_who_has_something_else_to_do_or_nothing_to_review_comes_to_the_index(
+def test_user_with_other_permissions_or_empty_queue_stays_on_the_index(
     person: Callable[[str], Any],
 ) -> None:
     assert log_in(person("reviewer")) == INDEX
@@ -105,7 +105,7 @@ def test_who_has_something_else_to_do_or_nothing_to_review_comes_to_the_index(
 
 
 @pytest.mark.parametrize("came_from", ["none", "cross-site", "same-site"])
-def test_the_index_opens_on_the_queue_for_who_only_reviews(
+def test_index_redirects_reviewers_to_the_queue(
     came_from: str, reviewer: Client, browse: Callable[[str], Client]
 ) -> None:
     come: dict[str, Any] = {"headers": {"sec-fetch-site": came_from}}
@@ -115,20 +115,20 @@ def test_the_index_opens_on_the_queue_for_who_only_reviews(
     assert browse("reader").get(INDEX, **come).status_code == 200
 
 
-def test_the_index_opens_from_within_and_where_a_browser_says_nothing(reviewer: Client) -> None:
+def test_index_link_from_within_the_admin_is_not_redirected(reviewer: Client) -> None:
     make_interrupt({})
     assert reviewer.get(INDEX, headers={"sec-fetch-site": "same-origin"}).status_code == 200
     assert reviewer.get(INDEX).status_code == 200
 
 
-def test_a_site_with_an_index_of_its_own_keeps_it() -> None:
+def test_custom_index_is_not_redirected() -> None:
     site = admin.AdminSite("own")
     site.index_template = "own/index.html"
     ours.register(site)
     assert site.index_template == "own/index.html"
 
 
-def test_names_what_waits_in_german(
+def test_index_counts_are_translated(
     reviewer: Client, person: Callable[[str], Any], settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"
@@ -136,7 +136,7 @@ def test_names_what_waits_in_german(
     assert "1 Frage wartet auf Sie" in text_of(reviewer.get(INDEX))
 
 
-def test_counts_what_is_for_a_group_of_the_users(
+def test_index_counts_requests_of_own_groups(
     reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     crew = Group.objects.create(name="crew")
@@ -145,7 +145,7 @@ def test_counts_what_is_for_a_group_of_the_users(
     assert "1 request needs your review" in text_of(reviewer.get(INDEX))
 
 
-def test_offers_to_start_a_run_to_who_may(
+def test_index_offers_start_with_permission(
     browse: Callable[[str], Client], person: Callable[[str], Any]
 ) -> None:
     start = reverse("admin:hitl_django_run_start")

@@ -44,14 +44,14 @@ def _without_zones(db: None) -> Iterator[None]:
     clock.forget()
 
 
-def test_every_page_is_read(admin_user: Any, rows: dict[str, Any]) -> None:
+def test_every_page_renders(admin_user: Any, rows: dict[str, Any]) -> None:
     client = Client()
     client.force_login(admin_user)
     for name in ADDRESSES:
         assert client.get(address_of(name, rows)).status_code < 500, name
 
 
-def test_what_is_due_held_put_off_and_decided_says_when(
+def test_due_claimed_snoozed_and_decided_times_are_shown(
     asked: Callable[..., Interrupt], reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     item = asked()
@@ -75,7 +75,7 @@ def test_what_is_due_held_put_off_and_decided_says_when(
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_a_schedule_starts_what_is_due(admin_client: Client, zone: str) -> None:
+def test_due_schedule_starts_its_run(admin_client: Client, zone: str) -> None:
     connection.close()
     with override_settings(TIME_ZONE=zone):
         made = create_schedule("steps", "0 7 * * *", {"log": []}, timezone="Asia/Kolkata")
@@ -95,7 +95,7 @@ def test_a_schedule_starts_what_is_due(admin_client: Client, zone: str) -> None:
         connection.close()
 
 
-def test_history_page_shows_only_moments_before_a_given_one(
+def test_history_page_shows_only_events_before_a_time(
     asked: Callable[..., Interrupt], person: Callable[[str], Any]
 ) -> None:
     thread = asked().thread
@@ -112,7 +112,7 @@ def test_history_page_shows_only_moments_before_a_given_one(
     assert read_history(request, thread, last_day) == read_history(request, thread, "")
 
 
-def test_news_of_a_page_begin_when_it_was_made(person: Callable[[str], Any]) -> None:
+def test_live_updates_start_at_page_creation(person: Callable[[str], Any]) -> None:
     request = RequestFactory().get(build_updates_url("/", []))
     before = timezone.now() - timedelta(minutes=1)
     assert ShownPage.read(request).since > before

@@ -66,7 +66,7 @@ def assert_away(response: Any) -> str:
 
 
 @pytest.mark.any_database
-def test_every_page_says_so_whatever_is_asked_of_it(root: Client, rows: dict[str, Any]) -> None:
+def test_every_page_reports_an_outage(root: Client, rows: dict[str, Any]) -> None:
     for name in ADDRESSES:
         if name.endswith("_row"):
             continue  # leads to the page without a look at the database
@@ -78,7 +78,7 @@ def test_every_page_says_so_whatever_is_asked_of_it(root: Client, rows: dict[str
 
 
 @pytest.mark.parametrize("page", ["queue", "question", "run"])
-def test_whichever_statement_of_a_page_fails_it_is_that_page_or_the_whole_one(
+def test_failing_statement_shows_the_page_or_the_outage_page(
     page: str, root: Client, rows: dict[str, Any]
 ) -> None:
     urls = {
@@ -100,7 +100,7 @@ def test_whichever_statement_of_a_page_fails_it_is_that_page_or_the_whole_one(
 
 @pytest.mark.promise("P3")
 @pytest.mark.django_db(transaction=True)
-def test_whichever_statement_of_a_decision_fails_it_can_be_sent_again_from_the_page(
+def test_failing_decision_can_be_submitted_again_from_the_page(
     root: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -136,9 +136,7 @@ def test_decision_on_read_only_database_keeps_the_reason(
 
 
 @pytest.mark.any_database
-def test_what_is_too_large_to_be_repeated_is_left_to_the_back_button(
-    root: Client, asked: Callable[..., Interrupt]
-) -> None:
+def test_oversized_input_is_not_repeated(root: Client, asked: Callable[..., Interrupt]) -> None:
     item = asked()
     with mock.patch.object(outage_page, "MAX_KEPT", 10), away():
         html = assert_away(root.post(page_of(item), {"reason": TEXT}))
@@ -147,7 +145,9 @@ def test_what_is_too_large_to_be_repeated_is_left_to_the_back_button(
 
 
 @pytest.mark.any_database
-def test_it_is_said_in_german(root: Client, asked: Callable[..., Interrupt], settings: Any) -> None:
+def test_outage_page_is_translated(
+    root: Client, asked: Callable[..., Interrupt], settings: Any
+) -> None:
     settings.LANGUAGE_CODE = "de"
     item = asked()
     with away():
@@ -157,9 +157,7 @@ def test_it_is_said_in_german(root: Client, asked: Callable[..., Interrupt], set
 
 
 @pytest.mark.any_database
-def test_another_error_of_the_database_stays_the_fault_that_it_is(
-    root: Client, asked: Callable[..., Interrupt]
-) -> None:
+def test_other_database_errors_are_raised(root: Client, asked: Callable[..., Interrupt]) -> None:
     item = asked()
 
     def broken(execute: Any, *arguments: Any) -> Any:
@@ -170,7 +168,7 @@ def test_another_error_of_the_database_stays_the_fault_that_it_is(
 
 
 @pytest.mark.any_database
-def test_the_log_has_the_error_and_nothing_of_what_was_sent(
+def test_log_contains_the_error_and_no_input(
     root: Client, asked: Callable[..., Interrupt], caplog: Any
 ) -> None:
     item = asked()
@@ -183,7 +181,7 @@ def test_the_log_has_the_error_and_nothing_of_what_was_sent(
 
 
 @pytest.mark.any_database
-def test_under_atomic_requests_nothing_of_it_stays(
+def test_outage_with_atomic_requests_is_rolled_back(
     root: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -204,9 +202,7 @@ def test_under_atomic_requests_nothing_of_it_stays(
 
 @pytest.mark.database("sqlite")
 @pytest.mark.django_db(transaction=True)
-def test_a_database_that_somebody_else_has_locked_is_one_that_is_away(
-    root: Client, asked: Callable[..., Interrupt]
-) -> None:
+def test_locked_database_is_an_outage(root: Client, asked: Callable[..., Interrupt]) -> None:
     item = asked()
     form = sheet_of(root, item)
     body: dict[str, Any] = {**form, "decision": "approve", "reason": TEXT}
@@ -221,7 +217,7 @@ def test_a_database_that_somebody_else_has_locked_is_one_that_is_away(
 
 
 @pytest.mark.any_database
-def test_the_middleware_for_large_forms_leaves_it_to_the_page(
+def test_form_limits_middleware_passes_outages_to_the_page(
     root: Client, rows: dict[str, Any]
 ) -> None:
     url = reverse("admin:hitl_django_reviewitem_bulk")

@@ -19,7 +19,7 @@ from .conftest import list_of, make_interrupt, page_of
 @pytest.mark.parametrize("model", ["reviewitem", "interrupt", "decision", "run", "thread"])
 @pytest.mark.parametrize("page", ["add/", "{}/delete/"])
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_nothing_can_be_added_or_deleted_even_by_a_superuser(
+def test_superuser_cannot_add_or_delete(
     model: str, page: str, method: str, admin_client: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -35,7 +35,7 @@ def test_nothing_can_be_added_or_deleted_even_by_a_superuser(
 
 
 @pytest.mark.parametrize("role", ["nobody", "blind", "public"])
-def test_a_decision_on_what_one_may_not_see_changes_nothing(
+def test_decision_on_hidden_request_changes_nothing(
     role: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -44,7 +44,7 @@ def test_a_decision_on_what_one_may_not_see_changes_nothing(
 
 
 @pytest.mark.parametrize("role", ["reader", "asker", "operator"])
-def test_who_may_not_decide_is_shown_no_form_and_gets_none_through(
+def test_without_decide_permission_form_is_missing_and_rejected(
     role: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -58,7 +58,7 @@ def test_who_may_not_decide_is_shown_no_form_and_gets_none_through(
     assert not Decision.objects.exists()
 
 
-def test_a_post_without_the_csrf_token_is_refused(
+def test_post_without_csrf_token_is_rejected(
     person: Callable[[str], Any], asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -76,7 +76,7 @@ class OnlyMine(ModelPermissionPolicy):
 
 
 @override_settings(HITL={"POLICY": "tests.admin.test_permissions.OnlyMine"})
-def test_the_policy_decides_what_is_seen(browse: Callable[[str], Client]) -> None:
+def test_policy_filters_visible_rows(browse: Callable[[str], Client]) -> None:
     mine, other = make_interrupt({}, graph="mine"), make_interrupt({}, graph="other")
     client = browse("nobody")
     page = client.get(list_of()).content.decode()
@@ -89,13 +89,13 @@ def test_the_policy_decides_what_is_seen(browse: Callable[[str], Client]) -> Non
 
 
 @pytest.mark.parametrize("pk", ["1", "nonsense", "00000000-0000-0000-0000-000000000000", "%00"])
-def test_an_address_that_leads_nowhere_is_not_found(admin_client: Client, pk: str) -> None:
+def test_unknown_url_is_404(admin_client: Client, pk: str) -> None:
     for model in ("reviewitem", "interrupt", "decision", "run", "thread", "checkpoint"):
         assert admin_client.get(f"/admin/hitl_django/{model}/{pk}/change/").status_code == 404
 
 
 @pytest.mark.parametrize("model", ["checkpoint", "channelblob", "pendingwrite"])
-def test_the_engines_tables_are_in_no_index_unless_that_is_asked_for(
+def test_engine_tables_are_listed_only_on_request(
     model: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     asked()
@@ -118,6 +118,6 @@ def test_the_engines_tables_are_in_no_index_unless_that_is_asked_for(
         "../hitl_links/reviewlink/?secret_digest__startswith=x",
     ],
 )  # fmt: skip
-def test_no_list_is_searched_for_what_it_does_not_show(lookup: str, admin_client: Client) -> None:
+def test_lists_do_not_search_hidden_columns(lookup: str, admin_client: Client) -> None:
     address = urljoin(list_of("run").removesuffix("run/"), lookup)
     assert admin_client.get(address).status_code == 400

@@ -45,7 +45,7 @@ def _lines(path: str) -> str:
     return str([[(round(x - s[0][0]), round(y - s[0][1])) for x, y in s] for s in strokes])
 
 
-def test_a_state_is_told_by_a_class_a_mark_and_in_words() -> None:
+def test_state_has_class_mark_and_text() -> None:
     told = {"visited": ["a"], "paused": ["b"], "next": ["c"], "failed": ["d"]}
 
     nodes = nodes_of(drawn(graph_of("a", "b", "c", "d", "e"), **told))
@@ -66,13 +66,13 @@ def test_a_state_is_told_by_a_class_a_mark_and_in_words() -> None:
     assert len(marks) == 4
 
 
-def test_where_a_thread_waits_is_said_even_if_it_was_there_before() -> None:
+def test_waiting_node_visited_before_is_marked_waiting() -> None:
     nodes = nodes_of(drawn(graph_of("a", "b"), visited=["a", "b"], paused=["b"], next=["b"]))
 
     assert "b: waiting here" in nodes
 
 
-def test_a_screen_reader_hears_what_the_picture_shows() -> None:
+def test_diagram_has_a_text_description() -> None:
     root = drawn(graph_of("a", "b", "c"), title="Refunds", visited=["a"], paused=["b"], next=["c"])
 
     assert root.get("role") == "img"
@@ -85,7 +85,7 @@ def test_a_screen_reader_hears_what_the_picture_shows() -> None:
     assert desc.text == "Graph with 3 nodes. Visited: a. Waiting at: b. Next: c."
 
 
-def test_a_long_list_of_nodes_is_cut_in_the_description() -> None:
+def test_long_description_is_truncated() -> None:
     names = [f"n{number}" for number in range(40)]
 
     desc = drawn(graph_of(*names), visited=names).findtext(f"{SVG}desc", "")
@@ -94,7 +94,7 @@ def test_a_long_list_of_nodes_is_cut_in_the_description() -> None:
     assert "n30" not in desc
 
 
-def test_two_pictures_on_a_page_have_ids_of_their_own() -> None:
+def test_two_diagrams_have_distinct_ids() -> None:
     picture = get_picture(graph_of("a", "b"))
 
     assert "other-title" in draw_svg(picture, ident="other")
@@ -102,7 +102,7 @@ def test_two_pictures_on_a_page_have_ids_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_no_name_and_no_label_becomes_markup(text: str) -> None:
+def test_names_and_labels_are_escaped(text: str) -> None:
     name = text.replace("|", "").replace(":", "")
     image = draw_svg(get_picture(graph_of("a", name, answer=text)), title=text, visited=[name])
 
@@ -116,7 +116,7 @@ def test_no_name_and_no_label_becomes_markup(text: str) -> None:
     assert not HIDDEN & set(shown)
 
 
-def test_the_picture_has_no_styles_and_no_scripts() -> None:
+def test_diagram_has_no_styles_or_scripts() -> None:
     image = draw_svg(get_picture(graph_of("a", "b")), visited=["a"], paused=["b"])
 
     assert "style" not in image
@@ -124,7 +124,7 @@ def test_the_picture_has_no_styles_and_no_scripts() -> None:
     assert "url(" not in image
 
 
-def test_nodes_that_are_not_in_the_graph_any_more_are_passed_over() -> None:
+def test_removed_nodes_are_skipped() -> None:
     root = drawn(graph_of("a", "b"), visited=["gone"], paused=["gone:too"])
 
     assert "gone" not in "".join(root.itertext())

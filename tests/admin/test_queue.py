@@ -64,7 +64,7 @@ def about(item: Interrupt, subject: Any) -> None:
 
 
 class TestARow:
-    def test_says_what_makes_it_unlike_others(self, reviewer: Client, me: User, sam: User) -> None:
+    def test_row_shows_its_special_states(self, reviewer: Client, me: User, sam: User) -> None:
         now = timezone.now()
         make_interrupt({}, title="Late?", due_at=now - 3 * HOUR)
         make_interrupt({}, title="Soon?", due_at=now + 3.5 * HOUR, expires_at=now + 50 * HOUR)
@@ -95,29 +95,23 @@ class TestARow:
         assert page.count("expired") == 2
         assert "gone" not in page
 
-    def test_that_is_due_since_a_moment_is_overdue_by_less_than_a_minute(
-        self, reviewer: Client
-    ) -> None:
+    def test_row_just_overdue_shows_less_than_a_minute(self, reviewer: Client) -> None:
         make_interrupt({}, due_at=timezone.now() - timedelta(seconds=5))
         assert "overdue by less than a minute" in words(reviewer.get(list_of()))
 
-    def test_says_that_an_answer_has_to_wait_where_its_run_has_stopped(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_row_of_stopped_run_says_response_waits(self, reviewer: Client, asked: Asked) -> None:
         asked()
         assert "on hold" not in words(reviewer.get(list_of()))
         Run.objects.update(state=Run.State.PARKED)
         assert "on hold: run stopped" in words(reviewer.get(list_of()))
 
-    def test_names_a_version_that_is_decided_and_no_other(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_row_names_its_decided_version(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         ticks = re.findall(r'name="item" value="([^"]+)"', text_of(reviewer.get(list_of())))
         assert ticks == [f"{item.pk}.1.{item.payload_digest}"]
 
     @pytest.mark.parametrize("role", ["reader", "operator"])
-    def test_offers_no_bulk_decision_to_who_may_decide_none(
+    def test_row_without_decide_permission_has_no_checkbox(
         self, role: str, browse: Callable[[str], Client], asked: Asked
     ) -> None:
         asked()
@@ -125,9 +119,7 @@ class TestARow:
 
 
 class TestTheSubject:
-    def test_is_a_link_where_the_user_may_see_it_and_has_no_words_where_not(
-        self, reviewer: Client, me: User
-    ) -> None:
+    def test_related_object_is_a_link_only_if_visible(self, reviewer: Client, me: User) -> None:
         item, group = make_interrupt({}), Group.objects.create(name="Order 17 of Dana")
         about(item, group)
         page = text_of(reviewer.get(list_of()))
@@ -139,7 +131,7 @@ class TestTheSubject:
         assert f'<a href="{url}"><bdi>Order 17 of Dana</bdi></a>' in page
 
     @pytest.mark.parametrize("gone", ["row", "key", "model"])
-    def test_that_is_gone_breaks_nothing(self, gone: str, admin_client: Client) -> None:
+    def test_deleted_related_object_renders(self, gone: str, admin_client: Client) -> None:
         item, group = make_interrupt({}), Group.objects.create(name="Dana's order")
         about(item, group)
         threads = Thread.objects.filter(pk=item.thread_id)
@@ -156,7 +148,7 @@ class TestTheSubject:
         assert item.title in page
         assert "Dana" not in page
 
-    def test_of_many_rows_is_one_query_for_each_kind(
+    def test_related_objects_take_one_query_per_model(
         self, admin_client: Client, django_assert_max_num_queries: Any
     ) -> None:
         group = Group.objects.create(name="Orders")
@@ -191,7 +183,7 @@ class TestWhatItCosts:
         return f"{list_of()}?graph={money}&group={crew.pk}&show=free&q=refu&p=2"
 
     @pytest.mark.parametrize("many", [100, 20], ids=["few match", "many match"])
-    def test_a_list_takes_thirteen_queries_at_the_most(
+    def test_list_takes_at_most_thirteen_queries(
         self, many: int, most: str, reviewer: Client, monkeypatch: pytest.MonkeyPatch,
         django_assert_max_num_queries: Any,
     ) -> None:  # fmt: skip
@@ -209,9 +201,7 @@ class TestWhatItCosts:
     @pytest.mark.parametrize(
         "query", ["", "show=mine", "show=free", "show=overdue", "graph=typed", "q=ques", "o=3"]
     )
-    def test_no_list_reads_what_only_the_page_of_an_interrupt_shows(
-        self, query: str, reviewer: Client, me: User
-    ) -> None:
+    def test_list_reads_no_large_columns(self, query: str, reviewer: Client, me: User) -> None:
         until = timezone.now() + HOUR
         make_interrupt({"secret": 1}, graph="typed", overdue=True, due_at=until - 2 * HOUR)
         make_interrupt({"secret": 1}, claimed_by=me, claimed_by_label="x", claimed_until=until)
@@ -230,7 +220,7 @@ class TestWhatItCosts:
         assert not [sql for sql in asked for name in (*large, *history) if name in sql]
 
 
-def test_who_decides_nothing_has_nothing_to_select_and_to_take(
+def test_list_without_decide_permission_has_no_actions(
     browse: Callable[[str], Client], reviewer: Client
 ) -> None:
     item = make_interrupt({})
@@ -260,7 +250,7 @@ class TestCountsAndFilters:
             ),
         }  # fmt: skip
 
-    def test_each_count_leads_to_what_it_counts(
+    def test_each_count_matches_its_list(
         self, reviewer: Client, rows: dict[str, Interrupt]
     ) -> None:
         response = reviewer.get(list_of())
@@ -277,7 +267,7 @@ class TestCountsAndFilters:
         late = reviewer.get(list_of(), {"show": "overdue"}).context["cl"].result_list
         assert late == [rows["late"]]
 
-    def test_graph_group_and_search_narrow_rows_and_counts_alike(
+    def test_graph_group_and_search_filter_rows_and_counts(
         self, reviewer: Client, rows: dict[str, Interrupt]
     ) -> None:
         group = rows["group"].group_id
@@ -299,7 +289,7 @@ class TestCountsAndFilters:
          ("&show=mine", ["Approval (0)", "typed (1)", "Crew (0)"]),
          ("&show=free&q=the", ["Approval (0)", "typed (2)", "Crew (0)"])],
     )  # fmt: skip
-    def test_the_filters_show_counts_where_these_are_asked_for(
+    def test_filter_counts_are_shown_on_request(
         self, query: str, counts: list[str], reviewer: Client, me: User,
         django_assert_max_num_queries: Any,
     ) -> None:  # fmt: skip
@@ -313,7 +303,7 @@ class TestCountsAndFilters:
             page = words(reviewer.get(f"{list_of()}?_facets=True{query}"))
         assert [count for count in counts if count not in page] == [], page
 
-    def test_the_filters_offer_what_waits(
+    def test_filters_offer_values_of_pending_requests(
         self, reviewer: Client, rows: dict[str, Interrupt]
     ) -> None:
         page = text_of(reviewer.get(list_of()))
@@ -325,17 +315,17 @@ class TestCountsAndFilters:
         "query",
         ["group=x", "group=99999999999999999999", "group=-1", "show=nonsense", "q=!"],
     )
-    def test_nonsense_finds_nothing_or_everything_and_breaks_nothing(
+    def test_invalid_filters_are_ignored_or_empty(
         self, query: str, reviewer: Client, rows: dict[str, Interrupt]
     ) -> None:
         response = reviewer.get(f"{list_of()}?{query}")
         assert response.status_code == 200
 
     @pytest.mark.parametrize("query", ["payload__contains=x", "title__startswith=T", "node=ask"])
-    def test_a_lookup_that_is_no_filter_is_refused(self, query: str, reviewer: Client) -> None:
+    def test_unknown_lookup_is_rejected(self, query: str, reviewer: Client) -> None:
         assert reviewer.get(f"{list_of()}?{query}").status_code == 400
 
-    def test_counts_and_pages_go_no_further_than_the_cap(
+    def test_counts_and_pages_are_capped(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in (
@@ -350,7 +340,7 @@ class TestCountsAndFilters:
         assert tabs(response)["Open"] == "2+"
         assert "More than 3 requests." in words(response)
 
-    def test_a_search_finds_the_same_however_many_match(
+    def test_search_is_equal_for_few_and_many_matches(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         rows = [make_interrupt({}, title=f"Refund {n}?") for n in range(5)]
@@ -360,7 +350,7 @@ class TestCountsAndFilters:
             found = reviewer.get(list_of(), {"q": "refu"})
             assert found.context["cl"].result_list == rows
 
-    def test_what_waits_is_found_by_all_that_its_run_is_called_by(
+    def test_requests_are_found_by_run_attributes(
         self, reviewer: Client, person: Callable[[str], Any], advance: Callable[[], int]
     ) -> None:
         customer = User.objects.create(pk=774411, username="customer")
@@ -371,7 +361,7 @@ class TestCountsAndFilters:
             rows = reviewer.get(list_of(), {"q": text}).context["cl"].result_list
             assert [row.title for row in rows] == [f"Refund {found}?"], text
 
-    def test_a_search_without_an_index_says_how_far_it_looked(
+    def test_search_without_index_says_how_far_it_looked(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("hitl_django.services.reviews.queue_filters.SCANNED", 2)
@@ -385,11 +375,11 @@ class TestCountsAndFilters:
         narrowed = reviewer.get(list_of(), {"q": "refund", "show": "mine"})
         assert "Searched the first" not in words(narrowed)
 
-    def test_a_page_that_is_not_there_leads_back(self, reviewer: Client) -> None:
+    def test_missing_page_redirects_to_the_list(self, reviewer: Client) -> None:
         make_interrupt({})
         assert reviewer.get(list_of(), {"p": "7"}).status_code == 302
 
-    def test_no_column_claims_to_sort_until_one_does(self, reviewer: Client) -> None:
+    def test_columns_show_no_initial_sort_order(self, reviewer: Client) -> None:
         first = make_interrupt({}, created_at=timezone.now() - HOUR)
         second = make_interrupt({}, priority=1)
         response = reviewer.get(list_of())
@@ -398,7 +388,7 @@ class TestCountsAndFilters:
         assert reviewer.get(list_of(), {"o": "3"}).context["cl"].result_list == [first, second]
 
     @pytest.mark.parametrize("role", ["reviewer", "reader"])
-    def test_a_column_that_is_empty_is_not_there_and_the_others_sort_as_before(
+    def test_empty_column_is_hidden_and_others_sort(
         self, role: str, browse: Callable[[str], Client]
     ) -> None:
         first = make_interrupt({}, created_at=timezone.now() - HOUR)
@@ -447,7 +437,7 @@ class TestAnEmptyQueue:
             ({"graph": "other"}, {}, "No results match your search and filters."),
         ],
     )
-    def test_says_why(
+    def test_empty_queue_explains_itself(
         self, reviewer: Client, query: Any, changes: Any, reason: str, sam: User
     ) -> None:
         if changes is not None:
@@ -463,7 +453,9 @@ class TestAnEmptyQueue:
 
 
 class TestTakeNext:
-    def test_opens_what_it_claims(self, reviewer: Client, me: User, asked: Asked) -> None:
+    def test_review_next_opens_the_claimed_request(
+        self, reviewer: Client, me: User, asked: Asked
+    ) -> None:
         item = asked()
         response = reviewer.post(NEXT)
         assert response.headers["Location"] == page_of(item)
@@ -472,7 +464,7 @@ class TestTakeNext:
         response = reviewer.post(NEXT, follow=True)
         assert "No unclaimed requests at the moment" in words(response)
 
-    def test_keeps_to_the_filters_of_the_list(self, reviewer: Client, asked: Asked) -> None:
+    def test_review_next_respects_the_filters(self, reviewer: Client, asked: Asked) -> None:
         asked("approval")
         typed = asked("typed")
         page = text_of(reviewer.get(list_of(), {"graph": "typed"}))
@@ -483,19 +475,19 @@ class TestTakeNext:
 
     @pytest.mark.promise("P18")
     @pytest.mark.parametrize(("role", "status"), [("nobody", 403), ("blind", 403), ("reader", 302)])
-    def test_gives_nothing_to_who_may_not_decide(
+    def test_review_next_without_permission_claims_nothing(
         self, role: str, status: int, browse: Callable[[str], Client], asked: Asked
     ) -> None:
         asked()
         assert browse(role).post(NEXT).status_code == status
         assert Interrupt.objects.get().claimed_by is None
 
-    def test_is_no_link(self, reviewer: Client, asked: Asked) -> None:
+    def test_review_next_is_a_post(self, reviewer: Client, asked: Asked) -> None:
         asked()
         assert reviewer.get(NEXT).headers["Location"] == list_of()
         assert Interrupt.objects.get().claimed_by is None
 
-    def test_a_decision_leads_to_the_first_that_is_free_and_claims_it(
+    def test_decision_claims_and_opens_the_next_request(
         self, reviewer: Client, person: Callable[[str], Any], asked: Asked, sam: User
     ) -> None:
         done, held, later, free = (asked("approval", text=str(n)) for n in range(4))
@@ -510,16 +502,14 @@ class TestTakeNext:
         assert press(reviewer, free, "approve").headers["Location"] == list_of()
         assert set(Interrupt.objects.values_list("claimed_by", flat=True)) == {None, sam.pk}
 
-    def test_a_decision_keeps_to_the_filters_of_the_list(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_decision_respects_the_filters(self, reviewer: Client, asked: Asked) -> None:
         asked("approval")
         done, typed = asked("typed"), asked("typed")
         sheet = {**sheet_of(reviewer, done), "decision": "approve"}
         response = reviewer.post(f"{page_of(done)}?_changelist_filters=graph%3Dtyped", sheet)
         assert response.headers["Location"].startswith(page_of(typed))
 
-    def test_putting_off_and_leaving_lead_to_another_and_claim_it(
+    def test_snooze_and_skip_claim_and_open_another_request(
         self, reviewer: Client, asked: Asked
     ) -> None:
         first, second, third = (asked("approval", text=str(n)) for n in range(3))
@@ -532,7 +522,7 @@ class TestTakeNext:
         assert set(held) == {second.pk, third.pk}
         assert reviewer.post(NEXT, {"after": "nonsense"}).status_code == 404
 
-    def test_looking_claims_nothing(self, reviewer: Client, asked: Asked) -> None:
+    def test_view_claims_nothing(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         decided = asked()
         services.decide(decided.pk, "approve")
@@ -540,7 +530,7 @@ class TestTakeNext:
             reviewer.get(url)
         assert not Interrupt.objects.filter(claimed_by__isnull=False).exists()
 
-    def test_what_is_held_can_still_be_looked_at(
+    def test_claimed_request_can_be_viewed(
         self, browse: Callable[[str], Client], asked: Asked, sam: User
     ) -> None:
         item = asked()

@@ -36,7 +36,7 @@ def permit(user: Any, codename: str) -> None:
 
 
 class TestHolding:
-    def test_an_interrupt_is_claimed_held_longer_and_released(
+    def test_request_is_claimed_extended_and_released(
         self, reviewer: Client, person: Person
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -52,7 +52,7 @@ class TestHolding:
         item.refresh_from_db()
         assert item.claimed_by is None
 
-    def test_an_interrupt_that_another_holds_says_who_and_for_how_long(
+    def test_request_claimed_by_other_shows_name_and_time(
         self, reviewer: Client, person: Person
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -67,7 +67,7 @@ class TestHolding:
         item.refresh_from_db()
         assert item.claimed_by == other
 
-    def test_an_interrupt_is_taken_over_by_who_may(self, reviewer: Client, person: Person) -> None:
+    def test_request_is_taken_over_with_permission(self, reviewer: Client, person: Person) -> None:
         item = make_interrupt({"n": 1})
         other = person("public")
         services.claim(item.pk, by=other)
@@ -83,7 +83,7 @@ class TestHolding:
     ("verb", "typed", "name"),
     [("comment", {"text": " "}, "text"), ("assign", {"user": "nobody at all"}, "user")],
 )
-def test_what_has_to_be_put_right_has_the_focus(
+def test_first_error_has_the_focus(
     verb: str, typed: dict[str, str], name: str, reviewer: Client, person: Person
 ) -> None:
     permit(person("reviewer"), "assign_interrupt")
@@ -96,7 +96,7 @@ class TestPuttingOff:
     @pytest.mark.parametrize(
         ("until", "days"), [("hour", 0.04), ("tomorrow", 1), ("days", 3), ("week", 7)]
     )
-    def test_hides_an_interrupt_until_then_and_opens_the_next(
+    def test_snooze_hides_request_and_opens_the_next(
         self, reviewer: Client, until: str, days: float
     ) -> None:
         item, other = make_interrupt({"n": 1}), make_interrupt({"n": 2})
@@ -112,7 +112,7 @@ class TestPuttingOff:
         item.refresh_from_db()
         assert item.snoozed_until is None
 
-    def test_takes_no_moment_that_was_not_offered(self, reviewer: Client) -> None:
+    def test_snooze_rejects_other_times(self, reviewer: Client) -> None:
         item = make_interrupt({"n": 1})
         response = handle(reviewer, item, "snooze", until="for ever")
         assert response.status_code == 200
@@ -122,7 +122,7 @@ class TestPuttingOff:
 
 
 class TestAssigning:
-    def test_is_offered_to_who_may_and_names_the_user_and_the_group(
+    def test_assign_is_offered_with_permission_and_names_user_and_group(
         self, reviewer: Client, person: Person
     ) -> None:
         item, group = make_interrupt({"n": 1}), Group.objects.create(name="Night shift")
@@ -140,7 +140,7 @@ class TestAssigning:
         assert 'value="reviewer"' in page
 
     @pytest.mark.parametrize("name", ["nobody of this name", "reader"])
-    def test_says_what_is_wrong_with_a_user(
+    def test_assign_to_invalid_user_shows_the_error(
         self, reviewer: Client, person: Person, name: str
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -154,7 +154,7 @@ class TestAssigning:
 
 
 class TestComments:
-    def test_stand_on_the_page_in_their_order_open_or_closed(
+    def test_comments_are_in_order_on_pending_and_closed_requests(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked()
@@ -167,9 +167,7 @@ class TestComments:
         assert places == sorted(places)
 
     @pytest.mark.parametrize("text", ["", "   ", "x" * 10_001])
-    def test_that_can_not_be_kept_say_so_and_stay_in_their_box(
-        self, reviewer: Client, text: str
-    ) -> None:
+    def test_invalid_comment_keeps_its_text(self, reviewer: Client, text: str) -> None:
         item = make_interrupt({"n": 1})
         response = handle(reviewer, item, "comment", text=text)
         assert response.status_code == 200
@@ -177,7 +175,7 @@ class TestComments:
         assert text.strip() in text_of(response)
         assert not Comment.objects.exists()
 
-    def test_are_not_for_who_may_not_and_what_was_typed_is_kept(
+    def test_comment_without_permission_keeps_its_text(
         self, browse: Callable[[str], Client]
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -191,7 +189,7 @@ class TestComments:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("verb", ["claim", "release", "take_over", "snooze", "wake", "comment"])
-def test_nothing_is_done_by_who_sees_nothing_or_by_an_address_alone(
+def test_actions_require_permission_and_post(
     browse: Callable[[str], Client], reviewer: Client, verb: str
 ) -> None:
     item = make_interrupt({"n": 1})
@@ -203,9 +201,7 @@ def test_nothing_is_done_by_who_sees_nothing_or_by_an_address_alone(
     assert Interrupt.objects.filter(pk=item.pk).values().get() == before
 
 
-def test_what_is_closed_meanwhile_leads_to_what_became_of_it(
-    reviewer: Client, asked: Asked
-) -> None:
+def test_action_on_closed_request_shows_its_outcome(reviewer: Client, asked: Asked) -> None:
     item = asked()
     services.decide(item.pk, "reject")
     assert handle(reviewer, item, "claim").headers["Location"] == page_of(item)
@@ -213,7 +209,7 @@ def test_what_is_closed_meanwhile_leads_to_what_became_of_it(
 
 
 class TestTheHead:
-    def test_says_until_when_and_what_comes_then(self, reviewer: Client) -> None:
+    def test_head_shows_expiry_and_consequence(self, reviewer: Client) -> None:
         day = timedelta(days=1)
         item = make_interrupt(
             {"n": 1}, due_at=timezone.now() - day, expires_at=timezone.now() + day
@@ -228,9 +224,7 @@ class TestTheHead:
             assert "expires" in page
             assert said in page
 
-    def test_leads_to_what_it_is_about_if_the_user_may_see_that(
-        self, reviewer: Client, person: Person
-    ) -> None:
+    def test_head_links_to_visible_related_object(self, reviewer: Client, person: Person) -> None:
         item, group = make_interrupt({"n": 1}), Group.objects.create(name="The <i>subject</i>")
         kind = ContentType.objects.get_for_model(Group)
         Thread.objects.update(subject_type=kind, subject_id=str(group.pk))
@@ -243,7 +237,7 @@ class TestTheHead:
         assert named in text_of(reviewer.get(page_of(item)))
 
 
-def test_the_page_of_many_interrupts_asks_the_database_a_fixed_number_of_times(
+def test_page_of_several_requests_takes_constant_queries(
     reviewer: Client, person: Person, asked: Asked, django_assert_max_num_queries: Any
 ) -> None:
     item = asked()
@@ -298,10 +292,10 @@ class TestWhatWasTypedInTheAnswer:
         return page
 
     @pytest.mark.parametrize("verb", ["claim", "release", "wake"])
-    def test_stands_there_again(self, verb: str, reviewer: Client, asked: Asked) -> None:
+    def test_response_draft_is_restored(self, verb: str, reviewer: Client, asked: Asked) -> None:
         self.assert_kept(self.sent(reviewer, asked(), verb))
 
-    def test_stands_there_when_it_was_taken_over_assigned_or_put_off(
+    def test_response_draft_survives_take_over_assign_and_snooze(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -317,9 +311,7 @@ class TestWhatWasTypedInTheAnswer:
         item.refresh_from_db()
         assert item.snoozed_until is not None
 
-    def test_stands_there_beside_a_comment_and_that_beside_the_answer(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_response_draft_survives_a_comment(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         page = self.assert_kept(self.sent(reviewer, item, "claim", text="Not yet said."))
         assert "Not yet said.</textarea>" in page
@@ -332,13 +324,13 @@ class TestWhatWasTypedInTheAnswer:
         page = text_of(reviewer.post(page_of(item), {**form, "text": "Not yet said."}))
         assert "Not yet said.</textarea>" in page
 
-    def test_stands_there_with_a_comment_that_has_to_be_put_right(
+    def test_response_draft_survives_an_invalid_comment(
         self, reviewer: Client, asked: Asked
     ) -> None:
         page = self.assert_kept(self.sent(reviewer, asked(), "comment", text=" "))
         assert "errorlist" in page
 
-    def test_is_shown_to_be_copied_where_it_can_not_go_back(
+    def test_unrestorable_draft_is_shown_for_copying(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -357,7 +349,7 @@ class TestWhatWasTypedInTheAnswer:
             assert "Half a thought" in page
             assert "9.5" in page
 
-    def test_is_nothing_that_would_be_found_fault_with_yet(self, reviewer: Client) -> None:
+    def test_restored_draft_shows_no_errors(self, reviewer: Client) -> None:
         request = {
             "action_requests": [
                 {"name": "pay", "args": {"cents": 1}},
@@ -374,7 +366,7 @@ class TestWhatWasTypedInTheAnswer:
         assert "Call her.</textarea>" in page
         assert "errorlist" not in page
 
-    def test_is_not_asked_for_where_nothing_was_typed(self, reviewer: Client, asked: Asked) -> None:
+    def test_unchanged_form_has_no_draft(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         response = handle(reviewer, item, "claim", **sheet_of(reviewer, item))
         assert response.headers["Location"] == page_of(item)
@@ -383,7 +375,7 @@ class TestWhatWasTypedInTheAnswer:
 class TestDecidingOverAClaim:
     """A second step, without a script, and for a page that was opened before the claim."""
 
-    def test_asks_first_and_keeps_what_was_typed(
+    def test_decision_over_a_claim_needs_confirmation_and_keeps_input(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item, claimed_by = asked(), person("public")
@@ -410,7 +402,7 @@ class TestDecidingOverAClaim:
         thread = text_of(reviewer.get(page_of(item.thread, "thread")))
         assert "Decided: edit, while claimed by public" in thread
 
-    def test_asks_again_where_somebody_else_holds_it_by_then(
+    def test_decision_over_a_new_claim_needs_confirmation_again(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -419,7 +411,7 @@ class TestDecidingOverAClaim:
         assert press(reviewer, item, "approve", sheet).status_code == 409
         assert not Decision.objects.exists()
 
-    def test_has_nothing_to_ask_of_who_holds_it(
+    def test_decision_over_own_claim_needs_no_confirmation(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -427,7 +419,7 @@ class TestDecidingOverAClaim:
         assert press(reviewer, item, "approve").status_code == 302
         assert Decision.objects.get().claimed_by_label == ""
 
-    def test_is_no_way_round_a_claim_that_is_required(
+    def test_required_claim_cannot_be_bypassed(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -441,7 +433,7 @@ class TestDecidingOverAClaim:
         assert not Decision.objects.exists()
 
 
-def test_an_interrupt_that_its_holder_decides_meanwhile_is_not_asked_again(
+def test_request_decided_by_claimant_meanwhile_is_reported(
     reviewer: Client,
     asked: Callable[..., Interrupt],
     admin_user: User,

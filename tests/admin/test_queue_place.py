@@ -38,7 +38,7 @@ def open_from(client: Client, item: Interrupt, filters: str = "") -> str:
     return text_of(client.get(address))
 
 
-def test_names_its_number_and_leads_to_those_before_and_after(reviewer: Client) -> None:
+def test_position_links_to_previous_and_next(reviewer: Client) -> None:
     first, second, third = (make_interrupt({}, title=f"Number {n}?") for n in (1, 2, 3))
     page = open_from(reviewer, second)
     assert "2 of 3" in page
@@ -63,7 +63,7 @@ def test_names_its_number_and_leads_to_those_before_and_after(reviewer: Client) 
         ("q=late&show=held", []),
     ],
 )
-def test_is_that_of_the_list_it_was_opened_from(
+def test_position_is_that_of_the_opened_list(
     reviewer: Client, person: Callable[[str], Any], filters: str, listed: list[str]
 ) -> None:
     made = [make_interrupt({}, title=title) for title in ("Late?", "Of sam?", "Also of sam?")]
@@ -79,7 +79,7 @@ def test_is_that_of_the_list_it_was_opened_from(
     assert (f"{len(listed)} of {len(listed)}" in page) == (made[-1].title in listed)
 
 
-def test_calls_a_graph_as_the_list_does(reviewer: Client) -> None:
+def test_position_uses_graph_titles(reviewer: Client) -> None:
     item, _other = (make_interrupt({}, graph="approval") for _n in range(2))
     listed = open_from(reviewer, item).partition('<aside class="hitl-beside"')[2]
     listed = listed.partition("</ol>")[0]
@@ -87,7 +87,7 @@ def test_calls_a_graph_as_the_list_does(reviewer: Client) -> None:
     assert "approval</bdi>" not in listed
 
 
-def test_counts_no_further_than_it_reads_and_shows_those_around(
+def test_position_is_capped_and_shows_neighbours(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.admin.request.queue_position.MOST", 30)
@@ -100,7 +100,7 @@ def test_counts_no_further_than_it_reads_and_shows_those_around(
     assert way(beyond, "next") == page_of(items[0])
 
 
-def test_leaves_out_what_the_user_may_not_see(
+def test_position_excludes_hidden_requests(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, hidden, other = (make_interrupt({}, title=f"Number {n}?") for n in (1, 2, 3))
@@ -113,7 +113,7 @@ def test_leaves_out_what_the_user_may_not_see(
     assert hidden.title not in page
 
 
-def test_narrows_to_a_group(reviewer: Client) -> None:
+def test_position_respects_group_filter(reviewer: Client) -> None:
     group = Group.objects.create(name="Finance")
     one, two = (make_interrupt({}, title=f"Number {n}?", group=group) for n in (1, 2))
     make_interrupt({}, title="Of nobody?")
@@ -121,7 +121,7 @@ def test_narrows_to_a_group(reviewer: Client) -> None:
     assert beside(page) == [one.title, two.title]
 
 
-def test_is_hidden_in_a_browser_that_wants_no_list(reviewer: Client) -> None:
+def test_position_is_hidden_on_user_setting(reviewer: Client) -> None:
     items = [make_interrupt({}) for _n in range(2)]
     split = page_of(items[0]).removesuffix("change/") + "split/"
     assert reviewer.get(split).cookies.get("hitl_split") is None
@@ -134,13 +134,13 @@ def test_is_hidden_in_a_browser_that_wants_no_list(reviewer: Client) -> None:
     assert len(beside(open_from(reviewer, items[1]))) == 2
 
 
-def test_of_one_alone_there_is_none(reviewer: Client) -> None:
+def test_single_request_has_no_position(reviewer: Client) -> None:
     page = open_from(reviewer, make_interrupt({}))
     assert "hitl-place" not in page
     assert "hitl-beside" not in page
 
 
-def test_a_title_is_text(reviewer: Client) -> None:
+def test_position_escapes_titles(reviewer: Client) -> None:
     one = make_interrupt({}, title="Plain?")
     make_interrupt({}, title="<b>&\u202e</b>")
     page = open_from(reviewer, one)

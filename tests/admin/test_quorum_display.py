@@ -37,7 +37,7 @@ def jointly(asked: Asked, **terms: Any) -> Interrupt:
 
 
 class TestAInterruptForTwo:
-    def test_says_who_has_approved_it_and_goes_on_with_the_second(
+    def test_quorum_shows_approvals_and_resumes_after_the_second(
         self, reviewer: Client, other: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
         item = jointly(asked)
@@ -54,7 +54,7 @@ class TestAInterruptForTwo:
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
-    def test_has_no_second_approval_by_the_same_person_who_may_still_reject(
+    def test_quorum_allows_the_first_approver_only_rejection(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = jointly(asked)
@@ -69,7 +69,7 @@ class TestAInterruptForTwo:
         press(reviewer, item, "reject")
         assert Decision.objects.filter(effective=True).get().type == "reject"
 
-    def test_shows_the_others_what_was_changed_and_takes_an_old_page_for_stale(
+    def test_quorum_shows_proposal_and_rejects_old_page(
         self, reviewer: Client, other: Client, asked: Asked
     ) -> None:
         item = jointly(asked)
@@ -88,9 +88,7 @@ class TestAInterruptForTwo:
         press(other, item, "approve")
         assert Decision.objects.get(effective=True).value["amount"] == 4
 
-    def test_is_changed_once_however_often_the_page_is_sent(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_repeated_edit_is_one_proposal(self, reviewer: Client, asked: Asked) -> None:
         item = jointly(asked)
         sheet = sheet_of(reviewer, item)
         for _ in range(2):
@@ -103,7 +101,7 @@ class TestAInterruptForTwo:
 
 
 class TestWhoStartedTheRun:
-    def test_has_no_button_to_approve_it_and_is_told_why(
+    def test_starter_has_no_approve_button_and_gets_the_reason(
         self, browse: Browse, person: Person, asked: Asked
     ) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"no_self_approval": True})
@@ -118,7 +116,7 @@ class TestWhoStartedTheRun:
         assert "Mine." in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_is_asked_for_no_version_and_no_words_of_their_own(
+    def test_starter_has_no_edit_or_reply(
         self, browse: Browse, person: Person, asked: Asked
     ) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"no_self_approval": True})
@@ -132,7 +130,7 @@ class TestWhoStartedTheRun:
 
 
 class TestAInterruptThatHasToBeClaimed:
-    def test_has_no_button_to_decide_it_before(self, reviewer: Client, asked: Asked) -> None:
+    def test_required_claim_hides_decision_buttons(self, reviewer: Client, asked: Asked) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
         page = text_of(reviewer.get(page_of(item)))
         assert 'value="approve"' not in page
@@ -145,7 +143,7 @@ class TestAInterruptThatHasToBeClaimed:
         assert press(reviewer, item, "approve").status_code == 302
 
     @pytest.mark.parametrize("dialect", ["raw", "several actions"])
-    def test_asks_for_no_answer_before(
+    def test_required_claim_hides_response_fields(
         self, dialect: str, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         payload = {"amount": 5} if dialect == "raw" else REQUEST
@@ -167,14 +165,14 @@ class TestAInterruptThatHasToBeClaimed:
         Interrupt.objects.update(claimed_until=timezone.now() - timedelta(minutes=1))
         return item, sheet
 
-    def test_is_held_again_by_who_held_it_until_their_claim_ran_out(
+    def test_expired_claim_can_be_renewed_by_its_user(
         self, reviewer: Client, too_late: tuple[Interrupt, Any]
     ) -> None:
         item, sheet = too_late
         assert press(reviewer, item, "approve", sheet, reason="Kept.").status_code == 302
         assert Decision.objects.get().reason == "Kept."
 
-    def test_is_not_taken_from_who_claimed_it_since(
+    def test_claim_of_another_user_is_kept(
         self, reviewer: Client, person: Person, too_late: tuple[Interrupt, Any]
     ) -> None:
         item, sheet = too_late
@@ -187,7 +185,7 @@ class TestAInterruptThatHasToBeClaimed:
 
 
 class TestAChange:
-    def test_is_shown_with_its_decision(self, reviewer: Client, asked: Asked) -> None:
+    def test_change_is_shown_with_its_decision(self, reviewer: Client, asked: Asked) -> None:
         item = asked("approval", text=TEXT)
         press(reviewer, item, "edit", text=TEXT.replace("long", "<i>short</i>"))
         decision = Decision.objects.get()
@@ -196,18 +194,14 @@ class TestAChange:
             assert "<del>long</del>" in page
             assert "&lt;i&gt;short&lt;/i&gt;</ins>" in page or "<ins>&lt;i&gt;short" in page
 
-    def test_of_a_long_text_is_shown_word_by_word_when_the_form_comes_back(
-        self, reviewer: Client
-    ) -> None:
+    def test_long_text_change_is_shown_by_words(self, reviewer: Client) -> None:
         item = make_interrupt({"text": TEXT, "amount": 5})
         page = text_of(
             press(reviewer, item, "edit", text=TEXT.replace("letter", "card"), amount="lots")
         )
         assert "<del>letter</del><ins>card</ins>" in page
 
-    def test_is_shown_word_by_word_to_who_was_too_late(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_change_is_shown_after_conflict(self, reviewer: Client, asked: Asked) -> None:
         item = asked("approval", text=TEXT)
         sheet = sheet_of(reviewer, item)
         services.decide(item.pk, "reject")
@@ -216,14 +210,14 @@ class TestAChange:
         assert "<del>letter</del><ins>card</ins>" in text_of(response)
 
     @pytest.mark.promise("P21")
-    def test_of_a_large_text_is_shown_in_part(self, reviewer: Client) -> None:
+    def test_large_text_change_is_truncated(self, reviewer: Client) -> None:
         item = make_interrupt({"text": "word " * 20_000})
         page = text_of(press(reviewer, item, "approve", text="other " * 20_000))
         assert page.count("<del>") < 20
         assert len(page) < 400_000
 
 
-def test_a_run_that_waits_for_all_its_answers_says_so(
+def test_run_waiting_for_all_responses_says_so(
     reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

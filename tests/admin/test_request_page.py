@@ -38,7 +38,7 @@ def sheets_in(page: str) -> list[str]:
 
 
 class TestSeveralInterruptsOfARun:
-    def test_stand_on_one_page_each_with_its_form(self, reviewer: Client, asked: Asked) -> None:
+    def test_several_requests_have_separate_forms(self, reviewer: Client, asked: Asked) -> None:
         first = asked("panel")
         [second] = Interrupt.objects.exclude(pk=first.pk)
         page = text_of(reviewer.get(page_of(second)))
@@ -49,7 +49,7 @@ class TestSeveralInterruptsOfARun:
         ids = re.findall(r' id="([^"]*)"', page)
         assert len(ids) == len(set(ids))
 
-    def test_are_answered_one_by_one_and_the_other_comes_next(
+    def test_several_requests_are_decided_one_by_one(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         first = asked("panel")
@@ -65,7 +65,7 @@ class TestSeveralInterruptsOfARun:
         advance()
         assert Run.objects.get(pk=first.run_id).state == "succeeded"
 
-    def test_are_only_those_that_the_user_may_see(
+    def test_several_requests_exclude_hidden_ones(
         self, reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first = asked("panel")
@@ -80,7 +80,7 @@ class TestSeveralInterruptsOfARun:
         assert "requests from one run" not in page
         assert len(sheets_in(page)) == 1
 
-    def test_need_no_query_each(
+    def test_several_requests_share_their_queries(
         self, reviewer: Client, asked: Asked, django_assert_max_num_queries: Any
     ) -> None:
         item = asked()
@@ -92,9 +92,7 @@ class TestSeveralInterruptsOfARun:
 
 
 class TestAListOfObjects:
-    def test_gets_more_rows_without_a_script_and_keeps_what_was_typed(
-        self, reviewer: Client
-    ) -> None:
+    def test_list_rows_are_added_without_javascript_and_keep_input(self, reviewer: Client) -> None:
         item = make_interrupt({"lines": [{"sku": "A", "count": 1}]}, ORDER)
         sheet = sheet_of(reviewer, item)
         assert not any(name.startswith("answer/lines/2") for name in sheet)
@@ -109,9 +107,7 @@ class TestAListOfObjects:
         assert again["key"] == sheet["key"]
         assert not Decision.objects.exists()
 
-    def test_never_counts_as_a_decision_even_with_a_button_that_is_not_there(
-        self, reviewer: Client
-    ) -> None:
+    def test_add_rows_button_is_never_a_decision(self, reviewer: Client) -> None:
         item = make_interrupt({"lines": []}, ORDER)
         sent = {**sheet_of(reviewer, item), "more": ["answer/no/such/list"]}
         assert reviewer.post(page_of(item), sent).status_code == 200
@@ -142,7 +138,7 @@ class TestWhatIsTooLarge:
         ],
         ids=["raw", "typed"],
     )
-    def test_is_shown_in_part_with_the_way_to_the_whole(
+    def test_large_payload_is_truncated_with_download(
         self, reviewer: Client, payload: Any, schema: Any
     ) -> None:
         item = make_interrupt(payload, schema, title="Large?")
@@ -151,14 +147,14 @@ class TestWhatIsTooLarge:
         assert f"{page_of(item).removesuffix('change/')}payload/" in text_of(response)
         assert 'value="reject"' in text_of(response)
 
-    def test_can_still_be_decided_and_says_why_it_has_no_fields(self, reviewer: Client) -> None:
+    def test_large_payload_can_be_decided_without_fields(self, reviewer: Client) -> None:
         item = make_interrupt({"note": "x" * 300_000})
         assert "too large to edit here" in text_of(reviewer.get(page_of(item)))
         assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
         assert Decision.objects.get().type == "reject"
 
     @pytest.mark.promise("P21")
-    def test_is_not_approved_where_that_repeats_it(self, reviewer: Client) -> None:
+    def test_large_payload_is_not_approved_by_copy(self, reviewer: Client) -> None:
         schema = {
             "type": "object",
             "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}},
@@ -179,7 +175,7 @@ class TestTheLineThatFollowsARun:
         status: dict[str, Any] = client.get(url).json()
         return status
 
-    def test_tells_the_truth_until_the_run_ends(
+    def test_status_line_follows_the_run_to_its_end(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         item = asked()
@@ -194,7 +190,7 @@ class TestTheLineThatFollowsARun:
         assert self.status_of(reviewer, item) == {"text": "Succeeded."}
         assert "Succeeded." in text_of(reviewer.get(page_of(item)))
 
-    def test_says_when_the_run_asks_again(
+    def test_status_line_reports_the_next_request(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         item = asked("interview")
@@ -202,7 +198,7 @@ class TestTheLineThatFollowsARun:
         advance()
         assert self.status_of(reviewer, item)["text"] == "Waiting for review."
 
-    def test_leads_who_sees_no_runs_to_the_interrupt(
+    def test_status_line_links_to_the_request_without_run_permission(
         self, browse: Callable[[str], Client], person: Any, asked: Asked
     ) -> None:
         user = person("asker")
@@ -215,14 +211,14 @@ class TestTheLineThatFollowsARun:
         assert "/run/" not in message
 
     @pytest.mark.promise("P18")
-    def test_is_absent_for_who_may_not_see_the_interrupt(
+    def test_status_line_is_hidden_for_hidden_request(
         self, browse: Callable[[str], Client], asked: Asked
     ) -> None:
         url = page_of(asked()).removesuffix("change/") + "status/"
         assert browse("nobody").get(url).status_code == 404
 
 
-def test_what_each_decision_leads_to_is_said_before(reviewer: Client, asked: Asked) -> None:
+def test_effect_of_each_decision_is_described(reviewer: Client, asked: Asked) -> None:
     assert "Rejects the request. The run resumes." in text_of(
         reviewer.get(page_of(asked("approval")))
     )
@@ -233,7 +229,7 @@ def test_what_each_decision_leads_to_is_said_before(reviewer: Client, asked: Ask
     )
 
 
-def test_the_page_takes_few_queries_from_who_may_see_everything(
+def test_superuser_page_takes_few_queries(
     admin_client: Client, asked: Asked, django_assert_max_num_queries: Any
 ) -> None:
     item = asked("panel")
@@ -243,21 +239,19 @@ def test_the_page_takes_few_queries_from_who_may_see_everything(
         assert part in page
 
 
-def test_what_comes_next_is_told_and_drawn(reviewer: Client, asked: Asked) -> None:
+def test_next_nodes_are_described_and_drawn(reviewer: Client, asked: Asked) -> None:
     page = text_of(reviewer.get(page_of(asked())))
     assert re.search(r"<dt>Next node</dt><dd><bdi>end of the run<", page)
     assert 'class="hitl-graph"' in page
 
 
-def test_of_a_graph_that_is_no_longer_there_is_still_decided(reviewer: Client) -> None:
+def test_request_of_removed_graph_can_be_decided(reviewer: Client) -> None:
     page = text_of(reviewer.get(page_of(make_interrupt({"n": 1}, graph="long gone"))))
     assert 'value="approve"' in page
     assert "Next node" not in page
     assert 'class="hitl-graph"' not in page
 
 
-def test_the_picture_is_for_who_may_see_the_thread(
-    browse: Callable[[str], Client], asked: Asked
-) -> None:
+def test_diagram_requires_thread_permission(browse: Callable[[str], Client], asked: Asked) -> None:
     item = asked()
     assert 'class="hitl-graph"' not in text_of(browse("asker").get(page_of(item)))

@@ -24,7 +24,7 @@ Advance = Callable[[], int]
 
 
 class TestTheList:
-    def test_shows_what_waits_and_links_to_it(self, reviewer: Client, asked: Asked) -> None:
+    def test_list_shows_pending_requests_with_links(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         page = text_of(reviewer.get(list_of()))
         assert "Refund Dana?" in page
@@ -32,7 +32,7 @@ class TestTheList:
         assert "<bdi>typed</bdi> ▸ <bdi>ask</bdi>" in page
         assert "1 pending request" in page
 
-    def test_shows_only_what_is_pending_the_oldest_first(self, reviewer: Client) -> None:
+    def test_list_shows_pending_oldest_first(self, reviewer: Client) -> None:
         now = timezone.now()
         first = make_interrupt({}, created_at=now - timedelta(minutes=1))
         second = make_interrupt({}, created_at=now)
@@ -42,13 +42,13 @@ class TestTheList:
         assert page.index(first.title) < page.index(second.title)
         assert "It is" not in page
 
-    def test_says_so_in_words_when_nothing_waits(self, reviewer: Client) -> None:
+    def test_empty_list_says_so(self, reviewer: Client) -> None:
         assert "No pending requests." in text_of(reviewer.get(list_of()))
         make_interrupt({})
         nothing = text_of(reviewer.get(list_of(), {"q": "no such title"}))
         assert "No results match" in nothing
 
-    def test_filters_by_graph_and_searches_titles_and_payloads(self, reviewer: Client) -> None:
+    def test_list_filters_by_graph_and_searches_titles_and_payloads(self, reviewer: Client) -> None:
         make_interrupt({"found": "needle"}, title="Alpha", graph="one")
         make_interrupt({}, title="Beta", graph="two")
         assert "Beta" not in text_of(reviewer.get(list_of(), {"graph": "one"}))
@@ -59,12 +59,12 @@ class TestTheList:
     @pytest.mark.parametrize(
         "query", ["payload__contains=x", "run__started_by__password__startswith=a", "o=99", "p=99"]
     )
-    def test_takes_no_filter_of_a_strangers_making(self, reviewer: Client, query: str) -> None:
+    def test_list_ignores_unknown_filters(self, reviewer: Client, query: str) -> None:
         make_interrupt({"x": 1})
         assert reviewer.get(f"{list_of()}?{query}").status_code in (200, 302, 400)
 
     @pytest.mark.parametrize("rows", [1, 60])
-    def test_needs_few_queries_however_many_wait(
+    def test_list_queries_do_not_grow_with_rows(
         self, reviewer: Client, django_assert_max_num_queries: Any, rows: int
     ) -> None:
         for number in range(rows):
@@ -74,7 +74,7 @@ class TestTheList:
         # A page of a million payloads doesn't load one of them.
         assert not any('"payload", "' in query["sql"] for query in counted.captured_queries)
 
-    def test_says_that_no_worker_reports_while_one_is_missed(self, reviewer: Client) -> None:
+    def test_list_reports_a_worker_outage(self, reviewer: Client) -> None:
         assert "No worker is running" not in text_of(reviewer.get(list_of()))
         worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
         assert "No worker is running" not in text_of(reviewer.get(list_of()))
@@ -89,7 +89,7 @@ class TestTheList:
         assert "No worker is running" in page
         assert "Last worker seen:" not in page
 
-    def test_turns_its_pages(self, reviewer: Client) -> None:
+    def test_list_is_paginated(self, reviewer: Client) -> None:
         for _ in range(60):
             make_interrupt({})
         page = text_of(reviewer.get(list_of(), {"p": "2"}))
@@ -98,9 +98,7 @@ class TestTheList:
 
 
 class TestAInterrupt:
-    def test_is_shown_in_words_with_its_facts_and_its_fields(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_request_shows_payload_and_fields(self, reviewer: Client, asked: Asked) -> None:
         page = text_of(reviewer.get(page_of(asked())))
         assert "Refund Dana?" in page
         assert 'name="answer/amount"' in page
@@ -108,27 +106,27 @@ class TestAInterrupt:
         for button in ("approve", "reject"):
             assert f'name="decision" value="{button}"' in page
 
-    def test_needs_few_queries(
+    def test_request_takes_few_queries(
         self, reviewer: Client, asked: Asked, django_assert_max_num_queries: Any
     ) -> None:
         item = asked()
         with django_assert_max_num_queries(25):
             reviewer.get(page_of(item))
 
-    def test_says_why_somebody_is_asked(self, reviewer: Client) -> None:
+    def test_request_shows_its_reason(self, reviewer: Client) -> None:
         item = make_interrupt({"why": "It is a lot of money.", "amount": 7})
         assert '<p class="hitl-why" dir="auto">It is a lot of money.</p>' in text_of(
             reviewer.get(page_of(item))
         )
 
-    def test_never_has_enter_decide(self, reviewer: Client, asked: Asked) -> None:
+    def test_enter_never_decides(self, reviewer: Client, asked: Asked) -> None:
         # Enter in a text box presses the form's first button.
         page = text_of(reviewer.get(page_of(asked())))
         first = re.search(r"<button[^>]*>", page[page.index("data-hitl-sheet") :])
         assert first is not None
         assert "disabled" in first[0]
 
-    def test_is_the_same_page_for_a_breakpoint(
+    def test_breakpoint_uses_the_same_page(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         item = asked("gated", text="x")
@@ -139,14 +137,14 @@ class TestAInterrupt:
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
-    def test_hands_the_payload_out_as_a_file_that_no_browser_opens(self, reviewer: Client) -> None:
+    def test_payload_download_is_an_inert_file(self, reviewer: Client) -> None:
         item = make_interrupt({"html": "<script>"})
         response = reviewer.get(f"/admin/hitl_django/reviewitem/{item.pk}/payload/")
         assert response["Content-Type"] == "text/plain; charset=utf-8"
         assert response["Content-Disposition"].startswith("attachment")
         assert response["X-Content-Type-Options"] == "nosniff"
 
-    def test_of_ten_megabytes_is_cut_and_can_still_be_decided(self, reviewer: Client) -> None:
+    def test_ten_megabyte_request_is_truncated_and_can_be_decided(self, reviewer: Client) -> None:
         item = make_interrupt({"text": "x" * 10_000_000})
         response = reviewer.get(page_of(item))
         assert len(response.content) < 200_000
@@ -156,7 +154,7 @@ class TestAInterrupt:
 
 
 class TestADecision:
-    def test_approves_with_what_was_asked(
+    def test_approve_uses_the_payload(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         item = asked()
@@ -173,9 +171,7 @@ class TestADecision:
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
-    def test_with_a_changed_field_is_an_edit_and_keeps_types(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_changed_field_is_an_edit_and_keeps_types(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         press(reviewer, item, "approve", amount="9")
         decision = Decision.objects.get(interrupt=item)
@@ -183,21 +179,19 @@ class TestADecision:
         assert decision.value == {"amount": 9.0, "note": "", "approved": True}
         assert type(decision.value["amount"]) is float
 
-    def test_rejects_with_a_reason(self, reviewer: Client, asked: Asked) -> None:
+    def test_reject_with_reason(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         press(reviewer, item, "reject", reason="Too late.")
         decision = Decision.objects.get(interrupt=item)
         assert (decision.type, decision.reason) == ("reject", "Too late.")
         assert decision.value["approved"] is False
 
-    def test_sends_an_edited_payload(self, reviewer: Client, asked: Asked) -> None:
+    def test_edit_payload(self, reviewer: Client, asked: Asked) -> None:
         item = asked("approval")
         press(reviewer, item, "edit", text="better news")
         assert Decision.objects.get(interrupt=item).value == {**item.payload, "text": "better news"}
 
-    def test_does_not_lose_a_change_by_approving_without_it(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_approve_keeps_changed_fields(self, reviewer: Client, asked: Asked) -> None:
         item = asked("approval")
         response = press(reviewer, item, "approve", text="better news")
         assert "You made changes" in text_of(response)
@@ -208,7 +202,7 @@ class TestADecision:
         ("typed", "is_json", "value"),
         [("Ask Sam", "", "Ask Sam"), ("12", "", "12"), ("[1, null]", "on", [1, None])],
     )
-    def test_answers_in_words_or_json(
+    def test_reply_as_text_or_json(
         self, reviewer: Client, asked: Asked, typed: str, is_json: str, value: Any
     ) -> None:
         item = asked("approval")
@@ -216,7 +210,7 @@ class TestADecision:
         assert press(reviewer, item, "respond", reply=typed, **extra).status_code == 302
         assert Decision.objects.get(interrupt=item).value == value
 
-    def test_goes_on_to_the_next_interrupt_of_the_same_filter(
+    def test_decision_opens_next_request_of_the_filter(
         self, reviewer: Client, asked: Asked
     ) -> None:
         first = asked()
@@ -227,12 +221,12 @@ class TestADecision:
         response = reviewer.post(page_of(first) + query, posted)
         assert response.headers["Location"] == page_of(second) + query
 
-    def test_goes_back_to_the_list_after_the_last(self, reviewer: Client, asked: Asked) -> None:
+    def test_last_decision_returns_to_the_list(self, reviewer: Client, asked: Asked) -> None:
         assert press(reviewer, asked(), "approve").headers["Location"] == list_of()
 
 
 class TestARefusal:
-    def test_of_what_can_not_be_read_stands_at_the_field_and_keeps_the_text(
+    def test_unreadable_input_is_reported_at_its_field_and_kept(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked()
@@ -243,7 +237,7 @@ class TestARefusal:
         assert "Not submitted." in page
         assert not Decision.objects.exists()
 
-    def test_of_what_fails_the_schema_stands_at_the_field(self, reviewer: Client) -> None:
+    def test_schema_error_is_reported_at_its_field(self, reviewer: Client) -> None:
         schema = {
             "type": "object",
             "properties": {"approved": {"type": "boolean"}, "n": {"type": "integer", "minimum": 5}},
@@ -258,7 +252,7 @@ class TestARefusal:
     @pytest.mark.parametrize(
         "typed", ["", "{", "1e999", "[" * 5000, '{"a": 1, "a": 2}'], ids=lambda text: text[:5]
     )
-    def test_of_a_reply_that_is_no_json_says_so(
+    def test_invalid_json_reply_is_reported(
         self, reviewer: Client, asked: Asked, typed: str
     ) -> None:
         item = asked("approval")
@@ -267,23 +261,19 @@ class TestARefusal:
         assert "errorlist" in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_of_an_answer_too_large_says_so(self, reviewer: Client, asked: Asked) -> None:
+    def test_too_large_response_is_reported(self, reviewer: Client, asked: Asked) -> None:
         response = press(reviewer, asked("approval"), "respond", reply="x" * 300_000)
         assert response.status_code == 200
         assert "Not submitted." in text_of(response)
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["", "delete", "edit2", "respond"])
-    def test_of_a_button_that_is_not_there(
-        self, reviewer: Client, asked: Asked, button: str
-    ) -> None:
+    def test_unknown_button_is_rejected(self, reviewer: Client, asked: Asked, button: str) -> None:
         item = asked()
         assert "Choose a decision to submit" in text_of(press(reviewer, item, button))
         assert not Decision.objects.exists()
 
-    def test_of_what_somebody_else_decided_keeps_the_text_and_says_who(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_conflict_keeps_input_and_names_the_user(self, reviewer: Client, asked: Asked) -> None:
         item, other = asked(), make_interrupt({})
         sheet = sheet_of(reviewer, item)
         services.decide(item.pk, "reject", reason="No.")
@@ -301,9 +291,7 @@ class TestARefusal:
         assert Decision.objects.get().type == "reject"
 
     @pytest.mark.promise("P1")
-    def test_of_nothing_when_the_same_form_is_sent_twice(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_repeated_submission_is_not_an_error(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         sheet = sheet_of(reviewer, item)
         answers = [press(reviewer, item, "approve", sheet) for _ in range(2)]
@@ -311,7 +299,9 @@ class TestARefusal:
         assert Decision.objects.count() == 1
 
     @pytest.mark.promise("P1")
-    def test_of_a_second_thought_in_another_tab(self, reviewer: Client, asked: Asked) -> None:
+    def test_other_decision_in_second_tab_is_a_conflict(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         tabs = [sheet_of(reviewer, item) for _ in range(2)]
         press(reviewer, item, "approve", tabs[0])
@@ -327,7 +317,7 @@ class TestARefusal:
         [{"digest": "0" * 32}, {"version": "2"}, {"digest": ""}, {"version": ""}],
         ids=str,
     )
-    def test_of_what_was_not_seen_as_it_is(
+    def test_decision_on_outdated_page_is_rejected(
         self, reviewer: Client, asked: Asked, seen: dict[str, str]
     ) -> None:
         response = press(reviewer, asked(), "approve", reason="Kept.", **seen)
@@ -337,7 +327,7 @@ class TestARefusal:
         assert not Decision.objects.exists()
 
     @pytest.mark.promise("P18")
-    def test_of_a_permission_taken_away_meanwhile(
+    def test_revoked_permission_is_reported(
         self, reviewer: Client, asked: Asked, person: Callable[[str], Any]
     ) -> None:
         item = asked()
@@ -350,7 +340,7 @@ class TestARefusal:
         assert "Kept." in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_of_an_interrupt_whose_run_stopped(self, reviewer: Client, asked: Asked) -> None:
+    def test_stopped_run_is_reported(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         Run.objects.filter(pk=item.run_id).update(state="parked")
         response = press(reviewer, item, "approve")
@@ -367,20 +357,22 @@ class TestAClosedInterrupt:
             ("cancelled", "This request was withdrawn"),
         ],
     )
-    def test_says_what_became_of_it(self, reviewer: Client, status: str, words: str) -> None:
+    def test_closed_request_shows_its_outcome(
+        self, reviewer: Client, status: str, words: str
+    ) -> None:
         item = make_interrupt({"amount": 7}, status=status)
         page = text_of(reviewer.get(page_of(item)))
         assert words in page
         assert "data-hitl-sheet" not in page
         assert reviewer.post(page_of(item), {"decision": "approve"}).status_code == 409
 
-    def test_leads_to_the_interrupt_that_took_its_place(self, reviewer: Client) -> None:
+    def test_superseded_request_links_to_its_successor(self, reviewer: Client) -> None:
         old = make_interrupt({}, status="superseded")
         new = make_interrupt({})
         Interrupt.objects.filter(pk=new.pk).update(thread=old.thread)
         assert page_of(new) in text_of(reviewer.get(page_of(old)))
 
-    def test_shows_who_decided_and_what_was_sent(self, reviewer: Client, asked: Asked) -> None:
+    def test_decided_request_shows_user_and_response(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         press(reviewer, item, "reject", reason="Not <b>this</b> time.")
         page = text_of(reviewer.get(page_of(item)))
@@ -389,7 +381,7 @@ class TestAClosedInterrupt:
         assert "Sent to the graph" in page
 
 
-def test_an_answer_that_could_not_be_used_is_told_with_the_reason(
+def test_response_rejected_by_graph_shows_the_reason(
     reviewer: Client, asked: Asked, advance: Advance
 ) -> None:
     item = asked("booking", log=[])
@@ -409,9 +401,7 @@ def test_an_answer_that_could_not_be_used_is_told_with_the_reason(
     assert "A response was rejected by the graph" in run
 
 
-def test_an_answer_that_was_used_for_another_interrupt_says_so(
-    reviewer: Client, asked: Asked
-) -> None:
+def test_request_changed_after_decision_says_so(reviewer: Client, asked: Asked) -> None:
     item = asked()
     press(reviewer, item, "approve")
     plain = reviewer.get(page_of(item))
@@ -422,9 +412,7 @@ def test_an_answer_that_was_used_for_another_interrupt_says_so(
     assert "changed after decision" in run
 
 
-def test_an_interrupt_that_expired_says_what_became_of_its_run(
-    reviewer: Client, asked: Asked
-) -> None:
+def test_expired_request_shows_effect_on_run(reviewer: Client, asked: Asked) -> None:
     for then, said in (
         ("answer", "resumed with"),
         ("cancel", "cancelled"),
@@ -447,7 +435,7 @@ def test_an_interrupt_that_expired_says_what_became_of_its_run(
         assert "Your input was not submitted." in page
 
 
-def test_an_interrupt_that_was_erased_says_so_on_every_page(
+def test_erased_request_says_so_on_every_page(
     admin_client: Client, person: Callable[[str], Any], asked: Asked, advance: Callable[[], int]
 ) -> None:
     item = asked("approval")

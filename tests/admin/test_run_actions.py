@@ -51,9 +51,7 @@ def waiting(asked: Callable[..., Interrupt]) -> Run:
     return asked(customer="Dana " * 12).run
 
 
-def test_a_failed_run_is_tried_again_by_one_button(
-    browse: Browse, failed: Run, advance: Advance
-) -> None:
+def test_failed_run_has_a_retry_button(browse: Browse, failed: Run, advance: Advance) -> None:
     client = browse("operator")
     page = client.get(page_of(failed.pk, "run")).content.decode()
     assert f'action="{url_of("retry", failed.pk)}"' in page
@@ -70,7 +68,7 @@ def test_a_failed_run_is_tried_again_by_one_button(
     assert (entry.actor_label, entry.via) == ("operator", "admin")
 
 
-def test_a_parked_run_is_let_go_on(browse: Browse, failed: Run) -> None:
+def test_parked_run_has_a_retry_button(browse: Browse, failed: Run) -> None:
     Run.objects.update(state="parked")
     client = browse("operator")
     assert "Retry" in client.get(page_of(failed.pk, "run")).content.decode()
@@ -78,7 +76,7 @@ def test_a_parked_run_is_let_go_on(browse: Browse, failed: Run) -> None:
     assert Run.objects.get().state == "queued"
 
 
-def test_a_run_that_cannot_be_tried_again_says_so(browse: Browse, waiting: Run) -> None:
+def test_unretryable_run_says_so(browse: Browse, waiting: Run) -> None:
     client = browse("operator")
     assert "Retry" not in client.get(page_of(waiting.pk, "run")).content.decode()
     response = client.post(url_of("retry", waiting.pk))
@@ -87,7 +85,7 @@ def test_a_run_that_cannot_be_tried_again_says_so(browse: Browse, waiting: Run) 
     assert Run.objects.get().state == "interrupted"
 
 
-def test_looking_at_an_address_changes_nothing(browse: Browse, failed: Run, waiting: Run) -> None:
+def test_get_changes_nothing(browse: Browse, failed: Run, waiting: Run) -> None:
     client = browse("operator")
     client.get(url_of("retry", failed.pk))
     client.get(url_of("cancel", waiting.pk))
@@ -95,9 +93,7 @@ def test_looking_at_an_address_changes_nothing(browse: Browse, failed: Run, wait
     assert set(Run.objects.values_list("state", flat=True)) == {"failed", "interrupted"}
 
 
-def test_before_a_run_is_cancelled_it_is_said_what_that_withdraws(
-    browse: Browse, waiting: Run
-) -> None:
+def test_cancel_confirmation_lists_withdrawn_requests(browse: Browse, waiting: Run) -> None:
     client = browse("operator")
     page = client.get(url_of("cancel", waiting.pk)).content.decode()
     assert "This withdraws its pending requests" in page
@@ -114,7 +110,7 @@ def test_before_a_run_is_cancelled_it_is_said_what_that_withdraws(
     assert "a duplicate" in thread.content.decode()
 
 
-def test_a_run_that_ended_meanwhile_is_not_cancelled(browse: Browse, waiting: Run) -> None:
+def test_ended_run_is_not_cancelled(browse: Browse, waiting: Run) -> None:
     client = browse("operator")
     Run.objects.update(state="succeeded")
     response = client.post(url_of("cancel", waiting.pk), {"reason": "too late"})
@@ -124,7 +120,7 @@ def test_a_run_that_ended_meanwhile_is_not_cancelled(browse: Browse, waiting: Ru
     assert "too late" in page
 
 
-def test_a_thread_goes_on_from_a_step(browse: Browse, waiting: Run, advance: Advance) -> None:
+def test_thread_is_forked_from_a_step(browse: Browse, waiting: Run, advance: Advance) -> None:
     client = browse("engineer")
     link = url_of("fork", waiting.pk, after(waiting, 0))
     assert link in client.get(page_of(waiting.pk, "run")).content.decode()
@@ -155,7 +151,7 @@ def test_a_thread_goes_on_from_a_step(browse: Browse, waiting: Run, advance: Adv
         ('"text"', "as_node"),
     ],
 )
-def test_values_that_do_not_fit_are_kept_and_explained(
+def test_invalid_fork_values_are_kept_and_explained(
     browse: Browse, waiting: Run, values: str, said: str
 ) -> None:
     client = browse("engineer")
@@ -167,7 +163,7 @@ def test_values_that_do_not_fit_are_kept_and_explained(
     assert Run.objects.get().state == "interrupted"
 
 
-def test_a_node_that_the_graph_does_not_have_is_no_choice(browse: Browse, waiting: Run) -> None:
+def test_unknown_fork_node_is_rejected(browse: Browse, waiting: Run) -> None:
     client = browse("engineer")
     at = url_of("fork", waiting.pk, after(waiting, 0))
     response = client.post(at, {"as_node": "nobody", "values": ""})
@@ -175,7 +171,7 @@ def test_a_node_that_the_graph_does_not_have_is_no_choice(browse: Browse, waitin
     assert Run.objects.count() == 1
 
 
-def test_a_thread_that_a_worker_holds_is_left_alone(browse: Browse, waiting: Run) -> None:
+def test_thread_with_lease_is_not_forked(browse: Browse, waiting: Run) -> None:
     Run.objects.update(state="queued")
     assert run_leases.claim(waiting.pk) is not None
     at = url_of("fork", waiting.pk, after(waiting, 0))
@@ -186,7 +182,7 @@ def test_a_thread_that_a_worker_holds_is_left_alone(browse: Browse, waiting: Run
     assert Run.objects.get().state == "running"
 
 
-def test_a_step_that_is_not_there_is_not_found(browse: Browse, waiting: Run) -> None:
+def test_missing_step_is_404(browse: Browse, waiting: Run) -> None:
     for checkpoint in ("nonsense", "00000000-0000-0000-0000-000000000000"):
         assert browse("engineer").get(url_of("fork", waiting.pk, checkpoint)).status_code == 404
 
@@ -195,7 +191,7 @@ def test_a_step_that_is_not_there_is_not_found(browse: Browse, waiting: Run) -> 
 @pytest.mark.parametrize("method", ["get", "post"])
 @pytest.mark.parametrize("verb", ["retry", "cancel", "fork"])
 @pytest.mark.parametrize("role", ["nobody", "reader", "asker", "reviewer", "blind", "public"])
-def test_only_operators_operate(
+def test_actions_require_operate_permission(
     browse: Browse, waiting: Run, role: str, verb: str, method: str
 ) -> None:
     at = [after(waiting, 0)] if verb == "fork" else []
@@ -209,7 +205,7 @@ def test_only_operators_operate(
     assert not AuditEntry.objects.filter(verb__in=["retry", "cancel", "fork"]).exists()
 
 
-def test_a_post_needs_the_csrf_token(person: Callable[[str], Any], waiting: Run) -> None:
+def test_post_without_csrf_token_is_rejected(person: Callable[[str], Any], waiting: Run) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(person("operator"))
     for url in (url_of("cancel", waiting.pk), url_of("fork", waiting.pk, after(waiting, 0))):
@@ -217,9 +213,7 @@ def test_a_post_needs_the_csrf_token(person: Callable[[str], Any], waiting: Run)
     assert Run.objects.get().state == "interrupted"
 
 
-def test_the_list_says_where_runs_are_and_why_they_stopped(
-    browse: Browse, failed: Run, waiting: Run
-) -> None:
+def test_list_shows_position_and_stop_reason(browse: Browse, failed: Run, waiting: Run) -> None:
     runs = reverse("admin:hitl_django_run_changelist")
     assert "RuntimeError: the printer is on fire" in browse("operator").get(runs).content.decode()
     page = browse("reader").get(runs).content.decode()
@@ -228,14 +222,14 @@ def test_the_list_says_where_runs_are_and_why_they_stopped(
     assert "ask · step 0" in page
 
 
-def test_who_may_not_operate_has_no_buttons(browse: Browse, failed: Run, waiting: Run) -> None:
+def test_buttons_require_operate_permission(browse: Browse, failed: Run, waiting: Run) -> None:
     for run in (failed, waiting):
         page = browse("reader").get(page_of(run.pk, "run")).content.decode()
         assert "hitl-operations" not in page
         assert "/fork/" not in page
 
 
-def test_steps_are_shown_to_those_who_may_see_the_state(browse: Browse, waiting: Run) -> None:
+def test_steps_require_state_permission(browse: Browse, waiting: Run) -> None:
     pages = {
         role: browse(role).get(page_of(waiting.pk, "run")).content.decode()
         for role in ("reader", "operator", "engineer")
@@ -244,7 +238,7 @@ def test_steps_are_shown_to_those_who_may_see_the_state(browse: Browse, waiting:
     assert "Changes by step" not in pages["reader"] + pages["operator"]
 
 
-def test_the_picture_shows_where_the_thread_waits(browse: Browse, waiting: Run) -> None:
+def test_diagram_marks_the_waiting_node(browse: Browse, waiting: Run) -> None:
     page = browse("reader").get(page_of(waiting.pk, "run")).content.decode()
     assert "Waiting at: ask." in page
     assert "hitl_django/graph.css" in page
@@ -253,7 +247,7 @@ def test_the_picture_shows_where_the_thread_waits(browse: Browse, waiting: Run) 
 # Threads.
 
 
-def test_a_threads_page_tells_what_happened(
+def test_timeline_shows_events(
     browse: Browse, asked: Callable[..., Interrupt], advance: Advance
 ) -> None:
     item = asked()
@@ -273,7 +267,7 @@ def test_a_threads_page_tells_what_happened(
     assert reverse("admin:hitl_django_checkpoint_changelist") in page
 
 
-def test_a_long_timeline_is_leafed_through(
+def test_long_timeline_is_paginated(
     browse: Browse, asked: Callable[..., Interrupt], django_assert_max_num_queries: Any
 ) -> None:
     item = asked()
@@ -300,16 +294,14 @@ def test_a_long_timeline_is_leafed_through(
 
 
 @pytest.mark.parametrize("before", ["nonsense", "9999-99-99T00:00:00Z"])
-def test_a_timeline_before_no_moment_is_the_newest(
-    browse: Browse, waiting: Run, before: str
-) -> None:
+def test_timeline_with_invalid_cursor_is_newest(browse: Browse, waiting: Run, before: str) -> None:
     url = page_of(waiting.thread_id, "thread")
     response = browse("reader").get(url, {"before": before, "steps_before": before})
     assert response.status_code == 200
     assert "Run started" in response.content.decode()
 
 
-def test_what_one_may_not_see_is_in_no_timeline(
+def test_timeline_excludes_hidden_events(
     browse: Browse, waiting: Run, person: Callable[[str], Any]
 ) -> None:
     user = person("nobody")
@@ -323,7 +315,7 @@ def test_what_one_may_not_see_is_in_no_timeline(
 # The engine's rows.
 
 
-def test_a_threads_rows_are_listed_and_shown(browse: Browse, waiting: Run) -> None:
+def test_engine_rows_are_listed_and_shown(browse: Browse, waiting: Run) -> None:
     client = browse("engineer")
     for model in ("checkpoint", "channelblob", "pendingwrite"):
         url = reverse(f"admin:hitl_django_{model}_changelist")
@@ -335,7 +327,7 @@ def test_a_threads_rows_are_listed_and_shown(browse: Browse, waiting: Run) -> No
 
 
 @pytest.mark.promise("P22")
-def test_what_a_row_holds_is_shown_without_secrets_to_those_who_may_see_the_state(
+def test_row_values_are_redacted_and_require_permission(
     browse: Browse, advance: Advance, person: Callable[[str], Any]
 ) -> None:
     services.start("approval", {"text": "the news " * 20})
@@ -355,7 +347,7 @@ def test_what_a_row_holds_is_shown_without_secrets_to_those_who_may_see_the_stat
 
 
 @pytest.mark.promise("P22")
-def test_what_stands_in_a_checkpoints_row_is_for_those_who_may_see_the_state(
+def test_checkpoint_values_require_state_permission(
     browse: Browse, advance: Advance, person: Callable[[str], Any]
 ) -> None:
     services.start("approval", {"text": "the news"})
@@ -373,7 +365,7 @@ def test_what_stands_in_a_checkpoints_row_is_for_those_who_may_see_the_state(
     assert "the news" not in page
 
 
-def test_a_row_that_is_damaged_or_huge_has_a_page(browse: Browse, waiting: Run) -> None:
+def test_damaged_or_huge_row_has_a_page(browse: Browse, waiting: Run) -> None:
     blob = ChannelBlob.objects.all()[0]
     for data in (b"\xff\xff\xff", b"", b"x" * 600_000):
         ChannelBlob.objects.filter(pk=blob.pk).update(data=data)

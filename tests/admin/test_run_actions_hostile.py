@@ -24,7 +24,7 @@ class State(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_nothing_on_the_pages_of_operators_becomes_markup(
+def test_markup_on_operator_pages_is_escaped(
     text: str, browse: Callable[[str], Client], advance: Callable[[], int]
 ) -> None:
     name = text.replace("|", "").replace(":", "")

@@ -24,13 +24,13 @@ from .conftest import list_of, make_interrupt, page_of
 Browse = Callable[[str], Client]
 
 
-def test_the_list_shows_states_in_words(browse: Browse, asked: Callable[..., Interrupt]) -> None:
+def test_list_shows_translated_states(browse: Browse, asked: Callable[..., Interrupt]) -> None:
     asked()
     page = browse("reader").get(list_of("run")).content.decode()
     assert "waiting for review" in page
 
 
-def test_a_run_shows_its_interrupts_with_their_decisions(
+def test_run_shows_requests_with_decisions(
     browse: Browse, asked: Callable[..., Interrupt], advance: Callable[[], int]
 ) -> None:
     item = asked()
@@ -43,7 +43,7 @@ def test_a_run_shows_its_interrupts_with_their_decisions(
     assert "Decided: approve" in page
 
 
-def test_a_run_that_nobody_works_on_says_so(browse: Browse) -> None:
+def test_run_without_worker_says_so(browse: Browse) -> None:
     run = services.start("approval", {"text": "the news"})
     worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     page = browse("operator").get(page_of(run.id, "run")).content.decode()
@@ -53,7 +53,7 @@ def test_a_run_that_nobody_works_on_says_so(browse: Browse) -> None:
     assert "Queued, but no worker is running." in page
 
 
-def test_a_run_needs_few_queries(
+def test_run_page_takes_few_queries(
     browse: Browse, asked: Callable[..., Interrupt], django_assert_max_num_queries: Any
 ) -> None:
     item = asked()
@@ -77,7 +77,7 @@ def test_a_run_needs_few_queries(
 
 
 @pytest.mark.promise("P22")
-def test_a_traceback_is_shown_to_operators_only(browse: Browse, advance: Callable[[], int]) -> None:
+def test_traceback_requires_operate_permission(browse: Browse, advance: Callable[[], int]) -> None:
     graphs.FAILING.add("now")
     try:
         run = services.start("fragile", {"count": 1})
@@ -95,7 +95,7 @@ def test_a_traceback_is_shown_to_operators_only(browse: Browse, advance: Callabl
 
 @pytest.mark.promise("P22")
 @pytest.mark.parametrize("state", ["failed", "parked"])
-def test_an_error_is_for_operators_and_all_others_see_that_there_is_one(
+def test_error_text_requires_operate_permission(
     browse: Browse, asked: Callable[..., Interrupt], state: str
 ) -> None:
     item = asked()
@@ -122,7 +122,7 @@ def test_an_error_is_for_operators_and_all_others_see_that_there_is_one(
     assert "visible to operators only" not in browse("operator").get(pages[1]).content.decode()
 
 
-def test_a_list_is_neither_searched_nor_sorted_by_what_errors_say(
+def test_list_does_not_search_or_sort_by_error(
     browse: Browse, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -149,7 +149,7 @@ def reserved() -> Iterator[None]:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("reserved")
-def test_who_decided_an_interrupt_of_a_reserved_graph_is_for_its_group_alone(
+def test_decider_of_reserved_graph_is_shown_to_its_group_only(
     browse: Browse, person: Callable[[str], Any], advance: Callable[[], int]
 ) -> None:
     run = services.start("money", {})
@@ -172,7 +172,7 @@ def test_who_decided_an_interrupt_of_a_reserved_graph_is_for_its_group_alone(
         assert [word for word in hidden[:3] if word not in html] == []
 
 
-def test_interrupts_and_decisions_of_all_times_can_be_looked_up(
+def test_closed_requests_and_decisions_are_searchable(
     browse: Browse, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -185,9 +185,7 @@ def test_interrupts_and_decisions_of_all_times_can_be_looked_up(
     assert "Sent to the graph" in page
 
 
-def test_runs_and_threads_show_key_and_subject_and_are_found_by_them(
-    browse: Browse, advance: Callable[[], int]
-) -> None:
+def test_runs_and_threads_show_key_and_subject(browse: Browse, advance: Callable[[], int]) -> None:
     customer = get_user_model().objects.create(pk=774411, username="customer")
     given = {"amount": 1, "customer": "Dana"}
     named = services.start("typed", given, key="refund:90210", subject=customer)
@@ -209,7 +207,7 @@ def test_runs_and_threads_show_key_and_subject_and_are_found_by_them(
 
 
 @pytest.mark.parametrize("model", ["run", "thread", "interrupt", "decision"])
-def test_a_search_looks_at_the_newest_and_says_so(
+def test_search_says_it_covers_the_newest_rows(
     model: str, browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.services.reviews.queue_filters.SCANNED", 2)
@@ -236,7 +234,7 @@ def test_a_search_looks_at_the_newest_and_says_so(
     )
 
 
-def test_a_run_that_has_not_begun_is_at_no_step(browse: Browse) -> None:
+def test_run_not_started_has_no_step(browse: Browse) -> None:
     run = services.start("typed", {"amount": 1, "customer": "Dana"})
     thread = Run.objects.get(pk=run.id).thread_id
     for page in (list_of("run"), page_of(run.id, "run"), page_of(thread, "thread")):
@@ -244,7 +242,7 @@ def test_a_run_that_has_not_begun_is_at_no_step(browse: Browse) -> None:
         assert "tep -1" not in shown, page
 
 
-def test_a_run_that_waits_for_its_turn_says_so_and_can_be_cancelled(browse: Browse) -> None:
+def test_run_waiting_for_earlier_runs_can_be_cancelled(browse: Browse) -> None:
     first, second = (
         services.start("approval", {"text": text}, thread_id="t", on_pending="wait")
         for text in ("one", "two")
@@ -262,7 +260,7 @@ def test_a_run_that_waits_for_its_turn_says_so_and_can_be_cancelled(browse: Brow
     assert (page.count("Run waiting for earlier runs"), page.count("Run started")) == (1, 1)
 
 
-def test_no_sentence_of_the_admin_ends_in_two_full_stops(browse: Browse) -> None:
+def test_no_text_ends_in_two_full_stops(browse: Browse) -> None:
     worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     WorkerHeartbeat.objects.filter(pk=worker.pk).update(at=timezone.now() - timedelta(hours=1))
     page = browse("reviewer").get(list_of()).content.decode()
@@ -270,7 +268,7 @@ def test_no_sentence_of_the_admin_ends_in_two_full_stops(browse: Browse) -> None
     assert ".m.." not in page
 
 
-def test_times_have_one_style_and_pages_say_their_zone_once(
+def test_times_have_one_format_and_one_zone_notice(
     browse: Browse, asked: Callable[..., Interrupt], settings: Any
 ) -> None:
     settings.TIME_ZONE = "Asia/Tokyo"
@@ -293,7 +291,7 @@ def test_times_have_one_style_and_pages_say_their_zone_once(
             assert other not in shown, page
 
 
-def test_the_index_tells_the_queue_from_all_interrupts(browse: Browse) -> None:
+def test_index_distinguishes_queue_and_all_requests(browse: Browse) -> None:
     index = browse("reviewer").get("/admin/").content.decode()
     assert "Review queue" in index
     assert "All requests" in index

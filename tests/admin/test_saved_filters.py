@@ -26,7 +26,7 @@ def saved(client: Client, query: str = "") -> Any:
     return client.get(f"{list_of()}?{query}").context["saved"]
 
 
-def test_a_filter_is_saved_is_a_link_and_is_removed(reviewer: Client) -> None:
+def test_filter_is_saved_linked_and_removed(reviewer: Client) -> None:
     make_interrupt({}, title="Refund Dana?", graph="typed")
     query = "show=free&graph=typed&q=dana+%26+co"
     page = text_of(reviewer.get(f"{list_of()}?{query}"))
@@ -43,7 +43,7 @@ def test_a_filter_is_saved_is_a_link_and_is_removed(reviewer: Client) -> None:
     assert saved(reviewer) == []
 
 
-def test_what_is_not_narrowed_is_not_offered_to_be_saved(reviewer: Client) -> None:
+def test_unfiltered_list_cannot_be_saved(reviewer: Client) -> None:
     make_interrupt({})
     assert "Save this filter" not in text_of(reviewer.get(list_of()))
     assert "Save this filter" not in text_of(reviewer.get(f"{list_of()}?p=1"))
@@ -56,7 +56,7 @@ def test_what_is_not_narrowed_is_not_offered_to_be_saved(reviewer: Client) -> No
      "\r\nSet-Cookie: a=b&show=mine", "show=mine#//evil.example"],
 )  # fmt: skip
 @pytest.mark.parametrize("page", [SAVE, REMOVE])
-def test_nobody_is_led_away_from_the_list(query: str, page: str, reviewer: Client) -> None:
+def test_saved_filter_redirects_only_to_the_list(query: str, page: str, reviewer: Client) -> None:
     done = reviewer.post(page, {"query": query, "name": "x"})
     address = done.headers["Location"]
     assert address == list_of() or address.startswith(f"{list_of()}?show=mine")
@@ -65,7 +65,7 @@ def test_nobody_is_led_away_from_the_list(query: str, page: str, reviewer: Clien
         assert link.url.startswith("?show=mine")
 
 
-def test_a_stored_query_of_a_strangers_making_is_a_link_to_the_list(
+def test_manipulated_filter_links_to_the_list(
     reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     query = {"show": '"><script>', "q": "//evil.example", "o": "1", "graph": "javascript:x"}
@@ -78,7 +78,7 @@ def test_a_stored_query_of_a_strangers_making_is_a_link_to_the_list(
     assert reviewer.get(list_of() + link.url).status_code == 200
 
 
-def test_sharing_is_offered_and_taken_from_who_may(
+def test_sharing_requires_permission(
     reviewer: Client, person: Callable[[str], Any], browse: Callable[[str], Client]
 ) -> None:
     given = {"query": "show=mine", "name": "Ours", "shared": "on"}
@@ -96,7 +96,7 @@ def test_sharing_is_offered_and_taken_from_who_may(
 
 
 @pytest.mark.parametrize("number", ["", "x", "²", "1" * 30, "-1"])
-def test_what_is_no_filter_removes_none(
+def test_remove_of_unknown_filter_changes_nothing(
     number: str, reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     services.save_filter("a", {"show": "mine"}, by=person("reviewer"))
@@ -105,7 +105,7 @@ def test_what_is_no_filter_removes_none(
 
 
 @pytest.mark.parametrize("name", ["", "x" * 61, "  "])
-def test_what_cannot_be_saved_is_said(name: str, reviewer: Client) -> None:
+def test_unsaveable_filter_shows_the_error(name: str, reviewer: Client) -> None:
     done = reviewer.post(SAVE, {"query": "show=mine", "name": name}, follow=True)
     assert "Not saved: enter a different name" in text_of(done)
     assert not SavedFilter.objects.exists()

@@ -133,7 +133,7 @@ def body_of(response: Any) -> str:
     return response.content.decode()
 
 
-def test_form_asks_for_secret_in_password_field_and_shows_it_nowhere(
+def test_secret_has_password_field_and_is_shown_nowhere(
     received: list[str], advance: Advance, reviewer: Client
 ) -> None:
     item = opening(advance)
@@ -153,7 +153,7 @@ def test_form_asks_for_secret_in_password_field_and_shows_it_nowhere(
     assert Decision.objects.get().value == {"note": "n", "otp": HIDDEN}
 
 
-def test_form_without_required_secret_is_refused(
+def test_missing_required_secret_is_rejected(
     received: list[str], advance: Advance, reviewer: Client
 ) -> None:
     item = opening(advance)
@@ -163,7 +163,7 @@ def test_form_without_required_secret_is_refused(
     assert not Decision.objects.exists()
 
 
-def test_page_of_outage_and_of_foreign_form_and_error_report_repeat_no_secret(
+def test_outage_csrf_and_error_pages_contain_no_secret(
     received: list[str], advance: Advance, admin_user: Any
 ) -> None:
     item = opening(advance)
@@ -252,7 +252,7 @@ def root(admin_user: Any) -> Client:
 
 
 @pytest.mark.promise("P22")
-def test_pages_of_the_admin_show_no_secret(planted: dict[str, Any], root: Client) -> None:
+def test_admin_pages_contain_no_secret(planted: dict[str, Any], root: Client) -> None:
     models = {
         "checkpoint": Checkpoint, "channelblob": ChannelBlob, "pendingwrite": PendingWrite,
         "decision": Decision, "delivery": Delivery, "spotcheck": SpotCheck,
@@ -278,7 +278,7 @@ def test_pages_of_the_admin_show_no_secret(planted: dict[str, Any], root: Client
 
 
 @pytest.mark.promise("P22")
-def test_api_shows_no_secret(planted: dict[str, Any], root: Client) -> None:
+def test_api_contains_no_secret(planted: dict[str, Any], root: Client) -> None:
     decided, proposed = planted["interrupt"], planted["reviewitem"]
     thread, schedule = decided.thread.thread_id, planted["schedule"]
     hook = planted["webhookendpoint"].pk
@@ -308,7 +308,7 @@ def test_api_shows_no_secret(planted: dict[str, Any], root: Client) -> None:
 
 
 @pytest.mark.promise("P22")
-def test_messages_exports_and_commands_show_no_secret(
+def test_messages_exports_and_commands_contain_no_secret(
     planted: dict[str, Any], admin_user: Any
 ) -> None:
     for delivery in Delivery.objects.all():
@@ -340,7 +340,7 @@ def test_messages_exports_and_commands_show_no_secret(
     assert_hidden(out.getvalue(), "the exported audit log")
 
 
-def test_archive_shows_no_secret_of_run_that_never_began_or_of_unknown_graph(
+def test_archive_contains_no_secret_of_unstarted_or_unknown_graph(
     received: list[str], advance: Advance
 ) -> None:
     first = opening(advance).run
@@ -363,7 +363,7 @@ def test_archive_shows_no_secret_of_run_that_never_began_or_of_unknown_graph(
     assert {run["options"]["context"] for run in shown} == {HIDDEN}
 
 
-def test_database_holds_secrets_only_encrypted(planted: dict[str, Any]) -> None:
+def test_database_contains_secrets_only_encrypted(planted: dict[str, Any]) -> None:
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
@@ -373,9 +373,7 @@ def test_database_holds_secrets_only_encrypted(planted: dict[str, Any]) -> None:
                 assert_hidden(" ".join(cells), f"table {table}")
 
 
-def test_repeat_with_the_same_key_is_recognized_by_its_secret(
-    received: list[str], advance: Advance
-) -> None:
+def test_repeated_key_is_compared_with_its_secret(received: list[str], advance: Advance) -> None:
     item = opening(advance)
     given = {"note": "n", "otp": OTP}
     first = services.decide(item.pk, "respond", given, key="k")

@@ -92,7 +92,7 @@ def about(advance: Callable[[], int]) -> Group:
     return group
 
 
-def test_every_page_keeps_to_its_own_site(root: Client, rows: dict[str, Any]) -> None:
+def test_every_page_stays_on_its_site(root: Client, rows: dict[str, Any]) -> None:
     for name in ADDRESSES:
         here = address_of(name, rows).replace("/admin/", "/in/the/office/")
         response: Any = root.get(here, follow=True)
@@ -102,7 +102,7 @@ def test_every_page_keeps_to_its_own_site(root: Client, rows: dict[str, Any]) ->
             assert elsewhere == set(), name
 
 
-def test_what_is_decided_on_a_site_is_told_there(root: Client, rows: dict[str, Any]) -> None:
+def test_decision_message_is_shown_on_its_site(root: Client, rows: dict[str, Any]) -> None:
     item = rows["reviewitem"]
     page = reverse("office:hitl_django_reviewitem_change", args=[item.pk])
     body = {
@@ -116,9 +116,7 @@ def test_what_is_decided_on_a_site_is_told_there(root: Client, rows: dict[str, A
     assert "/admin/hitl_django" not in told
 
 
-def test_an_object_on_a_site_without_the_pages_leads_to_the_one_with_them(
-    root: Client, about: Group
-) -> None:
+def test_object_on_site_without_pages_links_to_another_site(root: Client, about: Group) -> None:
     item = Interrupt.objects.get()
     page: Any = root.get(reverse("bare:auth_group_change", args=[about.pk]))
     assert page.status_code == 200
@@ -127,9 +125,7 @@ def test_an_object_on_a_site_without_the_pages_leads_to_the_one_with_them(
     assert f"/in/the/office/hitl_django/run/{item.run_id}/change/" in links(there.content.decode())
 
 
-def test_without_the_default_site_links_lead_to_another(
-    root: Client, about: Group, settings: Any
-) -> None:
+def test_links_without_default_site_use_another(root: Client, about: Group, settings: Any) -> None:
     settings.ROOT_URLCONF = WithoutDefault
     page: Any = root.get(f"/bare/auth/group/{about.pk}/change/")
     item = Interrupt.objects.get()
@@ -137,9 +133,7 @@ def test_without_the_default_site_links_lead_to_another(
     assert find_admin_page(ReviewItem, "changelist") == "/desk/hitl_django/reviewitem/"
 
 
-def test_where_no_site_has_the_page_there_is_no_link(
-    root: Client, about: Group, settings: Any
-) -> None:
+def test_page_on_no_site_has_no_link(root: Client, about: Group, settings: Any) -> None:
     settings.ROOT_URLCONF = BareAlone
     page: Any = root.get(f"/bare/auth/group/{about.pk}/change/")
     html = page.content.decode()
@@ -150,9 +144,7 @@ def test_where_no_site_has_the_page_there_is_no_link(
     assert find_admin_page(Run, "changelist") == ""
 
 
-def test_nobody_is_led_to_a_site_that_does_not_let_them_in(
-    about: Group, django_user_model: Any
-) -> None:
+def test_user_is_not_linked_to_inaccessible_site(about: Group, django_user_model: Any) -> None:
     guest = django_user_model.objects.create_user("guest")  # no staff
     names = ["view_interrupt", "view_run", "view_thread", "view_group"]
     guest.user_permissions.set(Permission.objects.filter(codename__in=names))
@@ -171,17 +163,13 @@ def test_nobody_is_led_to_a_site_that_does_not_let_them_in(
         desk.register(Run, ours.RunAdmin)
 
 
-def test_what_a_thread_is_about_is_linked_on_the_site_that_has_it(
-    root: Client, about: Group
-) -> None:
+def test_related_object_is_linked_on_its_site(root: Client, about: Group) -> None:
     item = Interrupt.objects.get()
     page: Any = root.get(reverse("office:hitl_django_reviewitem_change", args=[item.pk]))
     assert f"/in/the/office/auth/group/{about.pk}/change/" in links(page.content.decode())
 
 
-def test_a_message_that_is_sent_out_links_to_a_site_that_has_the_page(
-    rows: dict[str, Any], settings: Any
-) -> None:
+def test_message_links_to_a_site_with_the_page(rows: dict[str, Any], settings: Any) -> None:
     settings.HITL = {**settings.HITL, "SITE_URL": "https://example.com"}
     create_webhook("https://crm.example/two")
     delivery = rows["delivery"]
@@ -195,6 +183,6 @@ def test_a_message_that_is_sent_out_links_to_a_site_that_has_the_page(
     assert b'"review"' not in build_body(delivery, delivery.endpoint)
 
 
-def test_registering_twice_changes_nothing(about: Group) -> None:
+def test_repeated_registration_changes_nothing(about: Group) -> None:
     ours.register(whole)
     assert whole.is_registered(Run)

@@ -119,9 +119,7 @@ def stored(run: Run) -> Any:
     return services.thread_state(run.thread.thread_id).values
 
 
-def test_the_way_leads_from_the_runs_by_the_graph_to_the_run(
-    starter: Client, advance: Advance
-) -> None:
+def test_start_page_leads_from_graph_to_run(starter: Client, advance: Advance) -> None:
     assert f'href="{CHOOSE}"' in text_of(starter.get(list_of("run")))
     assert f'href="{form_of("approval")}"' in text_of(starter.get(CHOOSE))
     page = starter.get(form_of("approval"))
@@ -139,7 +137,7 @@ def test_the_way_leads_from_the_runs_by_the_graph_to_the_run(
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_its_fields_are_those_of_the_input_schema(starter: Client, advance: Advance) -> None:
+def test_start_form_has_fields_of_the_input_schema(starter: Client, advance: Advance) -> None:
     page = starter.get(form_of("parcel"))
     assert "Send a parcel" in words(page)
     assert "Who gets it" in words(page)
@@ -160,7 +158,7 @@ def test_its_fields_are_those_of_the_input_schema(starter: Client, advance: Adva
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_all_that_is_wrong_is_said_at_its_field_and_what_was_typed_stays(starter: Client) -> None:
+def test_start_errors_are_at_fields_and_input_is_kept(starter: Client) -> None:
     posted = opened(starter, "parcel") | {
         "input/weight": "-1",
         "input/lines/0/sku": "A-1",
@@ -181,16 +179,14 @@ def test_all_that_is_wrong_is_said_at_its_field_and_what_was_typed_stays(starter
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_of_a_whole_state_nothing_is_needed_as_nodes_fill_it_in(
-    starter: Client, advance: Advance
-) -> None:
+def test_start_form_of_state_requires_no_field(starter: Client, advance: Advance) -> None:
     starter.post(form_of("whole"), opened(starter, "whole") | {"input/text": "x"})
     advance()
     assert stored(Run.objects.get()) == {"text": "x"}
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_a_graph_without_a_schema_takes_json(starter: Client, advance: Advance) -> None:
+def test_start_form_without_schema_is_json(starter: Client, advance: Advance) -> None:
     # Its name is that of a page of runs, too.
     page = starter.get(form_of("retry"))
     assert posted_of(page)["input"] == [""]
@@ -202,7 +198,7 @@ def test_a_graph_without_a_schema_takes_json(starter: Client, advance: Advance) 
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_more_rows_are_asked_for_without_a_fault_found(starter: Client) -> None:
+def test_more_rows_shows_no_errors(starter: Client) -> None:
     posted = opened(starter, "parcel") | {"input/lines/0/sku": "A-1", "more": "input/lines"}
     del posted["start"]
     posted |= {"thread_id": "mine"}
@@ -213,7 +209,7 @@ def test_more_rows_are_asked_for_without_a_fault_found(starter: Client) -> None:
     assert not Run.objects.exists()
 
 
-def test_sent_twice_it_is_one_run(starter: Client) -> None:
+def test_repeated_submission_starts_one_run(starter: Client) -> None:
     posted = opened(starter, "approval") | {"input/text": "x"}
     first, second = (starter.post(form_of("approval"), posted, follow=True) for _ in range(2))
     assert first.redirect_chain == second.redirect_chain
@@ -226,7 +222,7 @@ def test_sent_twice_it_is_one_run(starter: Client) -> None:
     assert Run.objects.count() == 2
 
 
-def test_a_key_and_a_thread_can_be_named(starter: Client, advance: Advance) -> None:
+def test_start_form_accepts_key_and_thread(starter: Client, advance: Advance) -> None:
     terms = {"input/text": "x", "run_key": "news 7", "thread_id": "the news"}
     starter.post(form_of("approval"), opened(starter, "approval") | terms)
     run = Run.objects.get()
@@ -255,7 +251,7 @@ def test_a_key_and_a_thread_can_be_named(starter: Client, advance: Advance) -> N
         (lambda thread: Thread.objects.update(graph="typed"), "belongs to the graph"),
     ],
 )
-def test_a_thread_that_is_not_free_says_so_at_its_field(
+def test_busy_thread_is_reported_at_its_field(
     make: Callable[[Any], Any], said: str, starter: Client
 ) -> None:
     run = services.start("approval", {"text": "x"}, thread_id="taken")
@@ -268,9 +264,7 @@ def test_a_thread_that_is_not_free_says_so_at_its_field(
     assert Run.objects.count() == 1
 
 
-def test_a_thread_that_one_may_not_see_is_no_way_in(
-    browse: Browse, person: Callable[[str], Any]
-) -> None:
+def test_hidden_thread_cannot_be_used(browse: Browse, person: Callable[[str], Any]) -> None:
     person("blind").user_permissions.add(Permission.objects.get(codename="start_run"))
     services.start("approval", {"text": "x"}, thread_id="hidden")
     client = browse("blind")
@@ -286,7 +280,7 @@ def test_a_thread_that_one_may_not_see_is_no_way_in(
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_who_may_start_what_is_what_the_policy_says(
+def test_policy_decides_who_can_start(
     starter: Client, browse: Browse, person: Callable[[str], Any]
 ) -> None:
     text = text_of(starter.get(CHOOSE))
@@ -306,7 +300,7 @@ def test_who_may_start_what_is_what_the_policy_says(
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_a_graph_that_cannot_be_built_says_so_and_why_to_operators(
+def test_unbuildable_graph_is_explained_to_operators(
     starter: Client, browse: Browse, person: Callable[[str], Any]
 ) -> None:
     person("reader").user_permissions.add(Permission.objects.get(codename="start_run"))
@@ -319,7 +313,7 @@ def test_a_graph_that_cannot_be_built_says_so_and_why_to_operators(
     assert starter.get(form_of("broken <b>")).headers["Location"] == CHOOSE
 
 
-def test_who_lost_the_permission_meanwhile_starts_nothing_and_is_recorded(
+def test_revoked_permission_starts_nothing_and_is_logged(
     starter: Client, person: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     posted = opened(starter, "approval")
@@ -328,7 +322,7 @@ def test_who_lost_the_permission_meanwhile_starts_nothing_and_is_recorded(
     assert not Run.objects.exists()
 
 
-def test_the_form_takes_the_same_queries_however_many_graphs_there_are(starter: Client) -> None:
+def test_start_form_queries_do_not_grow_with_graphs(starter: Client) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as told:
             assert starter.get(CHOOSE).status_code == 200
@@ -344,7 +338,7 @@ def test_the_form_takes_the_same_queries_however_many_graphs_there_are(starter: 
             registry.unregister(f"one more {number}")
 
 
-def test_it_speaks_german(starter: Client, settings: Any) -> None:
+def test_start_form_is_translated(starter: Client, settings: Any) -> None:
     settings.LANGUAGE_CODE = "de"
     assert "Einen Lauf starten" in words(starter.get(CHOOSE))
     assert "Den Lauf starten" in words(starter.get(form_of("approval")))

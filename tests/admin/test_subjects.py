@@ -47,7 +47,7 @@ def about(group: Group, advance: Advance) -> Interrupt:
     return Interrupt.objects.get(run=info.id)
 
 
-def test_an_objects_page_shows_its_runs_and_what_they_ask(
+def test_object_page_shows_runs_and_requests(
     show: Callable[[str, Group], str], advance: Advance
 ) -> None:
     group, other = Group.objects.create(name="a"), Group.objects.create(name="b")
@@ -62,7 +62,7 @@ def test_an_objects_page_shows_its_runs_and_what_they_ask(
     assert page_of(theirs) not in page
 
 
-def test_an_interrupt_that_was_answered_waits_no_more(
+def test_answered_request_is_not_shown_as_pending(
     show: Callable[[str, Group], str], advance: Advance
 ) -> None:
     group = Group.objects.create(name="a")
@@ -76,7 +76,7 @@ def test_an_interrupt_that_was_answered_waits_no_more(
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_see_runs_sees_no_section(
+def test_section_requires_run_permission(
     show: Callable[[str, Group], str], advance: Advance
 ) -> None:
     group = Group.objects.create(name="a")
@@ -87,7 +87,7 @@ def test_who_may_not_see_runs_sees_no_section(
     assert page_of(item.run_id, "run") not in page
 
 
-def test_it_takes_three_queries_more(
+def test_section_takes_three_queries(
     show: Callable[[str, Group], str], advance: Advance, django_assert_max_num_queries: Any
 ) -> None:
     group = Group.objects.create(name="a")
@@ -98,7 +98,7 @@ def test_it_takes_three_queries_more(
         show("reader", group)
 
 
-def test_a_run_about_it_is_started_from_there(
+def test_run_can_be_started_from_object_page(
     show: Callable[[str, Group], str], browse: Callable[[str], Client], person: Any
 ) -> None:
     group = Group.objects.create(name="<b>a & b</b>")
@@ -122,7 +122,7 @@ def test_a_run_about_it_is_started_from_there(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("name", ["auth.group/{}", "auth.group/0", "no.model/1", "nonsense/x"])
-def test_no_run_is_started_about_what_one_may_not_see(
+def test_run_is_not_started_for_hidden_object(
     name: str, browse: Callable[[str], Client], person: Any
 ) -> None:
     group = Group.objects.create(name="zq secret qz")
@@ -135,7 +135,7 @@ def test_no_run_is_started_about_what_one_may_not_see(
     assert not Run.objects.exists()
 
 
-def test_column_functions_of_the_admin_are_described_once() -> None:
+def test_column_functions_have_one_description() -> None:
     described: dict[Any, tuple[str, str]] = {}
     for page in admin.site._registry.values():
         for name, column in list(vars(type(page)).items()):

@@ -49,7 +49,7 @@ def send(client: Client, item: Interrupt, button: str, **typed: str) -> Any:
 @pytest.mark.parametrize(
     ("own", "kept"), [("", "Wrong <address>"), ("No. 7", "Wrong <address>\nNo. 7")]
 )
-def test_a_usual_reason_is_kept_with_what_was_written(
+def test_suggested_reason_is_combined_with_text(
     reviewer: Client, item: Interrupt, own: str, kept: str
 ) -> None:
     send(reviewer, item, "reject", usual_reason="Wrong <address>", reason=own)
@@ -57,9 +57,7 @@ def test_a_usual_reason_is_kept_with_what_was_written(
     assert (made.type, made.reason) == ("reject", kept)
 
 
-def test_usual_words_are_offered_in_the_reviewers_language(
-    reviewer: Client, item: Interrupt, settings: Any
-) -> None:
+def test_suggested_reasons_are_translated(reviewer: Client, item: Interrupt, settings: Any) -> None:
     settings.LANGUAGE_CODE = "de"
     page = text_of(reviewer.get(page_of(item)))
     assert "Wrong &lt;address&gt;</option>" in page
@@ -67,39 +65,37 @@ def test_usual_words_are_offered_in_the_reviewers_language(
     assert "Ask the customer again.</option>" in page
 
 
-def test_a_usual_answer_is_an_answer(reviewer: Client, item: Interrupt) -> None:
+def test_suggested_reply_is_a_response(reviewer: Client, item: Interrupt) -> None:
     send(reviewer, item, "respond", usual_reply="Ask the customer again.")
     assert Decision.objects.get().value == "Ask the customer again."
 
 
-def test_nothing_that_is_not_offered_can_be_chosen(reviewer: Client, item: Interrupt) -> None:
+def test_unknown_suggestion_is_rejected(reviewer: Client, item: Interrupt) -> None:
     response = send(reviewer, item, "reject", usual_reason="Because")
     assert not Decision.objects.exists()
     assert "errorlist" in text_of(response)
 
 
-def test_what_is_chosen_and_written_is_no_longer_than_a_reason(
-    reviewer: Client, item: Interrupt
-) -> None:
+def test_combined_reason_length_is_limited(reviewer: Client, item: Interrupt) -> None:
     send(reviewer, item, "reject", usual_reason=REASONS[0], reason="x" * REASON_LENGTH)
     assert not Decision.objects.exists()
 
 
-def test_without_usual_words_nothing_is_offered(
+def test_without_suggestions_nothing_is_offered(
     reviewer: Client, asked: Callable[..., Interrupt]
 ) -> None:
     assert "usual_" not in text_of(reviewer.get(page_of(asked("approval"))))
 
 
 @pytest.mark.parametrize("words", ["one text", [""], [3]])
-def test_usual_words_are_a_list_of_texts(words: Any) -> None:
+def test_suggestions_must_be_a_list_of_texts(words: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         ReviewPolicy(reasons=words)
     with pytest.raises((TypeError, ValueError)):
         ReviewPolicy(replies=words)
 
 
-def test_usual_reasons_are_offered_for_many_that_share_them(
+def test_bulk_offers_shared_suggestions(
     reviewer: Client, item: Interrupt, advance: Callable[[], int]
 ) -> None:
     @register("other", review=ReviewPolicy(reasons=["never", "too late"]))
@@ -128,7 +124,7 @@ def test_usual_reasons_are_offered_for_many_that_share_them(
     assert re.findall("<option[^>]*>(.*?)</option>", text_of(page)) == ["(none of these)", "never"]
 
 
-def test_a_mention_is_marked_in_its_comment_and_escaped(
+def test_mention_in_comment_is_marked_and_escaped(
     reviewer: Client, item: Interrupt, person: Callable[[str], Any]
 ) -> None:
     person("reader")

@@ -44,7 +44,7 @@ def forms_of(page: Any) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("where", ["question", "run"])
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_exactly_what_one_run_asks_is_selected(
+def test_bulk_page_selects_requests_of_the_run(
     where: str, decision: str, reviewer: Client, five: list[Interrupt]
 ) -> None:
     address = page_of(five[2]) if where == "question" else page_of(five[0].run_id, "run")
@@ -59,7 +59,7 @@ def test_exactly_what_one_run_asks_is_selected(
     assert set(Decision.objects.values_list("type", "reason")) == {(decision, "All the same.")}
 
 
-def test_what_takes_another_answer_is_not_among_them(
+def test_requests_with_other_response_format_are_excluded(
     reviewer: Client, five: list[Interrupt]
 ) -> None:
     typed = make_interrupt({}, {"type": "integer"}, title="How many?")
@@ -70,7 +70,7 @@ def test_what_takes_another_answer_is_not_among_them(
 
 
 @pytest.mark.parametrize("terms", [{"quorum": 2}, {"no_self_approval": True}])
-def test_what_others_have_to_agree_on_is_decided_on_its_own(
+def test_requests_with_quorum_are_excluded(
     terms: dict[str, Any], reviewer: Client, five: list[Interrupt]
 ) -> None:
     Interrupt.objects.filter(pk=five[0].pk).update(**terms)
@@ -79,7 +79,7 @@ def test_what_others_have_to_agree_on_is_decided_on_its_own(
         assert {*posted["item"]} == {get_checkbox_value(item) for item in five[1:]}
 
 
-def test_one_alone_is_decided_by_its_own_form(reviewer: Client, five: list[Interrupt]) -> None:
+def test_single_request_uses_its_own_form(reviewer: Client, five: list[Interrupt]) -> None:
     for item in five[:-1]:
         services.decide(item.pk, "approve")
     for address in (page_of(five[-1]), page_of(five[-1].run_id, "run")):
@@ -87,14 +87,14 @@ def test_one_alone_is_decided_by_its_own_form(reviewer: Client, five: list[Inter
 
 
 @pytest.mark.parametrize("role", ["reader", "operator", "asker"])
-def test_who_may_not_decide_is_offered_nothing(
+def test_without_decide_permission_nothing_is_offered(
     role: str, browse: Browse, five: list[Interrupt]
 ) -> None:
     for address in (page_of(five[0]), page_of(five[0].run_id, "run")):
         assert forms_of(browse(role).get(address)) == {}
 
 
-def test_the_buttons_cost_few_queries(
+def test_bulk_buttons_take_few_queries(
     reviewer: Client, five: list[Interrupt], django_assert_max_num_queries: Any
 ) -> None:
     with django_assert_max_num_queries(20):

@@ -46,7 +46,7 @@ def now(item: Interrupt) -> Interrupt:
     return Interrupt.objects.get(pk=item.pk)
 
 
-def test_after_a_decision_a_button_undoes_it(reviewer: Client, asked: Asked) -> None:
+def test_undo_button_appears_after_decision(reviewer: Client, asked: Asked) -> None:
     item, other = asked("approval"), asked("approval", text="more")
     page = decide(reviewer, item)
     assert page.redirect_chain[-1][0] == page_of(other)
@@ -59,7 +59,7 @@ def test_after_a_decision_a_button_undoes_it(reviewer: Client, asked: Asked) -> 
     assert now(item).claimed_by_label == "reviewer"
 
 
-def test_the_page_of_what_was_decided_has_the_button(
+def test_decided_page_has_undo_button(
     reviewer: Client, browse: Callable[[str], Client], asked: Asked
 ) -> None:
     item = asked("approval")
@@ -71,7 +71,7 @@ def test_the_page_of_what_was_decided_has_the_button(
     assert now(item).status == "pending"
 
 
-def test_without_the_setting_there_is_no_button(
+def test_without_undo_seconds_there_is_no_button(
     reviewer: Client, asked: Asked, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 0}
@@ -80,7 +80,7 @@ def test_without_the_setting_there_is_no_button(
     assert "data-hitl-undo" not in text_of(reviewer.get(page_of(item)))
 
 
-def test_who_comes_too_late_is_told_so(reviewer: Client, asked: Asked) -> None:
+def test_late_undo_is_reported(reviewer: Client, asked: Asked) -> None:
     item = asked("approval")
     form = undo_form(decide(reviewer, item))
     Run.objects.filter(pk=item.run_id).update(resumes_at=Now() - timedelta(seconds=1))
@@ -90,7 +90,7 @@ def test_who_comes_too_late_is_told_so(reviewer: Client, asked: Asked) -> None:
     assert now(item).status == "decided"
 
 
-def test_a_second_click_leads_to_the_open_interrupt(reviewer: Client, asked: Asked) -> None:
+def test_second_click_opens_the_pending_request(reviewer: Client, asked: Asked) -> None:
     item = asked("approval")
     form = undo_form(decide(reviewer, item))
     for _ in range(2):
@@ -99,7 +99,7 @@ def test_a_second_click_leads_to_the_open_interrupt(reviewer: Client, asked: Ask
     assert Decision.objects.count() == 1
 
 
-def test_an_old_button_does_not_undo_a_later_decision(reviewer: Client, asked: Asked) -> None:
+def test_old_button_does_not_undo_later_decision(reviewer: Client, asked: Asked) -> None:
     item = asked("approval")
     form = undo_form(decide(reviewer, item))
     reviewer.post(undo_of(item), form)
@@ -108,7 +108,7 @@ def test_an_old_button_does_not_undo_a_later_decision(reviewer: Client, asked: A
     assert now(item).status == "decided"
 
 
-def test_somebody_else_undoes_nothing(
+def test_undo_by_another_user_is_rejected(
     reviewer: Client, browse: Callable[[str], Client], asked: Asked
 ) -> None:
     item = asked("approval")
@@ -120,9 +120,7 @@ def test_somebody_else_undoes_nothing(
     assert now(item).status == "decided"
 
 
-def test_a_page_that_was_sent_before_the_undo_is_not_said_to_be_recorded(
-    reviewer: Client, asked: Asked
-) -> None:
+def test_page_sent_before_undo_is_not_reported_as_saved(reviewer: Client, asked: Asked) -> None:
     item = asked("approval")
     form = text_of(reviewer.get(page_of(item))).split("<article")[1].split("</article>")[0]
     sent = {**post_of(form), "decision": "approve"}
@@ -134,7 +132,7 @@ def test_a_page_that_was_sent_before_the_undo_is_not_said_to_be_recorded(
     assert now(item).status == "pending"
 
 
-def test_all_that_was_decided_together_is_undone_together(reviewer: Client, asked: Asked) -> None:
+def test_bulk_decisions_are_undone_together(reviewer: Client, asked: Asked) -> None:
     three = [asked("approval", text=text) for text in ("one", "two", "three")]
     page = reviewer.post(BULK, confirmed(reviewer.post(BULK, select(three))))
     assert "Undo all ( 60 s)" in words(page)
@@ -149,7 +147,7 @@ def test_all_that_was_decided_together_is_undone_together(reviewer: Client, aske
     assert [now(item).status for item in three] == ["decided", "pending", "pending"]
 
 
-def test_what_was_undone_says_so_in_the_history(
+def test_undone_decision_is_marked_in_history(
     reviewer: Client, browse: Callable[[str], Client], asked: Asked
 ) -> None:
     item = asked("approval")

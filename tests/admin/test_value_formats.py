@@ -64,7 +64,7 @@ def values(page: str) -> list[str]:
         ("date", "2026-02-31", "2026-02-31", "2026-02-31"),
     ],
 )
-def test_money_and_dates_are_those_of_the_reviewers_language(
+def test_money_and_dates_are_localized(
     reviewer: Client, settings: Any, hint: str, value: Any, english: str, german: str
 ) -> None:
     for language, expected in (("en", english), ("de", german)):
@@ -73,7 +73,7 @@ def test_money_and_dates_are_those_of_the_reviewers_language(
         assert text.replace("\xa0", " ") == expected
 
 
-def test_a_hint_of_the_response_schema_counts_as_well(reviewer: Client) -> None:
+def test_hint_of_response_schema_is_used(reviewer: Client) -> None:
     lines = {
         "type": "array",
         "items": {
@@ -86,7 +86,7 @@ def test_a_hint_of_the_response_schema_counts_as_well(reviewer: Client) -> None:
     assert "12.50\xa0EUR" in page
 
 
-def test_a_format_that_there_is_not_is_refused_where_it_is_written() -> None:
+def test_unknown_format_is_rejected_at_definition() -> None:
     for wrong in ("html", "markdown please", "", None):
         with pytest.raises(ValueError, match="format must be one of"):
             ReviewPolicy(display={"it": wrong})  # type: ignore[dict-item]
@@ -95,7 +95,7 @@ def test_a_format_that_there_is_not_is_refused_where_it_is_written() -> None:
 class TestMarkdown:
     TEXT = "# Dear *Dana*\n\n- one\n- [two](https://example.com/)\n\n<script>alert(1)</script>"
 
-    def test_is_laid_out(self, reviewer: Client) -> None:
+    def test_markdown_is_rendered(self, reviewer: Client) -> None:
         page = shown(reviewer, {"it": self.TEXT}, it="markdown")
         assert "<h3>Dear <em>Dana</em></h3>" in page
         assert 'href="https://example.com/" rel="noopener noreferrer nofollow"' in page
@@ -116,7 +116,7 @@ class TestMarkdown:
             "<iframe src=//evil.example></iframe>",
         ],
     )
-    def test_of_a_stranger_does_nothing(self, reviewer: Client, text: str) -> None:
+    def test_markdown_of_untrusted_text_is_sanitized(self, reviewer: Client, text: str) -> None:
         page = shown(reviewer, {"it": text}, it="markdown")
         [made] = re.findall(r'<div class="hitl-markdown">(.*?)</div>', page, re.S)
         tags = re.findall(r"<(\w+)([^>]*)>", made)
@@ -126,7 +126,7 @@ class TestMarkdown:
             assert "onclick" not in attributes
             assert tag == "p" or "data:" not in attributes
 
-    def test_is_shown_beside_the_form_that_has_it_as_it_is_typed(self, reviewer: Client) -> None:
+    def test_markdown_is_rendered_beside_its_field(self, reviewer: Client) -> None:
         schema = {
             "type": "object",
             "properties": {
@@ -138,10 +138,10 @@ class TestMarkdown:
         assert "<h3>Dear <em>Dana</em></h3>" in page
         assert "# Dear *Dana*" in page
 
-    def test_shows_characters_that_hide(self, reviewer: Client) -> None:
+    def test_markdown_shows_invisible_characters(self, reviewer: Client) -> None:
         assert "⟨U+202E⟩" in shown(reviewer, {"it": "a\u202eb"}, it="markdown")
 
-    def test_is_plain_text_without_a_hint_or_without_the_extra(
+    def test_markdown_without_hint_or_extra_is_plain_text(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert "# Dear *Dana*" in shown(reviewer, {"it": self.TEXT})
@@ -155,7 +155,7 @@ class TestMarkdown:
         "text",
         [">" * 20_000, "[" * 20_000, "*a " * 7_000, "`" * 20_000, "- " * 10_000, "|a\n" * 7_000],
     )
-    def test_takes_no_longer_the_odder_it_is(self, reviewer: Client, text: str) -> None:
+    def test_markdown_rendering_takes_linear_time(self, reviewer: Client, text: str) -> None:
         began = time.process_time()
         shown(reviewer, {"it": text}, it="markdown")
         assert time.process_time() - began < 2
@@ -165,7 +165,7 @@ class TestLinksAndImages:
     @pytest.mark.parametrize(
         "url", ["https://example.com/a?b=1", "http://example.com", "mailto:d@e.de"]
     )
-    def test_a_link_leads_there_and_says_where(self, reviewer: Client, url: str) -> None:
+    def test_link_shows_its_target(self, reviewer: Client, url: str) -> None:
         page = shown(reviewer, {"it": url}, it="link")
         assert f'href="{url}" rel="noopener noreferrer nofollow" dir="ltr">{url}</a>' in page
 
@@ -181,13 +181,13 @@ class TestLinksAndImages:
             7,
         ],
     )
-    def test_what_is_none_or_hides_where_it_leads_is_text(self, reviewer: Client, url: Any) -> None:
+    def test_invalid_or_misleading_link_is_text(self, reviewer: Client, url: Any) -> None:
         assert "<a" not in shown(reviewer, {"it": url}, it="link")
 
-    def test_no_text_becomes_a_link_without_a_hint(self, reviewer: Client) -> None:
+    def test_text_without_hint_is_not_linked(self, reviewer: Client) -> None:
         assert "<a" not in shown(reviewer, {"it": "https://example.com/"}, other="link")
 
-    def test_an_image_is_shown_of_the_site_and_of_hosts_that_are_allowed(
+    def test_image_of_site_and_allowed_hosts_is_shown(
         self, reviewer: Client, settings: Any
     ) -> None:
         settings.HITL = {**settings.HITL, "IMAGE_HOSTS": ["img.example"]}
@@ -208,9 +208,7 @@ class TestLinksAndImages:
         ):
             assert "<img" not in shown(reviewer, {"it": url}, it="image"), url
 
-    def test_a_site_without_media_has_none_of_its_own(
-        self, reviewer: Client, settings: Any
-    ) -> None:
+    def test_site_without_media_has_no_own_images(self, reviewer: Client, settings: Any) -> None:
         settings.MEDIA_URL = ""
         assert "<img" not in shown(reviewer, {"it": "/anything.png"}, it="image")
 
@@ -244,7 +242,7 @@ def read(response: Any) -> bytes:
 
 @pytest.mark.usefixtures("media")
 class TestFiles:
-    def test_of_a_spot_check_are_downloaded_from_its_own_page(
+    def test_spot_check_files_are_downloaded_from_its_page(
         self, reviewer: Client, browse: Any
     ) -> None:
         with displayed(paper="file invoices/", picture="image invoices", page="link") as graph:
@@ -269,7 +267,7 @@ class TestFiles:
             assert reviewer.get(file).status_code == 302
             assert browse("nobody").get(f"{file}?at=/paper").status_code in (403, 404)
 
-    def test_of_a_spot_check_are_hidden_from_the_approver(
+    def test_spot_check_files_are_hidden_from_the_approver(
         self, reviewer: Client, person: Any
     ) -> None:
         with displayed(paper="file invoices/") as graph:
@@ -281,9 +279,7 @@ class TestFiles:
             Decision.objects.update(by=person("reviewer"))
             assert reviewer.get(file).status_code == 404
 
-    def test_are_handed_out_to_who_may_see_the_interrupt(
-        self, reviewer: Client, browse: Any
-    ) -> None:
+    def test_files_require_view_permission(self, reviewer: Client, browse: Any) -> None:
         with displayed(paper="file invoices/", picture="image invoices") as graph:
             item = make_interrupt(
                 {"paper": ["invoices/a.pdf"], "picture": "invoices/c.png"}, graph=graph
@@ -323,15 +319,13 @@ class TestFiles:
             {"a": 1},
         ],
     )
-    def test_that_are_elsewhere_are_not(self, reviewer: Client, name: Any) -> None:
+    def test_files_outside_the_folder_are_404(self, reviewer: Client, name: Any) -> None:
         with displayed(paper="file invoices") as graph:
             item = make_interrupt({"paper": name}, graph=graph)
             assert file_of(reviewer, item, "/paper").status_code == 404
 
     @pytest.mark.parametrize("pointer", ["", "/other", "/paper/0", "/missing", "x", "/~9"])
-    def test_are_only_those_that_the_payload_names_under_a_hint(
-        self, reviewer: Client, pointer: str
-    ) -> None:
+    def test_only_hinted_files_are_served(self, reviewer: Client, pointer: str) -> None:
         with displayed(paper="file") as graph:
             item = make_interrupt(
                 {"paper": "invoices/a.pdf", "other": "private/d.pdf"}, graph=graph
@@ -339,7 +333,7 @@ class TestFiles:
             assert file_of(reviewer, item, pointer).status_code == 404
             assert read(file_of(reviewer, item, "/paper")) == b"%PDF"
 
-    def test_that_could_hold_a_script_are_no_images(self, reviewer: Client) -> None:
+    def test_scriptable_files_are_not_images(self, reviewer: Client) -> None:
         with displayed(it="image") as graph:
             item = make_interrupt({"it": "invoices/b.svg"}, graph=graph)
             assert "<img" not in text_of(reviewer.get(page_of(item)))
@@ -351,9 +345,7 @@ class TestFiles:
 
 @pytest.mark.usefixtures("media")
 class TestALinksPage:
-    def test_shows_what_the_page_of_the_interrupt_shows(
-        self, client: Client, settings: Any
-    ) -> None:
+    def test_link_page_shows_the_same_values(self, client: Client, settings: Any) -> None:
         settings.HITL = {**settings.HITL, "IMAGE_HOSTS": ["pictures.example"]}
         settings.MEDIA_URL = "https://files.example/media/"
         payload = {
@@ -382,9 +374,7 @@ class TestALinksPage:
         assert link.url.rstrip("/").rpartition("/")[2] not in page
 
     @pytest.mark.promise("P18")
-    def test_hands_out_what_the_interrupt_names_and_only_while_it_is_asked(
-        self, client: Client
-    ) -> None:
+    def test_link_page_serves_files_only_while_pending(self, client: Client) -> None:
         with displayed(paper="file invoices", picture="image") as graph:
             payload = {
                 "paper": "invoices/a.pdf", "other": "private/d.pdf", "picture": "invoices/c.png",
@@ -408,7 +398,7 @@ class TestALinksPage:
 
 
 @pytest.mark.parametrize("hint", ["date", "money EUR"])
-def test_value_whose_renderer_fails_is_plain_text(
+def test_value_with_failing_renderer_is_plain_text(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any, hint: str
 ) -> None:
     settings.TIME_ZONE = "Asia/Tokyo"
@@ -422,9 +412,7 @@ def test_value_whose_renderer_fails_is_plain_text(
     assert values(shown(reviewer, {"it": 12}, it=hint)) == ["12"]
 
 
-def test_moment_before_the_first_is_plain_text_in_the_admin_and_at_a_link(
-    reviewer: Client, admin_user: Any
-) -> None:
+def test_datetime_before_year_one_is_plain_text(reviewer: Client, admin_user: Any) -> None:
     first = "0001-01-01T00:00:00+23:59"
     with displayed(it="date") as graph:
         item = make_interrupt({"it": first}, graph=graph)
@@ -433,7 +421,7 @@ def test_moment_before_the_first_is_plain_text_in_the_admin_and_at_a_link(
         assert first in text_of(Client().get(link.url))
 
 
-def test_file_at_an_index_of_thousands_of_digits_is_not_found() -> None:
+def test_file_index_with_thousands_of_digits_is_404() -> None:
     with displayed(rows="file reports") as graph:
         item = make_interrupt({"rows": ["reports/a.txt"]}, graph=graph)
         assert value_formats.find_file(item, "/rows/0") == ("reports/a.txt", False)
@@ -441,7 +429,7 @@ def test_file_at_an_index_of_thousands_of_digits_is_not_found() -> None:
             assert value_formats.find_file(item, f"/rows/{index}") == ("", False)
 
 
-def test_file_hint_without_a_folder_is_reported_by_a_system_check() -> None:
+def test_file_hint_without_folder_fails_a_check() -> None:
     with displayed(paper="file", scan="file scans"):
         [found] = [each for each in run_checks() if each.id == "hitl_django.W041"]
         assert "'paper'" in found.msg

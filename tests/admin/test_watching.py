@@ -43,7 +43,7 @@ def watch(client: Client, item: Interrupt, *shown: str) -> dict[str, Any]:
     return news
 
 
-def test_says_nothing_while_nothing_happens(
+def test_list_updates_without_changes_are_empty(
     reviewer: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -52,7 +52,7 @@ def test_says_nothing_while_nothing_happens(
         assert news == {"again": 10, "interrupts": {}, "text": ""}
 
 
-def test_says_who_decided_and_that_another_version_is_asked(
+def test_updates_report_decision_and_new_version(
     reviewer: Client, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     decided, changed = asked(), asked()
@@ -66,7 +66,7 @@ def test_says_who_decided_and_that_another_version_is_asked(
     assert watch(reviewer, decided, shown[0])["interrupts"][str(decided.pk)] == "You approved this"
 
 
-def test_names_the_others_who_look_and_forgets_them_after_a_while(
+def test_updates_name_other_viewers_for_a_while(
     reviewer: Client, browse: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = make_interrupt({})
@@ -80,7 +80,7 @@ def test_names_the_others_who_look_and_forgets_them_after_a_while(
 
 
 @pytest.mark.promise("P18")
-def test_tells_nothing_of_what_one_may_not_see(
+def test_list_updates_exclude_hidden_requests(
     browse: Callable[[str], Client], reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, hidden = make_interrupt({}), make_interrupt({})
@@ -96,11 +96,11 @@ def test_tells_nothing_of_what_one_may_not_see(
 
 
 @pytest.mark.parametrize("shown", ["", "x", ".", "x.y.z", "1" * 5000])
-def test_takes_whatever_a_stranger_names(reviewer: Client, shown: str) -> None:
+def test_list_updates_ignore_invalid_parameters(reviewer: Client, shown: str) -> None:
     assert watch(reviewer, make_interrupt({}), shown)["interrupts"] == {}
 
 
-def test_takes_few_queries(reviewer: Client, django_assert_max_num_queries: Any) -> None:
+def test_updates_take_few_queries(reviewer: Client, django_assert_max_num_queries: Any) -> None:
     items = [make_interrupt({}) for _n in range(20)]
     for item in items[:10]:
         press(reviewer, item, "reject")
@@ -116,7 +116,7 @@ def open_list(client: Client, **query: str) -> str:
 
 
 class TestTheList:
-    def test_says_nothing_while_nothing_happens(self, reviewer: Client) -> None:
+    def test_list_updates_without_changes_are_empty(self, reviewer: Client) -> None:
         make_interrupt({})
         assert reviewer.get(open_list(reviewer)).json() == {
             "again": 15,
@@ -128,7 +128,7 @@ class TestTheList:
             "total": "1 pending request",
         }  # fmt: skip
 
-    def test_counts_what_has_come_and_leads_to_it(self, reviewer: Client) -> None:
+    def test_list_updates_count_new_requests_with_link(self, reviewer: Client) -> None:
         make_interrupt({})
         address = open_list(reviewer, p="1", show="free")
         for number in range(3):
@@ -154,7 +154,7 @@ class TestTheList:
             ({"group": "x", "show": "nonsense", "o": "-9"}, ""),
         ],
     )
-    def test_counts_only_what_the_list_would_show(
+    def test_list_updates_count_only_listed_requests(
         self, reviewer: Client, query: dict[str, str], text: str
     ) -> None:
         group = Group.objects.create(name="Crew")
@@ -166,7 +166,7 @@ class TestTheList:
         make_interrupt({}, snoozed_until=timezone.now() + LATER)
         assert reviewer.get(address).json()["text"] == text
 
-    def test_says_what_became_of_its_rows(self, reviewer: Client, person: Any) -> None:
+    def test_list_updates_report_outcomes_of_rows(self, reviewer: Client, person: Any) -> None:
         asked = {name: make_interrupt({}) for name in ("decided", "changed", "same")}
         address = open_list(reviewer)
         services.decide(asked["decided"].pk, "reject", by=person("public"))
@@ -179,7 +179,7 @@ class TestTheList:
         assert news["counts"][""] == "2"
 
     @pytest.mark.promise("P18")
-    def test_tells_nothing_of_what_one_may_not_see(
+    def test_list_updates_exclude_hidden_requests(
         self, browse: Callable[[str], Client], reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         shown = make_interrupt({})
@@ -196,13 +196,13 @@ class TestTheList:
         assert (news["text"], news["interrupts"], {*news["counts"].values()}) == ("", {}, {"0"})
 
     @pytest.mark.parametrize("since", ["", "x", "nan", "inf", "-1e400", "9" * 400])
-    def test_takes_whatever_a_stranger_names(self, reviewer: Client, since: str) -> None:
+    def test_list_updates_ignore_invalid_parameters(self, reviewer: Client, since: str) -> None:
         address = open_list(reviewer).partition("?")[0]
         make_interrupt({})
         news = reviewer.get(address, {"since": since, "interrupt": ["x", f"{since}.1"]}).json()
         assert (news["text"], news["interrupts"]) == ("", {})
 
-    def test_takes_few_queries_of_which_none_reads_what_is_asked(
+    def test_list_updates_take_few_queries_without_payloads(
         self, reviewer: Client, django_assert_max_num_queries: Any
     ) -> None:
         for _n in range(60):
@@ -216,19 +216,19 @@ class TestTheList:
         asked = [made["sql"] for made in queries.captured_queries]
         assert [sql for sql in asked if '"payload"' in sql or '"response_schema"' in sql] == []
 
-    def test_of_an_empty_queue_says_what_has_come(self, reviewer: Client) -> None:
+    def test_list_updates_of_empty_queue_report_new_requests(self, reviewer: Client) -> None:
         address = open_list(reviewer)
         make_interrupt({})
         assert reviewer.get(address).json()["text"] == "1 new"
 
-    def test_the_title_says_how_many_wait(self, reviewer: Client) -> None:
+    def test_page_title_shows_the_count(self, reviewer: Client) -> None:
         assert "<title>Review queue |" in text_of(reviewer.get(list_of()))
         for _n in range(2):
             make_interrupt({})
         assert "<title>(2) Review queue |" in text_of(reviewer.get(list_of()))
 
 
-def test_decision_between_the_queries_is_told_with_the_name_of_its_user_or_not_yet(
+def test_update_between_decision_queries_names_user_or_waits(
     reviewer: Client, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     engineer = browse("engineer")

@@ -28,7 +28,7 @@ def made(**options: Any) -> WebhookEndpoint:
     return WebhookEndpoint.objects.get(pk=webhook_services.create_webhook(URL, **options).id)
 
 
-def test_the_secret_is_shown_when_a_webhook_is_made_and_never_again(integrator: Client) -> None:
+def test_secret_is_shown_once_at_creation(integrator: Client) -> None:
     assert integrator.get(reverse(ADD)).status_code == 200
     form = {"url": URL, "description": "CRM", "events": ["run.failed"], "is_active": "on"}
     response = integrator.post(reverse(ADD), form)
@@ -44,26 +44,26 @@ def test_the_secret_is_shown_when_a_webhook_is_made_and_never_again(integrator: 
         assert hook.secret not in page.content.decode()
 
 
-def test_a_graph_is_called_by_its_title(integrator: Client) -> None:
+def test_graph_is_shown_by_its_title(integrator: Client) -> None:
     form = integrator.get(reverse(ADD)).context["adminform"].form
     assert ("approval", "Approval") in form.fields["graphs"].choices
 
 
-def test_there_is_one_way_to_save_it(integrator: Client) -> None:
+def test_form_has_one_save_button(integrator: Client) -> None:
     page = integrator.get(list_of("webhookendpoint") + "add/").content.decode()
     assert 'name="_save"' in page
     assert 'name="_addanother"' not in page
     assert 'name="_continue"' not in page
 
 
-def test_an_address_inside_is_refused_at_its_field(integrator: Client) -> None:
+def test_internal_url_is_rejected_at_its_field(integrator: Client) -> None:
     response = integrator.post(reverse(ADD), {"url": "https://169.254.169.254/", "is_active": "on"})
     assert response.status_code == 200
     assert "which is not public" in response.content.decode()
     assert not WebhookEndpoint.objects.exists()
 
 
-def test_a_webhook_is_changed_and_deleted_through_the_services(integrator: Client) -> None:
+def test_webhook_is_changed_and_deleted_through_services(integrator: Client) -> None:
     hook = made(events=["run.failed"])
     url = page_of(hook, "webhookendpoint")
     assert integrator.post(url, {"url": URL, "events": ["run.parked"]}).status_code == 302
@@ -76,7 +76,7 @@ def test_a_webhook_is_changed_and_deleted_through_the_services(integrator: Clien
     assert not WebhookEndpoint.objects.exists()
 
 
-def test_another_secret_is_made_by_a_post_only(integrator: Client) -> None:
+def test_secret_is_rotated_by_post_only(integrator: Client) -> None:
     hook = made()
     url = reverse("admin:hitl_webhooks_webhookendpoint_secret", args=[hook.pk])
     assert hook.secret not in integrator.get(url).content.decode()
@@ -88,7 +88,7 @@ def test_another_secret_is_made_by_a_post_only(integrator: Client) -> None:
     assert hook.secret not in shown
 
 
-def test_a_test_is_sent_and_a_message_sent_again_by_actions(integrator: Client) -> None:
+def test_test_event_and_redelivery_are_actions(integrator: Client) -> None:
     hook = made()
     action = {"action": "try_them", "_selected_action": [str(hook.pk)]}
     integrator.post(list_of("webhookendpoint"), action)
@@ -111,7 +111,7 @@ def test_a_test_is_sent_and_a_message_sent_again_by_actions(integrator: Client) 
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_see_webhooks_finds_none(browse: Callable[[str], Client]) -> None:
+def test_webhooks_without_view_permission_are_404(browse: Callable[[str], Client]) -> None:
     hook = made()
     message = webhook_services.send_test_event(hook.pk)
     for role in ("reviewer", "operator", "nobody"):
@@ -123,7 +123,7 @@ def test_who_may_not_see_webhooks_finds_none(browse: Callable[[str], Client]) ->
 
 
 @pytest.mark.promise("P18")
-def test_who_may_only_look_changes_nothing(
+def test_view_permission_does_not_allow_changes(
     browse: Callable[[str], Client], person: Callable[[str], Any]
 ) -> None:
     looker = person("nobody")
@@ -157,7 +157,7 @@ class TestWhomAMessageIsFor:
             Delivery.objects.create(endpoint=mail, event=event, data=data) for data in (*people, {})
         ]
 
-    def test_is_named_to_who_may_see_users(
+    def test_recipient_is_named_with_user_permission(
         self, integrator: Client, person: Callable[[str], Any], mails: list[Delivery]
     ) -> None:
         view_user = Permission.objects.get(codename="view_user")
@@ -174,7 +174,7 @@ class TestWhomAMessageIsFor:
         )
 
     @pytest.mark.promise("P18")
-    def test_has_a_number_and_no_name_to_who_may_not(
+    def test_recipient_is_numbered_without_user_permission(
         self, integrator: Client, mails: list[Delivery]
     ) -> None:
         for url in (list_of("delivery"), page_of(mails[0], "delivery")):
@@ -182,14 +182,14 @@ class TestWhomAMessageIsFor:
             assert f"<bdi>User {mails[0].data['user']}</bdi>" in page
             assert ">reader<" not in page
 
-    def test_takes_one_query_for_all_of_them(
+    def test_recipients_take_one_query(
         self, admin_client: Client, mails: list[Delivery], django_assert_max_num_queries: Any
     ) -> None:
         admin_client.get(list_of("delivery"))
         with django_assert_max_num_queries(7):
             admin_client.get(list_of("delivery"))
 
-    def test_is_no_column_where_all_went_to_webhooks(self, integrator: Client) -> None:
+    def test_recipient_column_is_hidden_for_webhooks_only(self, integrator: Client) -> None:
         hook = made()
         webhook_services.send_test_event(hook.pk)
         page = integrator.get(list_of("delivery")).content.decode()

@@ -59,7 +59,7 @@ REQUEST = {
          "respond", "x"),
     ],
 )  # fmt: skip
-def test_a_resume_value_is_the_decision_that_comes_to_it(
+def test_resume_value_is_read_as_its_decision(
     interrupt: AnswerOptions, resume: Any, decision: str, value: Any
 ) -> None:
     meant = infer_decision(interrupt, resume)
@@ -87,7 +87,7 @@ def test_a_resume_value_is_the_decision_that_comes_to_it(
         (AnswerOptions(payload=REQUEST, dialect="hitl_request"), True, [""]),
     ],
 )  # fmt: skip
-def test_a_resume_value_that_no_offered_decision_comes_to_is_refused(
+def test_resume_value_without_matching_decision_is_rejected(
     interrupt: AnswerOptions, resume: Any, pointers: list[str]
 ) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
@@ -95,7 +95,7 @@ def test_a_resume_value_that_no_offered_decision_comes_to_is_refused(
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
-def test_what_may_not_be_edited_is_not_edited_by_deciding_each_action_on_its_own() -> None:
+def test_fixed_arguments_cannot_be_edited_per_action() -> None:
     interrupt = AnswerOptions(payload=REQUEST, dialect="hitl_request", editable=["/1"])
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
     for give in (
@@ -106,7 +106,7 @@ def test_what_may_not_be_edited_is_not_edited_by_deciding_each_action_on_its_own
             give(interrupt, {"decisions": [edit, {"type": "respond", "message": "No."}]})
 
 
-def test_the_graph_receives_it_and_the_record_has_the_decision(
+def test_resume_value_reaches_the_graph_and_decision_is_logged(
     advance: Callable[[], int], reviewer: User
 ) -> None:
     interrupt = asked("plain", {"payload": {"a": 1, "b": 2}}, advance)
@@ -124,7 +124,7 @@ def test_the_graph_receives_it_and_the_record_has_the_decision(
     assert values_of(interrupt.thread)["answer"] == {"a": 1, "b": 3}
 
 
-def test_a_rejection_gives_the_graph_no_more_than_the_resume_value_says(
+def test_rejection_resume_value_is_unchanged(
     advance: Callable[[], int],
 ) -> None:
     """A decision given by its type would also have the requested approval."""
@@ -134,14 +134,14 @@ def test_a_rejection_gives_the_graph_no_more_than_the_resume_value_says(
     assert (info.type, info.value) == ("reject", {"approved": False})
 
 
-def test_a_key_stands_for_what_was_sent_and_no_more(interrupt: Interrupt) -> None:
+def test_key_identifies_the_submitted_resume_value(interrupt: Interrupt) -> None:
     """By a digest with a key, since that of a short answer would give it away."""
     services.decide(interrupt.pk, resume=True, key="k")
     digest = Decision.objects.get().request_digest
     assert digest != digest_json({"reason": "", "resume": True})  # nobody guesses it without a key
 
 
-def test_what_a_decision_is_refused_for_its_resume_value_is(
+def test_resume_value_is_rejected_like_its_decision(
     advance: Callable[[], int], user: Callable[..., User]
 ) -> None:
     dana = user("dana", "view_interrupt", "decide_interrupt", "start_run")
@@ -161,6 +161,6 @@ def test_what_a_decision_is_refused_for_its_resume_value_is(
 @pytest.mark.parametrize(
     "given", [{}, {"type": "approve", "resume": True}, {"value": 1}, {"value": 1, "resume": 1}]
 )
-def test_a_decision_has_a_type_or_a_resume_value(interrupt: Interrupt, given: Any) -> None:
+def test_decision_takes_type_or_resume_value(interrupt: Interrupt, given: Any) -> None:
     with pytest.raises(TypeError, match="resume value"):
         services.decide(interrupt.pk, **given)

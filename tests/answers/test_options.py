@@ -44,7 +44,7 @@ ALL = ("approve", "edit", "reject", "respond")
         ({}, None, "breakpoint", ("approve",)),
     ],
 )
-def test_an_interrupt_allows_what_its_answer_can_say(
+def test_allowed_decisions_follow_the_response_format(
     payload: Any, schema: Any, kind: str, allowed: tuple[str, ...]
 ) -> None:
     interrupt = AnswerOptions(payload=payload, schema=schema, kind=kind)
@@ -73,7 +73,7 @@ def test_an_interrupt_allows_what_its_answer_can_say(
         ({}, CHOICE, "respond", "b", "b"),
     ],
 )  # fmt: skip
-def test_each_decision_composes_to_an_answer(
+def test_each_decision_composes_a_response(
     payload: Any, schema: Any, type_: str, value: Any, answer: Any
 ) -> None:
     assert make_resume_value(AnswerOptions(payload=payload, schema=schema), type_, value) == answer
@@ -90,7 +90,7 @@ def test_each_decision_composes_to_an_answer(
         ({"amount": 1, "a/b~c": 1}, [""]),
     ],
 )
-def test_faults_point_at_the_field(value: Any, pointers: list[str]) -> None:
+def test_errors_have_field_pointers(value: Any, pointers: list[str]) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
         make_resume_value(AnswerOptions(payload={}, schema=APPROVAL), "edit", value)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
@@ -101,7 +101,7 @@ def test_pointers_are_escaped() -> None:
     assert json_schema.find_faults(schema, {"a/b~c": [1, "x"]})[0][0] == "/a~1b~0c/1"
 
 
-def test_a_form_starts_with_what_was_shown() -> None:
+def test_form_starts_with_the_payload() -> None:
     def started(payload: Any, schema: Any) -> Any:
         return AnswerOptions(payload=payload, schema=schema).start
 
@@ -113,7 +113,7 @@ def test_a_form_starts_with_what_was_shown() -> None:
 
 
 @pytest.mark.promise("P21")
-def test_a_pattern_that_backtracks_costs_no_time() -> None:
+def test_backtracking_pattern_takes_linear_time() -> None:
     schema = {"type": "string", "pattern": "^(a+)+$"}
     # Were it tried in every way there is, that would be 2 ** 50,000: this never came to an end.
     assert json_schema.find_faults(schema, "a" * 50_000 + "b")
@@ -130,7 +130,7 @@ def test_a_pattern_that_backtracks_costs_no_time() -> None:
         {"properties": 5},
     ],
 )
-def test_a_schema_that_cannot_be_applied_is_a_fault_not_a_crash(schema: Any) -> None:
+def test_inapplicable_schema_is_an_error_and_not_a_crash(schema: Any) -> None:
     [(pointer, reason)] = json_schema.find_faults(schema, {"a": 1} if "properties" in schema else 5)
     assert pointer == ""
     assert "schema" in reason
@@ -145,7 +145,7 @@ def test_a_schema_that_cannot_be_applied_is_a_fault_not_a_crash(schema: Any) -> 
         {"patternProperties": {"a": {}}, "unevaluatedProperties": False},
     ],
 )
-def test_schema_with_keyword_that_cannot_be_applied_is_a_fault(schema: Any) -> None:
+def test_unsupported_keyword_is_an_error(schema: Any) -> None:
     value = {"a": 1} if "patternProperties" in schema else "anything"
     [(pointer, reason)] = json_schema.find_faults(schema, value)
     assert pointer == ""
@@ -161,7 +161,7 @@ def test_schema_with_keyword_that_cannot_be_applied_is_a_fault(schema: Any) -> N
         (r"^(?!a)", ["b", ""], ["a"]),
     ],
 )
-def test_lookaheads_at_the_beginning_of_a_pattern_are_applied(
+def test_leading_lookaheads_are_applied(
     pattern: str, fitting: list[str], others: list[str]
 ) -> None:
     faulty = [
@@ -170,7 +170,7 @@ def test_lookaheads_at_the_beginning_of_a_pattern_are_applied(
     assert faulty == others
 
 
-def test_lookahead_of_one_alternative_is_a_fault() -> None:
+def test_lookahead_inside_alternative_is_an_error() -> None:
     [(_, reason)] = json_schema.find_faults({"pattern": "^(?=a)b|c"}, "c")
     assert "schema" in reason
 
@@ -229,11 +229,11 @@ def test_keyword_is_applied(schema: Any, value: Any, pointers: list[str]) -> Non
         ("👍 ünï", "👍 ünï"),
     ],
 )
-def test_a_title_is_one_visible_line(payload: Any, title: str) -> None:
+def test_title_is_one_visible_line(payload: Any, title: str) -> None:
     assert make_title(payload, "review") == title
 
 
-def test_a_long_title_ends_at_a_word() -> None:
+def test_long_title_ends_at_a_word() -> None:
     cut = make_title("word " * 100, "n")
     assert len(cut) <= 300
     assert cut.endswith("word…")
@@ -242,6 +242,6 @@ def test_a_long_title_ends_at_a_word() -> None:
     assert len(make_title("", "n" * 1000)) == 300
 
 
-def test_text_is_made_storable_and_visible() -> None:
+def test_text_becomes_storable_and_visible() -> None:
     assert escape_unstorable("a\x00b\ud800\nc") == "a\\u0000b\\ud800\nc"
     assert escape_invisible("\U000e0041") == "\\U000e0041"

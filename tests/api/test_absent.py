@@ -58,7 +58,7 @@ def answered(client: Any, method: str, name: str, places: tuple[Any, ...], body:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize(("name", "permission"), list(addresses_of_things()))
-def test_what_one_may_not_see_is_not_there_by_any_method(
+def test_hidden_object_is_404_with_every_method(
     name: str,
     permission: str,
     arguments: dict[str, tuple[Any, ...]],
@@ -81,7 +81,7 @@ def test_what_one_may_not_see_is_not_there_by_any_method(
 
 
 @pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
-def test_a_method_that_an_address_lacks_is_405_whatever_comes_with_it(
+def test_unsupported_method_is_405_with_any_body(
     pattern: Any, api: Any, arguments: dict[str, tuple[Any, ...]]
 ) -> None:
     handled = set(pattern.callback.cls().allowed_methods)
@@ -99,9 +99,7 @@ def test_a_method_that_an_address_lacks_is_405_whatever_comes_with_it(
                 assert response.json()["code"] == "method_not_allowed"
 
 
-def test_a_key_of_somebody_else_says_nothing_of_what_it_was_used_with(
-    as_role: Any, make_user: Any, invoice: str
-) -> None:
+def test_key_of_another_user_reveals_nothing(as_role: Any, make_user: Any, invoice: str) -> None:
     secret = {"graph": invoice, "input": {"amount": 4711}, "key": "order-7"}
     assert as_role("starter").post("runs", body=secret).status_code == 202
     clients = [as_role("starter"), as_role("anonymous")]
@@ -120,9 +118,7 @@ def test_a_key_of_somebody_else_says_nothing_of_what_it_was_used_with(
         assert len(set(counts)) == 1  # nor how long it takes to say so
 
 
-def test_a_key_is_a_users_own_over_the_service_as_well(
-    make_user: Any, invoice: str, db: None
-) -> None:
+def test_keys_are_per_user_in_services_too(make_user: Any, invoice: str, db: None) -> None:
     owner, other = make_user("start_run"), make_user("start_run")
     run = services.start(invoice, {"amount": 4711}, by=owner, key="order-7")
     assert services.start(invoice, {"amount": 4711}, by=owner, key="order-7").id == run.id

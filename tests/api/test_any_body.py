@@ -58,7 +58,9 @@ def post(api: Any) -> Any:
 class TestAnyBody:
     @anything
     @given(body=decisions | values)
-    def test_decided(self, post: Any, make_interrupt: Any, body: Any) -> None:
+    def test_decide_accepts_or_rejects_any_body(
+        self, post: Any, make_interrupt: Any, body: Any
+    ) -> None:
         interrupt = make_interrupt()
         response = post("decisions", interrupt.pk, body=body)
         check(response, 202)
@@ -69,11 +71,13 @@ class TestAnyBody:
 
     @anything
     @given(body=decisions)
-    def test_validated(self, post: Any, make_interrupt: Any, body: Any) -> None:
+    def test_validate_accepts_or_rejects_any_body(
+        self, post: Any, make_interrupt: Any, body: Any
+    ) -> None:
         check(post("decision-validate", make_interrupt().pk, body=body), 200)
 
     @anything
     @given(body=starts | values)
-    def test_started(self, post: Any, invoice: str, body: Any) -> None:
+    def test_start_accepts_or_rejects_any_body(self, post: Any, invoice: str, body: Any) -> None:
         response = post("runs", body=body)
         check(response, 200 if response.status_code == 200 else 202)

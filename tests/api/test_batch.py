@@ -24,7 +24,7 @@ def statuses(response: Any) -> list[int]:
 
 
 @pytest.mark.usefixtures("invoice")
-def test_each_has_its_result_in_order_and_one_that_fails_stops_none(api: Any) -> None:
+def test_batch_results_are_in_order_and_failures_stop_none(api: Any) -> None:
     services.start("invoice", {"amount": 1}, key="used")
     response = post(
         api,
@@ -49,7 +49,7 @@ def test_each_has_its_result_in_order_and_one_that_fails_stops_none(api: Any) ->
 
 @pytest.mark.promise("P2")
 @pytest.mark.usefixtures("invoice")
-def test_sent_again_with_its_key_it_is_completed(api: Any) -> None:
+def test_repeated_batch_with_its_key_is_completed(api: Any) -> None:
     once = {"Idempotency-Key": "friday"}
     first = post(api, {}, {"key": "mine"}, **once)
     again = post(api, {}, {"key": "mine"}, {}, **once)
@@ -62,7 +62,7 @@ def test_sent_again_with_its_key_it_is_completed(api: Any) -> None:
 
 
 @pytest.mark.usefixtures("invoice")
-def test_a_body_that_is_wrong_somewhere_starts_nothing(api: Any) -> None:
+def test_batch_with_invalid_body_starts_nothing(api: Any) -> None:
     refused = post(api, {}, {"no_such_field": 1})
     assert refused.status_code == 400
     assert refused.json()["errors"][0]["pointer"] == "/runs/1/no_such_field"
@@ -73,14 +73,14 @@ def test_a_body_that_is_wrong_somewhere_starts_nothing(api: Any) -> None:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("invoice")
-def test_who_may_not_start_is_told_for_each(as_role: Any) -> None:
+def test_batch_without_start_permission_fails_per_item(as_role: Any) -> None:
     assert statuses(post(as_role("viewer"), {}, {})) == [403, 403]
     assert not Run.objects.exists()
     assert statuses(post(as_role("starter"), {}, {})) == [202, 202]
 
 
 @pytest.mark.usefixtures("invoice")
-def test_each_start_of_many_counts(api: Any, settings: Any) -> None:
+def test_batch_counts_each_start_for_throttling(api: Any, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "THROTTLE_START": "3/min"}
     assert post(api, {}, {}).status_code == 200
     refused = post(api, {}, {})
@@ -90,7 +90,7 @@ def test_each_start_of_many_counts(api: Any, settings: Any) -> None:
 
 @pytest.mark.promise("P3")
 @pytest.mark.usefixtures("invoice")
-def test_what_was_started_stays_started_where_a_request_is_one_transaction(
+def test_batch_keeps_started_runs_with_atomic_requests(
     api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)

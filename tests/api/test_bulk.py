@@ -25,7 +25,7 @@ def statuses(response: Any) -> list[int]:
     return [result["status"] for result in response.json()["results"]]
 
 
-def test_each_has_its_result_in_order_and_one_that_fails_stops_none(
+def test_bulk_results_are_in_order_and_failures_stop_none(
     api: Any, asked: Any, make_interrupt: Any
 ) -> None:
     decided = make_interrupt(status=Interrupt.Status.CANCELLED)
@@ -61,7 +61,7 @@ def test_each_has_its_result_in_order_and_one_that_fails_stops_none(
 
 
 @pytest.mark.promise("P2")
-def test_sent_again_with_its_key_it_gets_the_same_results(api: Any, make_interrupt: Any) -> None:
+def test_repeated_bulk_with_its_key_returns_the_same_results(api: Any, make_interrupt: Any) -> None:
     items = [{"interrupt": str(make_interrupt().pk)} for _ in range(3)]
     first = post(api, *items, **{"Idempotency-Key": "bulk-1"})
     again = post(api, *items, **{"Idempotency-Key": "bulk-1"})
@@ -72,7 +72,7 @@ def test_sent_again_with_its_key_it_gets_the_same_results(api: Any, make_interru
     assert Decision.objects.count() == 3
 
 
-def test_what_was_not_seen_is_not_decided(api: Any, make_interrupt: Any) -> None:
+def test_bulk_decision_on_changed_interrupt_is_rejected(api: Any, make_interrupt: Any) -> None:
     seen, changed = make_interrupt(), make_interrupt()
     etag = api.get("interrupt", seen.pk)["ETag"]
     response = post(
@@ -85,7 +85,7 @@ def test_what_was_not_seen_is_not_decided(api: Any, make_interrupt: Any) -> None
 
 
 @pytest.mark.promise("P18")
-def test_each_is_asked_of_the_policy(as_role: Any, make_interrupt: Any) -> None:
+def test_bulk_checks_permission_per_interrupt(as_role: Any, make_interrupt: Any) -> None:
     interrupt = str(make_interrupt().pk)
     for role, status in {"nobody": 404, "viewer": 403, "reviewer": 202}.items():
         assert statuses(post(as_role(role), {"interrupt": interrupt})) == [status]
@@ -107,7 +107,7 @@ def test_each_is_asked_of_the_policy(as_role: Any, make_interrupt: Any) -> None:
         ([7], "/decisions/0"),
     ],
 )
-def test_a_body_that_does_not_fit_decides_nothing(
+def test_bulk_with_invalid_body_decides_nothing(
     api: Any, make_interrupt: Any, decisions: Any, pointer: str
 ) -> None:
     if isinstance(decisions, list) and len(decisions) == 1:  # beside one that fits
@@ -119,18 +119,18 @@ def test_a_body_that_does_not_fit_decides_nothing(
     assert not Decision.objects.exists()
 
 
-def test_a_hundred_fit(api: Any) -> None:
+def test_bulk_accepts_one_hundred_decisions(api: Any) -> None:
     items = [{"interrupt": str(uuid.uuid4())} for _ in range(100)]
     assert statuses(post(api, *items)) == [404] * 100
 
 
-def test_its_throttle_is_that_of_deciding(api: Any, settings: Any) -> None:
+def test_bulk_uses_the_decide_throttle(api: Any, settings: Any) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "1/day"}
     assert [post(api, {"interrupt": ABSENT}).status_code for _ in range(2)] == [200, 429]
 
 
 @pytest.mark.promise("P3")
-def test_what_was_decided_stays_decided_where_a_request_is_one_transaction(
+def test_bulk_keeps_decisions_with_atomic_requests(
     api: Any, make_interrupt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One transaction would hold the locks of many threads, in whatever order they are named."""

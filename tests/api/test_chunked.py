@@ -64,7 +64,7 @@ def outcome(api: Any, arguments: dict[str, tuple[Any, ...]], make_user: Any, set
 
 
 @pytest.mark.parametrize("name", POSTS)
-def test_every_address_takes_a_body_in_chunks_as_one_with_a_length(
+def test_every_endpoint_accepts_a_chunked_body(
     name: str, outcome: Any, bodies: dict[str, dict[str, Any]]
 ) -> None:
     body = json.dumps(bodies.get(name) or MORE.get(name) or {}).encode()
@@ -93,7 +93,7 @@ class Endless:
 
 
 @pytest.mark.parametrize("name", POSTS)
-def test_no_more_is_read_than_a_body_may_have(
+def test_chunked_body_is_read_up_to_the_limit(
     name: str, api: Any, arguments: dict[str, tuple[Any, ...]], settings: Any
 ) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100_000
@@ -103,9 +103,7 @@ def test_no_more_is_read_than_a_body_may_have(
     assert body.taken == 100_001
 
 
-def test_a_body_whose_end_the_server_does_not_show_is_refused(
-    api: Any, make_interrupt: Any
-) -> None:
+def test_body_without_visible_end_is_rejected(api: Any, make_interrupt: Any) -> None:
     interrupt = make_interrupt()
     chunks = {"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}
     for name in ("claim", "decisions"):
@@ -129,7 +127,7 @@ def test_a_body_whose_end_the_server_does_not_show_is_refused(
     ],
 )
 @pytest.mark.parametrize("is_terminated", [True, False])
-def test_a_body_that_may_end_in_two_places_is_refused(
+def test_body_with_two_lengths_is_rejected(
     api: Any, make_interrupt: Any, headers: dict[str, str], named: str, is_terminated: bool
 ) -> None:
     headers = {**headers, "wsgi.input_terminated": is_terminated}  # type: ignore[dict-item]
@@ -154,7 +152,7 @@ class BreaksOff:
 @pytest.mark.parametrize(
     ("chunks", "error"), [(False, OSError), (True, OSError), (True, RuntimeError)]
 )
-def test_a_body_that_breaks_off_is_not_taken_for_an_empty_one(
+def test_truncated_body_is_not_read_as_empty(
     make_user: Any, make_interrupt: Any, chunks: bool, error: type[Exception]
 ) -> None:
     # With a session Django's protection against forged requests looks for its token in the body

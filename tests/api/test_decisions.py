@@ -26,7 +26,7 @@ def decided(interrupt: Interrupt) -> bool:
     return interrupt.status == Interrupt.Status.DECIDED
 
 
-def test_an_interrupt_says_all_that_is_needed_to_answer_it(api: Any, asked: Asked) -> None:
+def test_interrupt_detail_has_all_fields_for_a_decision(api: Any, asked: Asked) -> None:
     interrupt = asked()
     response = api.get("interrupt", interrupt.pk)
     shown = response.json()
@@ -41,7 +41,7 @@ def test_an_interrupt_says_all_that_is_needed_to_answer_it(api: Any, asked: Aske
     assert response["X-Content-Type-Options"] == "nosniff"
 
 
-def test_an_unchanged_interrupt_is_not_sent_again(api: Any, asked: Asked) -> None:
+def test_unchanged_interrupt_is_304(api: Any, asked: Asked) -> None:
     interrupt = asked()
     etag = api.get("interrupt", interrupt.pk)["ETag"]
     for known in (etag, f"W/{etag}", f'{etag[:-1]}-gzip"', f'"x", {etag}', "*"):
@@ -56,7 +56,7 @@ def test_an_unchanged_interrupt_is_not_sent_again(api: Any, asked: Asked) -> Non
     assert changed["ETag"] != etag
 
 
-def test_a_decision_is_stored_and_queued(
+def test_decision_is_stored_and_queues_the_run(
     api: Any, as_role: Any, asked: Asked, make_user: Any
 ) -> None:
     interrupt = asked()
@@ -95,7 +95,7 @@ def test_a_decision_is_stored_and_queued(
     assert api.get("interrupt", interrupt.pk).json()["decision"] == response.json()
 
 
-def test_the_run_goes_on_with_the_answer_and_shows_its_result(api: Any, asked: Asked) -> None:
+def test_run_resumes_with_the_response_and_has_its_result(api: Any, asked: Asked) -> None:
     interrupt = asked()
     waiting = api.get("run", interrupt.run_id).json()
     assert waiting["state"] == "interrupted"
@@ -110,9 +110,7 @@ def test_the_run_goes_on_with_the_answer_and_shows_its_result(api: Any, asked: A
     assert done["result"] == {"amount": 12, "answer": {"amount": 12, "approved": True}}
 
 
-def test_a_result_stays_the_runs_whichever_comes_later(
-    api: Any, asked: Asked, invoice: str
-) -> None:
+def test_result_is_that_of_its_run(api: Any, asked: Asked, invoice: str) -> None:
     interrupt = asked()
     api.post("decisions", interrupt.pk, body={"type": "approve"})
     runner.advance(str(interrupt.run_id))
@@ -124,7 +122,7 @@ def test_a_result_stays_the_runs_whichever_comes_later(
     assert "result" not in response.json()
 
 
-def test_a_run_of_a_graph_that_was_removed_can_still_be_read(api: Any, make_run: Any) -> None:
+def test_run_of_removed_graph_is_readable(api: Any, make_run: Any) -> None:
     run = make_run(graph="long gone", state=Run.State.SUCCEEDED)
     response = api.get("run", run.pk)
     assert response.status_code == 200
@@ -142,16 +140,14 @@ def test_a_run_of_a_graph_that_was_removed_can_still_be_read(api: Any, make_run:
         ({1: (2, 3)}, {"1": [2, 3]}),
     ],
 )
-def test_a_result_that_is_more_than_json_is_shown_as_json(
-    api: Any, invoice: str, value: Any, shown: Any
-) -> None:
+def test_non_json_result_is_shown_as_json(api: Any, invoice: str, value: Any, shown: Any) -> None:
     run = services.start(invoice, {"amount": 1, "silent": True, "answer": value})
     runner.advance(str(run.id))
     result = api.get("run", run.id).json()["result"]["answer"]
     assert (sorted(result) if isinstance(value, set) else result) == shown
 
 
-def test_a_result_is_for_those_who_may_see_state(api: Any, as_role: Any, asked: Asked) -> None:
+def test_result_requires_state_permission(api: Any, as_role: Any, asked: Asked) -> None:
     interrupt = asked()
     api.post("decisions", interrupt.pk, body={"type": "approve"})
     runner.advance(str(interrupt.run_id))
@@ -161,7 +157,7 @@ def test_a_result_is_for_those_who_may_see_state(api: Any, as_role: Any, asked: 
 
 
 @pytest.mark.promise("P1")
-def test_the_second_is_told_who_was_first(api: Any, as_role: Any, asked: Asked) -> None:
+def test_second_decision_is_409_with_the_first(api: Any, as_role: Any, asked: Asked) -> None:
     interrupt = asked()
     first = api.post("decisions", interrupt.pk, body={"type": "reject", "reason": "Twice."})
     second = as_role("reviewer").post("decisions", interrupt.pk, body={"type": "approve"})
@@ -173,9 +169,7 @@ def test_the_second_is_told_who_was_first(api: Any, as_role: Any, asked: Asked) 
 
 
 @pytest.mark.promise("P1")
-def test_a_closed_interrupt_without_a_decision_says_what_became_of_it(
-    api: Any, asked: Asked
-) -> None:
+def test_closed_interrupt_without_decision_names_its_status(api: Any, asked: Asked) -> None:
     interrupt = asked()
     assert api.post("run-cancel", interrupt.run_id).status_code == 200
     response = api.post("decisions", interrupt.pk, body={"type": "approve"})
@@ -185,7 +179,7 @@ def test_a_closed_interrupt_without_a_decision_says_what_became_of_it(
 
 
 @pytest.mark.promise("P2")
-def test_the_same_request_again_gets_the_same_answer(api: Any, as_role: Any, asked: Asked) -> None:
+def test_repeated_request_returns_the_same_response(api: Any, as_role: Any, asked: Asked) -> None:
     interrupt = asked()
     body, key = {"type": "approve", "value": {"amount": 5}}, {"Idempotency-Key": "a-1"}
     first = api.post("decisions", interrupt.pk, body=body, headers=key)
@@ -219,7 +213,7 @@ def test_decision_with_etag_of_compressed_response_is_recorded(
     assert parse_etag(entry["etag"]) == (interrupt.payload_digest, interrupt.version)
 
 
-def test_a_retry_with_the_etag_it_was_sent_with_is_not_stale(api: Any, asked: Asked) -> None:
+def test_repeated_request_with_its_etag_is_not_stale(api: Any, asked: Asked) -> None:
     interrupt = asked()
     headers = {
         "If-Match": api.get("interrupt", interrupt.pk)["ETag"],
@@ -230,7 +224,7 @@ def test_a_retry_with_the_etag_it_was_sent_with_is_not_stale(api: Any, asked: As
     assert (again.status_code, again.content) == (202, first.content)
 
 
-def test_what_was_not_seen_is_not_decided(api: Any, asked: Asked) -> None:
+def test_decision_with_stale_etag_is_rejected(api: Any, asked: Asked) -> None:
     interrupt = asked()
     etag = api.get("interrupt", interrupt.pk)["ETag"]
     Interrupt.objects.filter(pk=interrupt.pk).update(version=2)
@@ -244,7 +238,7 @@ def test_what_was_not_seen_is_not_decided(api: Any, asked: Asked) -> None:
     assert response.status_code == 202
 
 
-def test_a_tag_with_a_comma_is_one_tag_and_none_of_ours(api: Any, asked: Asked) -> None:
+def test_etag_with_comma_is_one_unknown_tag(api: Any, asked: Asked) -> None:
     interrupt, tag = asked(), {"If-Match": '"a,b"'}
     response = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=tag)
     assert (response.status_code, response.json()["code"]) == (412, "stale_interrupt")
@@ -269,7 +263,7 @@ def test_a_tag_with_a_comma_is_one_tag_and_none_of_ours(api: Any, asked: Asked) 
         ({"type": "respond", "value": {"approved": True, "amount": 7}}, None),
     ],
 )
-def test_an_answer_that_does_not_fit_changes_nothing(
+def test_invalid_response_changes_nothing(
     api: Any, asked: Asked, name: str, body: dict[str, Any], pointer: str | None
 ) -> None:
     interrupt = asked()
@@ -283,7 +277,7 @@ def test_an_answer_that_does_not_fit_changes_nothing(
     assert Run.objects.get(pk=interrupt.run_id).state == Run.State.INTERRUPTED
 
 
-def test_any_json_value_answers_an_interrupt_without_a_schema(api: Any, asked: Asked) -> None:
+def test_interrupt_without_schema_accepts_any_json(api: Any, asked: Asked) -> None:
     for value in (None, False, 0, "", [], {}, -0.0, 2**53, "😀", {"a": [1, {"b": None}]}):
         interrupt = asked(free=True)
         response = api.post("decisions", interrupt.pk, body={"type": "respond", "value": value})
@@ -292,9 +286,7 @@ def test_any_json_value_answers_an_interrupt_without_a_schema(api: Any, asked: A
         assert repr(Decision.objects.get(interrupt=interrupt).value) == repr(value)
 
 
-def test_validating_says_what_the_graph_would_get_and_stores_nothing(
-    api: Any, asked: Asked
-) -> None:
+def test_validate_returns_resume_value_and_stores_nothing(api: Any, asked: Asked) -> None:
     interrupt = asked()
     body = {"type": "reject", "value": {"amount": 3}, "reason": "No."}
     response = api.post("decision-validate", interrupt.pk, body=body)
@@ -304,9 +296,7 @@ def test_validating_says_what_the_graph_would_get_and_stores_nothing(
     assert not Decision.objects.exists()
 
 
-def test_validating_heeds_the_reason_where_deciding_hands_it_to_the_graph(
-    api: Any, asked: Asked
-) -> None:
+def test_validate_checks_required_reason(api: Any, asked: Asked) -> None:
     interrupt = asked(free=True)
     call = {"name": "send", "args": {}, "description": "Send it?"}
     rule = {"action_name": "send", "allowed_decisions": ["approve", "reject"]}
@@ -321,7 +311,7 @@ def test_validating_heeds_the_reason_where_deciding_hands_it_to_the_graph(
     assert api.post("decisions", interrupt.pk, body=body).json()["value"] == checked["resume"]
 
 
-def test_what_the_graph_is_to_receive_is_a_decision_too(api: Any, asked: Asked) -> None:
+def test_resume_value_is_a_decision(api: Any, asked: Asked) -> None:
     interrupt = asked()
     resume = {"approved": True, "amount": 7}
     checked = api.post("decision-validate", interrupt.pk, body={"resume": resume})
@@ -337,7 +327,7 @@ def test_what_the_graph_is_to_receive_is_a_decision_too(api: Any, asked: Asked) 
     assert done.json()["reason"] == "Part of it."
 
 
-def test_a_decision_that_is_not_on_offer_is_what_is_wrong(api: Any, asked: Asked) -> None:
+def test_unavailable_decision_type_is_a_field_error(api: Any, asked: Asked) -> None:
     interrupt = asked()
     item = {"interrupt": str(interrupt.pk), "type": "respond", "value": 1}
     (result,) = api.post("decisions-bulk", body={"decisions": [item]}).json()["results"]
@@ -357,7 +347,7 @@ def test_a_decision_that_is_not_on_offer_is_what_is_wrong(api: Any, asked: Asked
         ({"reason": "x"}, ["/type"]),
     ],
 )
-def test_a_decision_is_given_in_one_way(
+def test_decision_with_two_forms_is_rejected(
     api: Any, asked: Asked, body: Any, pointers: list[str]
 ) -> None:
     refused = api.post("decisions", asked().pk, body=body)
@@ -365,20 +355,20 @@ def test_a_decision_is_given_in_one_way(
     assert [fault["pointer"] for fault in refused.json()["errors"]] == pointers
 
 
-def test_a_decided_interrupt_needs_no_validating(api: Any, asked: Asked) -> None:
+def test_validate_of_decided_interrupt_is_409(api: Any, asked: Asked) -> None:
     interrupt = asked()
     services.decide(interrupt.pk, "approve")
     response = api.post("decision-validate", interrupt.pk, body={"type": "approve"})
     assert (response.status_code, response.json()["code"]) == (409, "already_decided")
 
 
-def test_decisions_of_an_open_interrupt_are_none(api: Any, asked: Asked) -> None:
+def test_decisions_of_pending_interrupt_are_empty(api: Any, asked: Asked) -> None:
     page = api.get("decisions", asked().pk).json()
     assert page == {"next": None, "previous": None, "results": []}
 
 
 @pytest.mark.promise("P19")
-def test_what_a_graph_says_stays_text(api: Any, make_interrupt: Any) -> None:
+def test_markup_in_payload_stays_text(api: Any, make_interrupt: Any) -> None:
     nasty = "<script>alert(1)</script>\u2028{{ 7*7 }} %s\r\nSet-Cookie: a=b"
     interrupt = make_interrupt(title=nasty[:300], payload={"<b>": nasty}, node="<i>")
     response = api.get("interrupt", interrupt.pk)
@@ -387,7 +377,7 @@ def test_what_a_graph_says_stays_text(api: Any, make_interrupt: Any) -> None:
     assert "Set-Cookie" not in response
 
 
-def test_head_and_options_answer_without_a_body(api: Any, asked: Asked) -> None:
+def test_head_and_options_have_no_body(api: Any, asked: Asked) -> None:
     interrupt = asked()
     head = api.call("HEAD", "interrupt", interrupt.pk)
     assert (head.status_code, head.content) == (200, b"")
@@ -399,9 +389,7 @@ def test_head_and_options_answer_without_a_body(api: Any, asked: Asked) -> None:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**99])
-def test_a_number_that_is_too_long_for_some_is_kept_or_refused(
-    api: Any, asked: Asked, number: int
-) -> None:
+def test_long_number_is_preserved_or_rejected(api: Any, asked: Asked, number: int) -> None:
     started = api.post("runs", body={"graph": "invoice", "input": {"amount": number}})
     assert started.status_code in (202, 422), started.content
     interrupt = asked(free=True)
@@ -412,7 +400,7 @@ def test_a_number_that_is_too_long_for_some_is_kept_or_refused(
         assert api.get("run", interrupt.run_id).json()["result"]["answer"] == number
 
 
-def test_one_transaction_for_each_request_changes_nothing(
+def test_atomic_requests_change_nothing(
     api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
@@ -424,7 +412,7 @@ def test_one_transaction_for_each_request_changes_nothing(
     assert decided(interrupt)
 
 
-def test_a_fault_of_ours_is_raised_for_the_host_to_report(
+def test_internal_error_is_raised_to_the_project(
     api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: Any, **options: Any) -> None:
@@ -437,7 +425,7 @@ def test_a_fault_of_ours_is_raised_for_the_host_to_report(
 
 
 @pytest.mark.promise("P4")
-def test_an_interrupt_that_was_asked_otherwise_is_another_resource(api: Any, asked: Asked) -> None:
+def test_changed_interrupt_has_another_etag(api: Any, asked: Asked) -> None:
     interrupt = asked()
     before = api.get("interrupt", interrupt.pk)
     assert before.json()["changed_at"] is None
@@ -448,7 +436,7 @@ def test_an_interrupt_that_was_asked_otherwise_is_another_resource(api: Any, ask
 
 
 @pytest.mark.promise("P5")
-def test_a_refused_answer_is_shown_with_the_open_interrupt(api: Any, asked: Asked) -> None:
+def test_rejected_response_is_shown_with_the_pending_interrupt(api: Any, asked: Asked) -> None:
     interrupt = asked()
     services.decide(interrupt.pk, "approve", reason="fine")
     made = Decision.objects.get()
@@ -462,7 +450,7 @@ def test_a_refused_answer_is_shown_with_the_open_interrupt(api: Any, asked: Aske
     )
 
 
-def test_who_started_a_run_is_told_why_they_may_not_approve_it(api: Any, asked: Asked) -> None:
+def test_starter_without_self_approval_gets_the_reason(api: Any, asked: Asked) -> None:
     interrupt = asked()
     user = get_user_model().objects.get(pk=api.client.session["_auth_user_id"])
     Run.objects.filter(pk=interrupt.run_id).update(started_by=user)
@@ -474,9 +462,7 @@ def test_who_started_a_run_is_told_why_they_may_not_approve_it(api: Any, asked: 
 
 
 @pytest.mark.promise("P1")
-def test_a_vote_that_is_not_the_last_is_recorded_and_the_run_waits(
-    api: Any, as_role: Any, asked: Asked
-) -> None:
+def test_incomplete_vote_is_stored_and_run_waits(api: Any, as_role: Any, asked: Asked) -> None:
     interrupt = asked()
     Interrupt.objects.update(quorum=2)
     vote = api.post("decisions", interrupt.pk, body={"type": "approve"})
@@ -490,9 +476,7 @@ def test_a_vote_that_is_not_the_last_is_recorded_and_the_run_waits(
     assert decided(interrupt)
 
 
-def test_an_answer_is_about_its_own_request_whatever_was_asked_before_it(
-    api: Any, asked: Asked
-) -> None:
+def test_response_belongs_to_its_own_request(api: Any, asked: Asked) -> None:
     interrupt = asked()
     for host in ("one.example", "two.example"):
         shown = api.get("interrupt", interrupt.pk, headers={"Host": host}).json()

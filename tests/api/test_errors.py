@@ -43,7 +43,7 @@ UNTIL = datetime(2026, 1, 2, tzinfo=UTC)
 CONTEXT: dict[str, Any] = {"view": SimpleNamespace(input_pointer="/value", request_id="r1")}
 
 
-def test_every_error_is_in_the_table_or_left_out_on_purpose() -> None:
+def test_every_error_is_mapped_or_excluded() -> None:
     ours = {
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
@@ -54,7 +54,7 @@ def test_every_error_is_in_the_table_or_left_out_on_purpose() -> None:
     }
 
 
-def test_statuses_are_those_of_a_wrong_request_and_codes_are_words() -> None:
+def test_statuses_are_4xx_and_codes_are_words() -> None:
     for kind, answer in answers.PROBLEM_TYPES.items():
         assert 400 <= answer.status < 500 or kind in outages.ERRORS, kind
         assert answer.code.replace("_", "").isalpha(), kind
@@ -115,7 +115,7 @@ def test_statuses_are_those_of_a_wrong_request_and_codes_are_words() -> None:
         (exceptions.ValidationError({"a": "b"}), 400, {"code": "invalid_request"}),
     ],
 )
-def test_an_error_becomes_a_problem(error: Exception, status: int, members: dict[str, Any]) -> None:
+def test_error_becomes_a_problem(error: Exception, status: int, members: dict[str, Any]) -> None:
     response = answers.handle_exception(error, CONTEXT)
     assert response is not None
     assert response.content_type == "application/problem+json"
@@ -126,20 +126,20 @@ def test_an_error_becomes_a_problem(error: Exception, status: int, members: dict
     assert members.items() <= response.data.items()
 
 
-def test_an_unknown_graph_is_not_answered_with_the_names_of_the_known() -> None:
+def test_unknown_graph_does_not_list_known_graphs() -> None:
     response = answers.handle_exception(errors.UnknownGraphError("x", ["secret"]), CONTEXT)
     assert response is not None
     assert "secret" not in str(response.data)
 
 
-def test_throttling_says_when_to_come_back() -> None:
+def test_throttled_response_has_retry_after() -> None:
     response = answers.handle_exception(exceptions.Throttled(wait=7), CONTEXT)
     assert response is not None
     assert response["Retry-After"] == "7"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), errors.CorruptPayloadError("x")])
-def test_what_is_not_in_the_table_is_the_hosts(error: Exception) -> None:
+def test_unmapped_error_is_raised_to_the_project(error: Exception) -> None:
     assert answers.handle_exception(error, CONTEXT) is None
 
 
@@ -147,21 +147,21 @@ def test_what_is_not_in_the_table_is_the_hosts(error: Exception) -> None:
     ("path", "pointer"),
     [("$", ""), ("$.a", "/a"), ("$.a[0].b", "/a/0/b"), ("$[3]", "/3"), ("$.a/b", "/a~1b")],
 )
-def test_a_path_of_the_engine_is_a_json_pointer(path: str, pointer: str) -> None:
+def test_engine_path_becomes_json_pointer(path: str, pointer: str) -> None:
     assert invalid_params.convert_path(path) == pointer
     assert invalid_params.convert_path(path, "/input") == f"/input{pointer}"
 
 
-def test_a_path_of_no_value_names_another_field() -> None:
+def test_path_outside_value_names_another_field() -> None:
     assert invalid_params.convert_path("thread_id", "/input") == "/thread_id"
 
 
-def test_an_answer_names_only_so_many_faults() -> None:
+def test_number_of_reported_errors_is_limited() -> None:
     found = [invalid_params.InvalidParam("x", "y", pointer=f"/{n}") for n in range(1000)]
     assert len(invalid_params.list_errors(found)) == invalid_params.MAX_FAULTS
 
 
-def test_a_key_in_a_pointer_is_escaped_and_cut() -> None:
+def test_pointer_key_is_escaped_and_truncated() -> None:
     assert invalid_params.format_part("a/b~c") == "a~1b~0c"
     assert invalid_params.format_part("\x00\ud800") == "\\u0000\\ud800"
     assert len(invalid_params.format_part("x" * 10_000)) == 201

@@ -52,7 +52,7 @@ def numbers(run: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_a_request_that_waits_is_answered_when_the_run_goes_on(kind: str, serve: Any) -> None:
+def test_waiting_request_returns_when_run_resumes(kind: str, serve: Any) -> None:
     client, run = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1)), begin()
     last = numbers(run)[-1]
     with ThreadPoolExecutor(3) as pool:
@@ -65,7 +65,7 @@ def test_a_request_that_waits_is_answered_when_the_run_goes_on(kind: str, serve:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_a_start_that_waits_is_answered_when_the_run_asks(kind: str, serve: Any) -> None:
+def test_waiting_start_returns_at_an_interrupt(kind: str, serve: Any) -> None:
     client = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1))
     body = {"graph": "chaos line", "input": EMPTY}
     with ThreadPoolExecutor(1) as pool:
@@ -79,7 +79,7 @@ def test_a_start_that_waits_is_answered_when_the_run_asks(kind: str, serve: Any)
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_a_queue_that_is_empty_is_answered_when_something_is_asked(kind: str, serve: Any) -> None:
+def test_waiting_list_returns_with_a_new_interrupt(kind: str, serve: Any) -> None:
     client = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, "interrupts/?free=true&wait=25")
@@ -89,9 +89,7 @@ def test_a_queue_that_is_empty_is_answered_when_something_is_asked(kind: str, se
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_a_stream_loses_and_doubles_nothing_when_its_server_is_killed(
-    kind: str, serve: Any
-) -> None:
+def test_stream_across_server_kill_has_no_gap_or_duplicate(kind: str, serve: Any) -> None:
     server, run = serve(kind), begin()
     told = []
     for event in Client(server).follow(run):
@@ -107,7 +105,7 @@ def test_a_stream_loses_and_doubles_nothing_when_its_server_is_killed(
     assert (status, nothing) == (204, None)
 
 
-def test_a_stream_that_has_had_its_time_is_taken_up_again(serve: Any) -> None:
+def test_stream_past_its_time_can_be_resumed(serve: Any) -> None:
     server, run = serve("gunicorn", EVENT_WAIT_SECONDS=0.1), begin()
     client, last = Client(server), numbers(run)[-1]
     assert [event["seq"] for event in client.stream(run)] == numbers(run)
@@ -116,7 +114,7 @@ def test_a_stream_that_has_had_its_time_is_taken_up_again(serve: Any) -> None:
     assert [event["seq"] for event in client.stream(run, last)] == numbers(run)[last:]
 
 
-def test_a_server_with_one_thread_answers_at_once(serve: Any) -> None:
+def test_single_threaded_server_returns_at_once(serve: Any) -> None:
     client, run = Client(serve("gunicorn sync")), begin()
     with client.send("GET", f"runs/{run}/events/?after={numbers(run)[-1]}&wait=25") as answer:
         assert answer.headers["Retry-After"] == "1"
@@ -124,7 +122,7 @@ def test_a_server_with_one_thread_answers_at_once(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_one_who_waits_often_keeps_nobody_out(kind: str, serve: Any) -> None:
+def test_one_user_cannot_occupy_all_waiting_slots(kind: str, serve: Any) -> None:
     # As many as gunicorn has threads here, and more than a user has places under either.
     server = serve(kind, EVENT_MAX_STREAMS=8, EVENT_WAIT_SECONDS=PATIENCE)
     client, run = Client(server), begin()
@@ -141,7 +139,7 @@ def test_one_who_waits_often_keeps_nobody_out(kind: str, serve: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_a_client_that_goes_away_leaves_its_place_to_the_next(kind: str, serve: Any) -> None:
+def test_closed_client_frees_its_slot(kind: str, serve: Any) -> None:
     # Only its end shows gunicorn that nobody reads any more, or the next thing to write.
     seconds = 5 if kind == "gunicorn" else 60
     server = serve(
@@ -168,7 +166,7 @@ def test_a_client_that_goes_away_leaves_its_place_to_the_next(kind: str, serve: 
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_a_queue_is_watched_and_taken_up_again_where_it_broke_off(kind: str, serve: Any) -> None:
+def test_queue_stream_can_be_resumed(kind: str, serve: Any) -> None:
     server, run = serve(kind), begin()
     first = Client(server).watch()
     place, name, page = next(first)

@@ -72,7 +72,7 @@ def frames(response: Any) -> list[dict[str, str]]:
     return found
 
 
-def test_pages_follow_one_another_by_number(api: Any, told: Callable[..., Run]) -> None:
+def test_event_pages_are_contiguous(api: Any, told: Callable[..., Run]) -> None:
     run = told(silent=True)
     after, seen = 0, []
     while True:
@@ -90,7 +90,7 @@ def test_pages_follow_one_another_by_number(api: Any, told: Callable[..., Run]) 
     }  # fmt: skip
 
 
-def test_a_run_that_asks_has_not_ended(api: Any, told: Callable[..., Run]) -> None:
+def test_interrupted_run_has_not_ended(api: Any, told: Callable[..., Run]) -> None:
     run = told()
     page = api.get("run-events", run.pk).json()
     assert (page["state"], page["ended"]) == ("interrupted", False)
@@ -99,9 +99,7 @@ def test_a_run_that_asks_has_not_ended(api: Any, told: Callable[..., Run]) -> No
 
 
 @pytest.mark.promise("P18")
-def test_values_are_withheld_from_who_may_not_see_state(
-    as_role: Any, told: Callable[..., Run]
-) -> None:
+def test_values_require_state_permission(as_role: Any, told: Callable[..., Run]) -> None:
     run = told(silent=True)
     for role, sees in (("viewer", False), ("operator", False), ("auditor", True)):
         events = as_role(role).get("run-events", run.pk).json()["results"]
@@ -121,18 +119,14 @@ def test_values_are_withheld_from_who_may_not_see_state(
         "wait=-1", "wait=3601", "wait=1e3", "kind=updates", "after=1&after=2", "format=json",
     ],
 )  # fmt: skip
-def test_a_parameter_that_makes_no_sense_is_refused(
-    query: str, api: Any, told: Callable[..., Run]
-) -> None:
+def test_invalid_parameter_is_rejected(query: str, api: Any, told: Callable[..., Run]) -> None:
     response = api.get("run-events", told().pk, query=query)
     assert response.status_code == 400
     assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
 
 
 @pytest.mark.parametrize("header", ["x", "-1", "1.0", "1" * 10, "\u0661"])
-def test_a_last_event_id_that_is_no_number_is_refused(
-    header: str, api: Any, told: Callable[..., Run]
-) -> None:
+def test_invalid_last_event_id_is_rejected(header: str, api: Any, told: Callable[..., Run]) -> None:
     response = api.get("run-events", told().pk, **STREAM, HTTP_LAST_EVENT_ID=header)
     assert response.status_code == 400
     assert response["Content-Type"] == "application/problem+json"
@@ -150,7 +144,7 @@ def test_a_last_event_id_that_is_no_number_is_refused(
         ("text/html, */*;q=0.1", "application/json"),
     ],
 )
-def test_it_answers_in_what_is_accepted(
+def test_content_type_follows_accept(
     accept: str, media: str, api: Any, told: Callable[..., Run]
 ) -> None:
     response = api.get("run-events", told().pk, HTTP_ACCEPT=accept)
@@ -159,16 +153,12 @@ def test_it_answers_in_what_is_accepted(
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "image/*", "nonsense"])
-def test_what_it_cannot_answer_in_is_refused(
-    accept: str, api: Any, told: Callable[..., Run]
-) -> None:
+def test_unsupported_accept_is_rejected(accept: str, api: Any, told: Callable[..., Run]) -> None:
     response = api.get("run-events", told().pk, HTTP_ACCEPT=accept)
     assert (response.status_code, response.json()["code"]) == (406, "not_acceptable")
 
 
-def test_a_stream_is_taken_up_where_it_broke_off_and_says_when_it_is_over(
-    api: Any, told: Callable[..., Run]
-) -> None:
+def test_stream_resumes_and_reports_its_end(api: Any, told: Callable[..., Run]) -> None:
     run = told(silent=True)
     first, *rest = frames(api.get("run-events", run.pk, **STREAM))
     assert first == {"retry": "1000"}
@@ -185,9 +175,7 @@ def test_a_stream_is_taken_up_where_it_broke_off_and_says_when_it_is_over(
 # Waiting.
 
 
-def test_a_request_waits_for_what_is_to_come_and_no_longer(
-    api: Any, told: Callable[..., Run]
-) -> None:
+def test_request_waits_for_new_events_until_timeout(api: Any, told: Callable[..., Run]) -> None:
     run = told()
     response = api.get("run-events", run.pk, query=f"after={run.last_event}&wait=3600", **THREADS)
     assert response.streaming
@@ -199,16 +187,14 @@ def test_a_request_waits_for_what_is_to_come_and_no_longer(
     assert waiting_response._threads.count == 0
 
 
-def test_what_is_there_is_not_waited_for(api: Any, told: Callable[..., Run]) -> None:
+def test_existing_events_are_returned_at_once(api: Any, told: Callable[..., Run]) -> None:
     run = told(silent=True)
     for after in (0, run.last_event - 1, run.last_event):
         query = f"after={after}&wait=20"
         assert not api.get("run-events", run.pk, query=query, **THREADS).streaming
 
 
-def test_a_process_that_serves_one_at_a_time_keeps_nobody(
-    api: Any, told: Callable[..., Run]
-) -> None:
+def test_single_request_process_does_not_wait(api: Any, told: Callable[..., Run]) -> None:
     run = told()
     response = api.get("run-events", run.pk, query=f"after={run.last_event}&wait=20")
     assert (response.streaming, response["Retry-After"]) == (False, "1")
@@ -218,9 +204,7 @@ def test_a_process_that_serves_one_at_a_time_keeps_nobody(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_more_requests_wait_than_allowed(
-    api: Any, told: Callable[..., Run], settings: Any
-) -> None:
+def test_waiting_requests_are_limited(api: Any, told: Callable[..., Run], settings: Any) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 2, "EVENT_MAX_USER_SHARE": 1}
     run = told()
     query = f"after={run.last_event}&wait=20"
@@ -236,7 +220,7 @@ def test_no_more_requests_wait_than_allowed(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_user_keeps_no_more_than_a_share_of_them_waiting(
+def test_waiting_requests_of_one_user_are_limited(
     api: Any, as_role: Any, told: Callable[..., Run], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 8, "EVENT_MAX_USER_SHARE": 0.25}
@@ -256,9 +240,7 @@ def test_one_user_keeps_no_more_than_a_share_of_them_waiting(
     assert waiting_response._threads.count == 0
 
 
-def test_unless_it_is_set_otherwise_one_request_of_a_process_waits(
-    api: Any, told: Callable[..., Run]
-) -> None:
+def test_default_limit_is_one_waiting_request(api: Any, told: Callable[..., Run]) -> None:
     # A process with two threads has one left then.
     run = told()
     path = {"query": f"after={run.last_event}&wait=20", **THREADS}
@@ -267,7 +249,7 @@ def test_unless_it_is_set_otherwise_one_request_of_a_process_waits(
     first.close()
 
 
-def test_a_stream_that_has_nothing_to_tell_shows_signs_of_life(
+def test_idle_stream_sends_heartbeats(
     api: Any, told: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
@@ -279,7 +261,7 @@ def test_a_stream_that_has_nothing_to_tell_shows_signs_of_life(
     assert parts == [b"retry: 1000\n\n", *[b": nothing new\n\n"] * 2]
 
 
-def test_a_stream_is_packed_by_nobody(api: Any, told: Callable[..., Run], settings: Any) -> None:
+def test_stream_is_not_compressed(api: Any, told: Callable[..., Run], settings: Any) -> None:
     settings.MIDDLEWARE = ["django.middleware.gzip.GZipMiddleware", *settings.MIDDLEWARE]
     run = told()
     packed = {"HTTP_ACCEPT_ENCODING": "gzip"}
@@ -291,7 +273,7 @@ def test_a_stream_is_packed_by_nobody(api: Any, told: Callable[..., Run], settin
 # Who asks for what isn't kept.
 
 
-def test_events_of_ended_runs_are_deleted_when_their_time_is_up(
+def test_events_of_ended_runs_are_deleted_after_retention(
     api: Any, told: Callable[..., Run], settings: Any
 ) -> None:
     old, new, open_ = told(silent=True), told(silent=True), told()
@@ -308,7 +290,7 @@ def test_events_of_ended_runs_are_deleted_when_their_time_is_up(
     assert retention.delete_events(7, 100) == 0
 
 
-def test_a_run_that_is_tried_again_goes_on_counting_behind_what_was_deleted(
+def test_retried_run_continues_numbering_after_deletion(
     api: Any, make_run: Any, invoice: str
 ) -> None:
     run = make_run(state="failed", events="states", last_event=7, finished_at="2020-01-01T00:00Z")
@@ -319,14 +301,14 @@ def test_a_run_that_is_tried_again_goes_on_counting_behind_what_was_deleted(
     assert (event["seq"], event["data"]) == (8, {"reason": "retried"})
 
 
-def test_what_a_forgotten_thread_told_is_gone(api: Any, told: Callable[..., Run]) -> None:
+def test_events_of_erased_thread_are_gone(api: Any, told: Callable[..., Run]) -> None:
     run = told(silent=True)
     services.erase_thread(run.thread.thread_id)
     assert not RunEvent.objects.exists()
     assert api.get("run-events", run.pk).status_code == 410
 
 
-def test_events_go_with_their_thread(told: Callable[..., Run]) -> None:
+def test_events_are_deleted_with_their_thread(told: Callable[..., Run]) -> None:
     Thread.objects.filter(pk=told().thread_id).delete()
     assert not RunEvent.objects.exists()
 
@@ -334,7 +316,7 @@ def test_events_go_with_their_thread(told: Callable[..., Run]) -> None:
 # Starting.
 
 
-def test_a_start_chooses_what_its_run_tells(api: Any, invoice: str) -> None:
+def test_start_selects_recorded_stream_modes(api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 1, "silent": True}, "events": ["updates"]}
     run = api.post("runs", body=body).json()["id"]
     runner.advance(run)
@@ -343,15 +325,13 @@ def test_a_start_chooses_what_its_run_tells(api: Any, invoice: str) -> None:
 
 
 @pytest.mark.parametrize("events", [["all"], "updates", ["updates"] * 9, [1], None, {}])
-def test_a_start_that_chooses_what_there_is_not_is_refused(
-    events: Any, api: Any, invoice: str
-) -> None:
+def test_start_with_unknown_stream_mode_is_rejected(events: Any, api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 1}, "events": events}
     assert api.post("runs", body=body).status_code == 400
     assert not Run.objects.exists()
 
 
-def test_a_run_that_tells_nothing_is_followed_to_its_end(api: Any, invoice: str) -> None:
+def test_run_without_events_is_streamed_to_its_end(api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 1, "silent": True}, "events": []}
     run = api.post("runs", body=body).json()["id"]
     runner.advance(run)

@@ -16,9 +16,7 @@ from .conftest import API
 Make = Callable[..., Any]
 
 
-def test_interrupts_come_with_their_runs_and_threads(
-    api: Any, make_run: Make, make_interrupt: Make
-) -> None:
+def test_interrupts_expand_runs_and_threads(api: Any, make_run: Make, make_interrupt: Make) -> None:
     run = make_run(state=Run.State.INTERRUPTED)
     for _ in range(2):
         make_interrupt(run)
@@ -38,7 +36,7 @@ def test_interrupts_come_with_their_runs_and_threads(
     assert page["expanded"]["thread"][other.thread.thread_id]["run"] == str(other.run_id)
 
 
-def test_runs_come_with_what_they_ask(api: Any, make_run: Make, make_interrupt: Make) -> None:
+def test_runs_expand_interrupts(api: Any, make_run: Make, make_interrupt: Make) -> None:
     asking, silent = make_run(state=Run.State.INTERRUPTED), make_run()
     first, second = make_interrupt(asking), make_interrupt(asking)
     make_interrupt(asking, status=Interrupt.Status.DECIDED)
@@ -52,7 +50,7 @@ def test_runs_come_with_what_they_ask(api: Any, make_run: Make, make_interrupt: 
     assert {*page["expanded"]["thread"]} == {asking.thread.thread_id, silent.thread.thread_id}
 
 
-def test_nobody_is_shown_what_they_may_not_see(
+def test_expansion_excludes_hidden_rows(
     make_user: Make, make_interrupt: Make, make_run: Make
 ) -> None:
     run = make_run(state=Run.State.INTERRUPTED)
@@ -66,12 +64,12 @@ def test_nobody_is_shown_what_they_may_not_see(
     assert page["expanded"] == {"interrupts": {}, "thread": {}}
 
 
-def test_without_it_a_page_is_what_it_was(api: Any, make_interrupt: Make) -> None:
+def test_page_without_expansion_is_unchanged(api: Any, make_interrupt: Make) -> None:
     make_interrupt()
     assert {*api.get("interrupts").json()} == {"next", "previous", "results"}
 
 
-def test_an_empty_page_has_empty_maps(api: Any) -> None:
+def test_empty_page_has_empty_expansions(api: Any) -> None:
     assert api.get("interrupts", query="expand=run").json()["expanded"] == {"run": {}}
 
 
@@ -84,7 +82,7 @@ def test_an_empty_page_has_empty_maps(api: Any) -> None:
         ("runs", "run", "interrupts, thread"),
     ],
 )
-def test_a_name_that_there_is_not_is_refused_with_those_there_are(
+def test_unknown_expansion_is_rejected_with_known_ones(
     api: Any, name: str, query: str, known: str
 ) -> None:
     response = api.get(name, query=f"expand={query}")
@@ -95,15 +93,13 @@ def test_a_name_that_there_is_not_is_refused_with_those_there_are(
 
 
 @pytest.mark.parametrize("name", ["threads", "interrupt-stream"])
-def test_what_has_nothing_to_expand_does_not_know_it(api: Any, name: str) -> None:
+def test_endpoint_without_expansions_rejects_the_parameter(api: Any, name: str) -> None:
     response = api.get(name, query="expand=run")
     assert response.status_code == 400
     assert response.json()["errors"][0]["code"] == "unknown_parameter"
 
 
-def test_each_name_takes_a_query_however_many_rows_there_are(
-    api: Any, make_interrupt: Make
-) -> None:
+def test_each_expansion_takes_one_query(api: Any, make_interrupt: Make) -> None:
     def count(name: str, query: str) -> int:
         with CaptureQueriesContext(connection) as asked:
             assert api.get(name, query=query).status_code == 200
@@ -120,7 +116,7 @@ def test_each_name_takes_a_query_however_many_rows_there_are(
         assert few == plain + 2
 
 
-def test_who_waits_for_an_interrupt_has_it_expanded(api: Any, make_interrupt: Make) -> None:
+def test_waiting_list_is_expanded(api: Any, make_interrupt: Make) -> None:
     interrupt = make_interrupt()
     page = api.get("interrupts", query="wait=1&expand=run").json()
     assert [*page["expanded"]["run"]] == [str(interrupt.run_id)]

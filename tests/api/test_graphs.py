@@ -32,9 +32,7 @@ class NoInvoices(ModelPermissionPolicy):
         return super().visible_interrupts(user, interrupts).exclude(graph="invoice")
 
 
-def test_a_graph_says_what_goes_in_what_comes_out_and_what_it_looks_like(
-    api: Any, invoice: str
-) -> None:
+def test_graph_has_schemas_and_diagram(api: Any, invoice: str) -> None:
     graph = api.get("graph", invoice).json()
     assert graph["input_schema"]["properties"]["amount"]["type"] == "integer"
     assert "answer" in graph["output_schema"]["properties"]
@@ -44,7 +42,7 @@ def test_a_graph_says_what_goes_in_what_comes_out_and_what_it_looks_like(
     assert api.client.get(graph["diagram"])["Content-Type"] == "image/svg+xml"
 
 
-def test_a_graph_that_cannot_be_built_keeps_no_other_from_the_list(
+def test_unbuildable_graph_does_not_hide_others(
     api: Any, invoice: str, asked: Any, make_user: Any
 ) -> None:
     interrupt = asked()
@@ -84,7 +82,7 @@ def names(api: Any) -> list[str]:
 
 
 @pytest.mark.promise("P18")
-def test_who_sees_a_run_or_an_interrupt_of_a_graph_sees_the_graph(
+def test_graph_of_visible_run_or_interrupt_is_visible(
     make_user: Any, make_interrupt: Any, invoice: str
 ) -> None:
     readers = [API(make_user(permission)) for permission in ("view_run", "view_interrupt")]
@@ -99,7 +97,7 @@ def test_who_sees_a_run_or_an_interrupt_of_a_graph_sees_the_graph(
 
 
 @pytest.mark.promise("P18")
-def test_a_policy_that_hides_rows_hides_their_graph(
+def test_graph_of_hidden_rows_is_hidden(
     as_role: Any, make_interrupt: Any, invoice: str, settings: Any
 ) -> None:
     make_interrupt()
@@ -122,7 +120,7 @@ def of_some() -> Iterator[None]:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("of_some")
-def test_a_graph_is_started_by_whom_it_names_and_says_so(make_user: Any) -> None:
+def test_reserved_graph_is_startable_for_its_groups(make_user: Any) -> None:
     member = make_user()
     member.groups.add(Group.objects.create(name="support"))
     body = {"graph": "for support", "input": {"text": "x"}}
@@ -140,9 +138,7 @@ def test_a_graph_is_started_by_whom_it_names_and_says_so(make_user: Any) -> None
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("of_some")
-def test_a_graph_for_code_is_started_by_nobody_and_its_interrupts_are_decided(
-    make_user: Any, api: Any
-) -> None:
+def test_code_only_graph_cannot_be_started_and_can_be_decided(make_user: Any, api: Any) -> None:
     body = {"graph": "for code", "input": {"text": "x"}}
     for somebody in (API(make_user("start_run")), api):
         assert "for code" not in names(somebody)
@@ -164,7 +160,7 @@ def test_a_graph_for_code_is_started_by_nobody_and_its_interrupts_are_decided(
     assert api.post("thread-fork", run.thread_id, body=fork).status_code == 403
 
 
-def test_the_list_takes_no_more_queries_with_more_rows(
+def test_list_queries_do_not_grow_with_rows(
     as_role: Any, make_interrupt: Any, invoice: str
 ) -> None:
     reviewer = as_role("reviewer")
@@ -178,7 +174,7 @@ def test_the_list_takes_no_more_queries_with_more_rows(
     assert len(counts) == 1
 
 
-def test_a_picture_is_a_document_in_which_nothing_runs(api: Any, invoice: str) -> None:
+def test_diagram_is_inert_svg(api: Any, invoice: str) -> None:
     response = api.get("graph-diagram", invoice)
     assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
     assert response["X-Content-Type-Options"] == "nosniff"
@@ -188,7 +184,7 @@ def test_a_picture_is_a_document_in_which_nothing_runs(api: Any, invoice: str) -
     assert "script" not in response.content.decode()
 
 
-def test_a_picture_shows_where_a_thread_is(api: Any, asked: Any, invoice: str) -> None:
+def test_diagram_marks_position_of_thread(api: Any, asked: Any, invoice: str) -> None:
     thread_id = asked().thread.thread_id
     drawn = api.get("graph-diagram", invoice, query=f"thread={thread_id}").content.decode()
     assert "paused" in drawn
@@ -196,7 +192,7 @@ def test_a_picture_shows_where_a_thread_is(api: Any, asked: Any, invoice: str) -
 
 
 @pytest.mark.promise("P18")
-def test_a_thread_of_another_graph_or_that_may_not_be_seen_is_not_drawn(
+def test_diagram_of_other_or_hidden_thread_is_unmarked(
     api: Any, as_role: Any, make_run: Any, asked: Any, invoice: str
 ) -> None:
     other = make_run(graph="letter", state=Run.State.SUCCEEDED).thread.thread_id

@@ -37,7 +37,7 @@ def posted() -> dict[str, Any]:
 KEYED = sorted(name for name, post in posted().items() if post.operation.keyed)
 
 
-def test_every_post_that_changes_something_takes_a_key() -> None:
+def test_every_changing_post_accepts_a_key() -> None:
     takes = {
         name
         for name, post in posted().items()
@@ -48,7 +48,7 @@ def test_every_post_that_changes_something_takes_a_key() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(posted().keys() - {READS, *WITH_OTHER_WORDS, "undo"}))
-def test_it_is_done_once(
+def test_repeated_request_is_executed_once(
     name: str, api: Any, arguments: dict[str, Any], bodies: dict[str, Any]
 ) -> None:
     first = api.post(name, *arguments[name], body=bodies.get(name), **ONCE)
@@ -69,7 +69,7 @@ def test_it_is_done_once(
         assert shown.get("secret", "") == ""
 
 
-def test_an_undo_is_done_once(asked: Any, api: Any, settings: Any) -> None:
+def test_repeated_undo_is_executed_once(asked: Any, api: Any, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
     interrupt = asked()
     api.post("decisions", interrupt.pk, body={"type": "approve"})
@@ -79,7 +79,7 @@ def test_an_undo_is_done_once(asked: Any, api: Any, settings: Any) -> None:
     assert again["Idempotent-Replayed"] == "true"
 
 
-def test_what_is_shown_once_is_not_shown_again(asked: Any, api: Any) -> None:
+def test_secret_response_is_not_repeated(asked: Any, api: Any) -> None:
     interrupt = asked()
     first, again = (
         api.post("links", interrupt.pk, body={"name": "Dana K."}, **ONCE).json() for _ in range(2)
@@ -89,7 +89,7 @@ def test_what_is_shown_once_is_not_shown_again(asked: Any, api: Any) -> None:
 
 
 @pytest.mark.parametrize("name", KEYED)
-def test_another_request_with_the_key_is_refused(
+def test_key_with_other_request_is_rejected(
     name: str, api: Any, arguments: dict[str, Any], bodies: dict[str, Any]
 ) -> None:
     interrupt = arguments["comments"][0]
@@ -101,7 +101,7 @@ def test_another_request_with_the_key_is_refused(
     assert everything_of_ours() == before
 
 
-def test_a_key_is_its_users_own(asked: Any, as_role: Any) -> None:
+def test_keys_are_per_user(asked: Any, as_role: Any) -> None:
     interrupt = asked()
     for role in ("reviewer", "lead"):
         body = {"text": f"Says the {role}."}
@@ -110,7 +110,7 @@ def test_a_key_is_its_users_own(asked: Any, as_role: Any) -> None:
     assert Comment.objects.count() == 2
 
 
-def test_what_was_refused_may_be_sent_again_mended(asked: Any, as_role: Any) -> None:
+def test_rejected_request_can_be_corrected(asked: Any, as_role: Any) -> None:
     interrupt, lead = asked(), as_role("lead")
     key = {"HTTP_IDEMPOTENCY_KEY": "mended"}
     assert lead.post("comments", interrupt.pk, body={"text": " "}, **key).status_code in (400, 422)
@@ -118,7 +118,7 @@ def test_what_was_refused_may_be_sent_again_mended(asked: Any, as_role: Any) -> 
 
 
 @pytest.mark.promise("P18")
-def test_a_refusal_stays_in_the_record(asked: Any, as_role: Any) -> None:
+def test_denial_stays_in_the_audit_log(asked: Any, as_role: Any) -> None:
     interrupt = asked()
     viewer = as_role("viewer")
     assert viewer.post("run-cancel", interrupt.run_id, body={}, **ONCE).status_code == 403
@@ -127,7 +127,7 @@ def test_a_refusal_stays_in_the_record(asked: Any, as_role: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_who_does_not_see_it_any_more_is_not_shown_it_again(asked: Any, as_role: Any) -> None:
+def test_repeated_request_without_permission_is_hidden(asked: Any, as_role: Any) -> None:
     interrupt, lead = asked(), as_role("lead")
     body = {"text": "A word."}
     assert lead.post("comments", interrupt.pk, body=body, **ONCE).status_code == 201
@@ -137,7 +137,7 @@ def test_who_does_not_see_it_any_more_is_not_shown_it_again(asked: Any, as_role:
     assert lead.post("comments", interrupt.pk, body=body, **ONCE).status_code == 404
 
 
-def test_a_run_takes_the_key_of_the_header(api: Any, invoice: str) -> None:
+def test_run_uses_the_key_of_the_header(api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 12}}
     first = api.post("runs", body=body, **ONCE)
     again = api.post("runs", body=body, **ONCE)
@@ -152,7 +152,7 @@ def test_a_run_takes_the_key_of_the_header(api: Any, invoice: str) -> None:
     assert (reused.status_code, reused.json()["code"]) == (422, "idempotency_key_reused")
 
 
-def test_the_sweep_forgets_keys_after_a_day(asked: Any, api: Any) -> None:
+def test_sweep_deletes_keys_after_a_day(asked: Any, api: Any) -> None:
     interrupt = asked()
     for key in ("old", "new"):
         headers = {"HTTP_IDEMPOTENCY_KEY": key}

@@ -15,7 +15,7 @@ def ids(response: Any) -> list[str]:
     return [row["id"] for row in response.json()["results"]]
 
 
-def test_runs_come_newest_first(api: Any, make_run: Any) -> None:
+def test_runs_are_newest_first(api: Any, make_run: Any) -> None:
     runs = [str(make_run().pk) for _ in range(3)]
     newest_first = ids(api.get("runs"))
     assert set(newest_first) == set(runs)
@@ -23,7 +23,7 @@ def test_runs_come_newest_first(api: Any, make_run: Any) -> None:
     assert ids(api.get("runs", query="ordering=-created_at")) == newest_first
 
 
-def test_a_run_in_the_list(api: Any, make_run: Any) -> None:
+def test_run_fields_in_list(api: Any, make_run: Any) -> None:
     run = make_run(key="order-7", started_by_label="Dana", graph_version="3")
     (row,) = api.get("runs").json()["results"]
     assert row.pop("created_at").startswith("20")
@@ -44,7 +44,7 @@ def test_a_run_in_the_list(api: Any, make_run: Any) -> None:
     }
 
 
-def test_runs_by_state_and_graph(api: Any, make_run: Any) -> None:
+def test_runs_filtered_by_state_and_graph(api: Any, make_run: Any) -> None:
     failed = make_run(state=Run.State.FAILED)
     other = make_run(graph="letter")
     assert ids(api.get("runs", query="state=failed")) == [str(failed.pk)]
@@ -52,7 +52,7 @@ def test_runs_by_state_and_graph(api: Any, make_run: Any) -> None:
     assert ids(api.get("runs", query="graph=letter&state=failed")) == []
 
 
-def test_only_interrupts_that_wait_are_listed_oldest_first(api: Any, make_interrupt: Any) -> None:
+def test_only_pending_interrupts_are_listed_oldest_first(api: Any, make_interrupt: Any) -> None:
     waiting = {str(make_interrupt().pk) for _ in range(3)}
     decided = make_interrupt(status=Interrupt.Status.DECIDED)
     listed = ids(api.get("interrupts"))
@@ -62,7 +62,7 @@ def test_only_interrupts_that_wait_are_listed_oldest_first(api: Any, make_interr
     assert set(ids(api.get("interrupts", query="status=any"))) == {*waiting, str(decided.pk)}
 
 
-def test_an_interrupt_in_the_list_has_no_payload(api: Any, make_interrupt: Any) -> None:
+def test_interrupt_in_list_has_no_payload(api: Any, make_interrupt: Any) -> None:
     interrupt = make_interrupt()
     (row,) = api.get("interrupts").json()["results"]
     assert row.pop("created_at").startswith("20")
@@ -93,7 +93,7 @@ def test_an_interrupt_in_the_list_has_no_payload(api: Any, make_interrupt: Any) 
     }
 
 
-def test_interrupts_by_graph_node_run_and_title(
+def test_interrupts_filtered_by_graph_node_run_and_title(
     api: Any, make_run: Any, make_interrupt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = make_interrupt(make_run(graph="letter"), node="send", title="Send to Ødegård? 100%")
@@ -148,7 +148,7 @@ def test_interrupts_by_graph_node_run_and_title(
         ("cursor=WyIxIiwgdHJ1ZV0", "invalid", "cursor"),
     ],
 )
-def test_a_parameter_that_does_not_fit_is_named(
+def test_invalid_parameter_is_named(
     api: Any, name: str, query: str, code: str, parameter: str | None
 ) -> None:
     response = api.get(name, query=query)
@@ -169,7 +169,7 @@ def test_a_parameter_that_does_not_fit_is_named(
         ("interrupts", "search=" + "%25" * 201, "search"),
     ],
 )
-def test_a_value_that_is_none_of_the_known(api: Any, name: str, query: str, parameter: str) -> None:
+def test_unknown_choice_is_rejected(api: Any, name: str, query: str, parameter: str) -> None:
     response = api.get(name, query=query)
     assert response.status_code == 400, response.content
     assert response.json()["errors"][0]["parameter"] == parameter
@@ -188,7 +188,7 @@ def walk(api: Any, link: str, key: str = "next") -> list[str]:
 
 @pytest.mark.parametrize("ordering", ["created_at", "-created_at"])
 @pytest.mark.parametrize("name", ["runs", "interrupts"])
-def test_pages_neither_repeat_nor_skip_forwards_and_back(
+def test_pages_have_no_gap_or_duplicate_in_both_directions(
     api: Any, make_interrupt: Any, name: str, ordering: str
 ) -> None:
     interrupts = [make_interrupt() for _ in range(11)]
@@ -210,9 +210,7 @@ def test_pages_neither_repeat_nor_skip_forwards_and_back(
     assert [*walk(api, page["previous"], "previous"), *last] == whole
 
 
-def test_a_page_goes_on_where_it_was_after_its_last_row_was_decided(
-    api: Any, make_interrupt: Any
-) -> None:
+def test_page_continues_after_its_last_row_was_decided(api: Any, make_interrupt: Any) -> None:
     for _ in range(4):
         make_interrupt()
     whole = ids(api.get("interrupts"))
@@ -221,7 +219,7 @@ def test_a_page_goes_on_where_it_was_after_its_last_row_was_decided(
     assert walk(api, page["next"]) == whole[2:]
 
 
-def test_a_place_that_is_gone_or_not_visible_is_said_to_be(
+def test_cursor_of_deleted_or_hidden_row_is_reported(
     api: Any, as_role: Any, make_interrupt: Any
 ) -> None:
     for _ in range(3):
@@ -234,7 +232,7 @@ def test_a_place_that_is_gone_or_not_visible_is_said_to_be(
         assert response.json()["errors"][0]["code"] == "gone"
 
 
-def test_lists_cost_the_same_number_of_queries_however_long(
+def test_list_queries_do_not_grow_with_rows(
     api: Any, make_interrupt: Any, django_assert_max_num_queries: Any
 ) -> None:
     for _ in range(10):
@@ -245,6 +243,6 @@ def test_lists_cost_the_same_number_of_queries_however_long(
         assert not any('"payload"' in query["sql"] for query in queries.captured_queries)
 
 
-def test_more_parameters_than_anybody_means(api: Any) -> None:
+def test_too_many_parameters_are_rejected(api: Any) -> None:
     response = api.get("runs", query="&".join(f"p{n}" for n in range(2000)))
     assert (response.status_code, response.json()["code"]) == (400, "bad_request")

@@ -75,7 +75,7 @@ def test_start_list_read_decide_and_read_the_result(client: Client) -> None:
     assert client.send("interrupts/")[2]["results"] == []
 
 
-def test_a_wrong_password_is_answered_in_json(client: Client, live_server: Any) -> None:
+def test_wrong_password_is_json(client: Client, live_server: Any) -> None:
     status, headers, problem = Client(live_server.url, "dana", "wrong").send("runs/")
     assert status in (401, 403)
     assert headers["Content-Type"] == "application/problem+json"
@@ -84,7 +84,7 @@ def test_a_wrong_password_is_answered_in_json(client: Client, live_server: Any) 
 
 @pytest.mark.promise("P1")
 @pytest.mark.promise("P2")
-def test_of_many_at_once_one_wins_and_the_rest_are_told(client: Client) -> None:
+def test_concurrent_decisions_only_first_is_recorded(client: Client) -> None:
     client.send("runs/", {"graph": "invoice", "input": {"amount": 12}})
     (row,) = client.send("interrupts/")[2]["results"]
 
@@ -107,7 +107,7 @@ def test_of_many_at_once_one_wins_and_the_rest_are_told(client: Client) -> None:
             assert body["decision"]["id"] == str(winner.pk)
 
 
-def test_a_body_that_breaks_off_is_no_decision(client: Client, live_server: Any) -> None:
+def test_truncated_body_decides_nothing(client: Client, live_server: Any) -> None:
     client.send("runs/", {"graph": "invoice", "input": {"amount": 12}})
     (row,) = client.send("interrupts/")[2]["results"]
     path = row["url"].removeprefix(live_server.url) + "decisions/"

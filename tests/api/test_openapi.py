@@ -31,12 +31,12 @@ OPERATIONS = [
 ]
 
 
-def test_it_is_valid_openapi() -> None:
+def test_document_is_valid_openapi() -> None:
     assert document()["openapi"] == "3.1.0"
     validate_schema(document())
 
 
-def test_it_has_every_method_of_every_address_and_no_other() -> None:
+def test_document_has_every_method_of_every_endpoint() -> None:
     handled = {
         (pattern.name, method)
         for pattern in urlpatterns
@@ -46,13 +46,13 @@ def test_it_has_every_method_of_every_address_and_no_other() -> None:
     assert {(pattern.name, method) for pattern, _, method, _ in declared_operations()} == handled
 
 
-def test_each_operation_has_a_name_of_its_own() -> None:
+def test_operation_ids_are_unique() -> None:
     names = [declared.id for *_, declared in declared_operations()]
     assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_an_operation_says_what_it_does_and_answers(path: str, method: str, told: Any) -> None:
+def test_operation_describes_request_and_responses(path: str, method: str, told: Any) -> None:
     assert told["summary"]
     assert told["description"].strip()
     assert told["security"]
@@ -68,7 +68,7 @@ def test_an_operation_says_what_it_does_and_answers(path: str, method: str, told
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_a_parameter_says_what_it_is(path: str, method: str, told: Any) -> None:
+def test_parameter_has_description_and_schema(path: str, method: str, told: Any) -> None:
     lacking = [
         each["name"] for each in told["parameters"] if not each.get("description", "").strip()
     ]
@@ -76,13 +76,13 @@ def test_a_parameter_says_what_it_is(path: str, method: str, told: Any) -> None:
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_any_answer_names_its_request_and_the_rate(path: str, method: str, told: Any) -> None:
+def test_every_response_has_request_id_and_rate_headers(path: str, method: str, told: Any) -> None:
     for response in told["responses"].values():
         assert {"X-Request-ID", "RateLimit", "RateLimit-Policy"} <= response["headers"].keys()
     assert document()["components"]["headers"]["X-Request-ID"]["schema"] == {"type": "string"}
 
 
-def test_a_body_of_which_something_is_required_is_required_itself() -> None:
+def test_body_with_required_fields_is_required() -> None:
     components = document()["components"]["schemas"]
     for _, method, told in (each.values for each in OPERATIONS):
         if method == "post" and "requestBody" in told:
@@ -94,7 +94,7 @@ def test_a_body_of_which_something_is_required_is_required_itself() -> None:
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_its_examples_fit(path: str, method: str, told: Any) -> None:
+def test_examples_match_their_schemas(path: str, method: str, told: Any) -> None:
     if "requestBody" not in told:
         return
     content = told["requestBody"]["content"]["application/json"]
@@ -103,7 +103,7 @@ def test_its_examples_fit(path: str, method: str, told: Any) -> None:
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_a_body_is_required_unless_it_may_hold_nothing(path: str, method: str, told: Any) -> None:
+def test_body_is_required_unless_it_may_be_empty(path: str, method: str, told: Any) -> None:
     if "requestBody" not in told:
         return
     schema = told["requestBody"]["content"]["application/json"]["schema"]
@@ -112,14 +112,14 @@ def test_a_body_is_required_unless_it_may_hold_nothing(path: str, method: str, t
 
 
 @pytest.mark.parametrize("name", sorted(document()["components"]["schemas"]))
-def test_the_example_of_a_component_fits(name: str) -> None:
+def test_component_example_matches_its_schema(name: str) -> None:
     schema = judge.closed(document()["components"])["schemas"][name]
     (example,) = document()["components"]["schemas"][name]["examples"]
     root = {**schema, "components": judge.closed(document()["components"])}
     Draft202012Validator(root).validate(example)
 
 
-def test_a_code_means_one_thing() -> None:
+def test_problem_code_has_one_meaning() -> None:
     shapes: dict[str, set[str]] = {}
     for answer in errors.PROBLEM_TYPES.values():
         if answer.extensions.schema:
@@ -127,19 +127,19 @@ def test_a_code_means_one_thing() -> None:
     assert {code: found for code, found in shapes.items() if len(found) > 1} == {}
 
 
-def test_an_error_without_a_place_in_the_table_is_noticed() -> None:
+def test_unmapped_error_is_detected() -> None:
     wrong = operations.Operation("wrong", {}, errors=(ZeroDivisionError,))
     with pytest.raises(LookupError, match="ZeroDivisionError"):
         problems.list_problem_types(wrong, names_object=False)
 
 
-def test_it_is_served_with_addresses_relative_to_its_own(api: Any) -> None:
+def test_document_has_relative_server_url(api: Any) -> None:
     served = api.get("schema", headers={"Host": "127.0.0.1:8000"}).json()
     assert served["servers"] == [{"url": "/hitl/api/v1"}]
     assert served["paths"] == json.loads(json.dumps(document()["paths"]))
 
 
-def test_it_is_made_once_and_sent_to_who_has_not_got_it(
+def test_document_is_cached_with_etag(
     api: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.HITL = {"PAGE_SIZE": 7}  # another than before: it is made anew
@@ -153,7 +153,7 @@ def test_it_is_made_once_and_sent_to_who_has_not_got_it(
     assert api.get("schema", headers={"If-None-Match": '"another"'}).status_code == 200
 
 
-def test_the_command_writes_it(capsys: Any, settings: Any, tmp_path: Any) -> None:
+def test_command_writes_the_document(capsys: Any, settings: Any, tmp_path: Any) -> None:
     settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "drf_spectacular"]
     file = tmp_path / "openapi.json"
     call_command(
@@ -167,7 +167,7 @@ def test_the_command_writes_it(capsys: Any, settings: Any, tmp_path: Any) -> Non
     assert json.loads(file.read_text()) == json.loads(json.dumps(document()))
 
 
-def test_the_hosts_settings_of_drf_spectacular_change_nothing() -> None:
+def test_project_spectacular_settings_are_ignored() -> None:
     with patched_settings(
         {
             "TITLE": "The host's",
@@ -187,11 +187,11 @@ def never(*args: Any, **options: Any) -> None:
     raise AssertionError("the host's hook was called")
 
 
-def test_the_hosts_own_document_does_not_have_us() -> None:
+def test_project_document_excludes_these_endpoints() -> None:
     assert SchemaGenerator().get_schema(public=True)["paths"] == {}
 
 
-def test_without_the_extra_there_is_no_document_and_all_else_works(
+def test_without_extra_only_the_document_is_missing(
     api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_views, "find_spec", lambda name: None)

@@ -53,7 +53,7 @@ def assert_unavailable(response: Any) -> None:
 
 @pytest.mark.promise("P3")
 @pytest.mark.parametrize("write", WRITES)
-def test_whatever_statement_fails_nothing_was_written_and_the_client_may_come_back(
+def test_failing_statement_writes_nothing_and_is_503(
     write: str, api: Any, asked: Callable[..., Interrupt]
 ) -> None:
     name, body = WRITES[write]
@@ -74,7 +74,7 @@ def test_whatever_statement_fails_nothing_was_written_and_the_client_may_come_ba
 
 
 @pytest.mark.promise("P2")
-def test_a_request_for_the_next_interrupt_takes_one_however_often_it_has_to_be_sent(
+def test_repeated_next_request_claims_one_interrupt(
     api: Any, asked: Callable[..., Interrupt]
 ) -> None:
     interrupts, nth, status = [asked(free=True) for _ in range(3)], 0, 503
@@ -88,7 +88,7 @@ def test_a_request_for_the_next_interrupt_takes_one_however_often_it_has_to_be_s
     assert Interrupt.objects.filter(claimed_by__isnull=False).count() == 1
 
 
-def test_a_read_is_answered_so_as_well_and_somebody_hears_of_it(
+def test_failing_read_is_503_and_logged(
     api: Any, asked: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
 ) -> None:
     interrupt = asked()
@@ -136,7 +136,7 @@ def locked() -> Iterator[sqlite3.Connection]:
 
 
 @pytest.mark.database("sqlite")
-def test_a_database_that_somebody_else_is_writing_to_for_too_long_is_unavailable(
+def test_locked_database_is_503(
     api: Any, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
     interrupt = asked(free=True)
@@ -149,7 +149,7 @@ def test_a_database_that_somebody_else_is_writing_to_for_too_long_is_unavailable
     assert api.post("decisions", interrupt.pk, body={"type": "approve"}).status_code == 202
 
 
-def test_of_many_decisions_those_that_could_not_be_made_say_so_and_none_waits_in_vain(
+def test_bulk_reports_unavailable_items_without_waiting(
     api: Any, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hitl_django import services
@@ -172,7 +172,7 @@ def test_of_many_decisions_those_that_could_not_be_made_say_so_and_none_waits_in
     assert len(tried) == 2
 
 
-def test_a_statement_that_is_wrong_is_the_hosts_to_hear_of() -> None:
+def test_programming_error_is_raised_to_the_project() -> None:
     with closing(sqlite3.connect(":memory:")) as database, pytest.raises(sqlite3.Error) as raised:
         database.execute("SELECT * FROM nothing")
     missing = OperationalError("no such table: nothing")

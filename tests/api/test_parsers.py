@@ -34,13 +34,13 @@ values = st.recursive(
 
 
 @given(st.dictionaries(texts, values))
-def test_what_json_writes_is_read_back_the_same(value: dict[str, Any]) -> None:
+def test_json_round_trips(value: dict[str, Any]) -> None:
     assert decode_object(json.dumps(value).encode(), BodyLimits()) == value
     assert decode_object(json.dumps(value, ensure_ascii=False).encode(), BodyLimits()) == value
 
 
 @given(st.binary(max_size=200) | st.text('[]{},:"\\u0d8e1 -', max_size=80).map(str.encode))
-def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+def test_any_bytes_are_parsed_or_rejected(raw: bytes) -> None:
     try:
         assert isinstance(decode_object(raw, LIMITS), dict)
     except (BodyError, PayloadLimitError):
@@ -78,7 +78,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
         (b"9" * 5000, "number_too_long", ""),
     ],
 )
-def test_what_is_not_plain_json_is_malformed(raw: bytes, code: str, pointer: str) -> None:
+def test_non_standard_json_is_malformed(raw: bytes, code: str, pointer: str) -> None:
     with pytest.raises(MalformedBody) as caught:
         decode_object(raw, LIMITS)
     assert [(fault.code, fault.pointer) for fault in caught.value.faults] == [(code, pointer)]
@@ -96,23 +96,23 @@ def test_what_is_not_plain_json_is_malformed(raw: bytes, code: str, pointer: str
         (b'{"a": -1e400}', "number_out_of_range", "/a"),
     ],
 )
-def test_what_no_database_keeps_is_unstorable(raw: bytes, code: str, pointer: str) -> None:
+def test_unstorable_json_is_rejected(raw: bytes, code: str, pointer: str) -> None:
     with pytest.raises(UnstorableBody) as caught:
         decode_object(raw, LIMITS)
     assert [(fault.code, fault.pointer) for fault in caught.value.faults] == [(code, pointer)]
 
 
-def test_every_fault_is_named_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(MalformedBody) as caught:
         decode_object(b'{"a": "\\u0000", "b": NaN, "c": 1e999}', LIMITS)
     assert [fault.pointer for fault in caught.value.faults] == ["/a", "/b", "/c"]
 
 
-def test_a_pair_of_surrogates_is_one_character() -> None:
+def test_surrogate_pair_is_one_character() -> None:
     assert decode_object(b'{"a": "\\ud83d\\ude00"}', LIMITS) == {"a": "😀"}
 
 
-def test_brackets_and_commas_in_text_do_not_count() -> None:
+def test_brackets_and_commas_in_strings_are_not_counted() -> None:
     text = '[[[[{{{{,,,,\\"[[[[' * 100
     assert decode_object(json.dumps({"a": text}).encode(), LIMITS) == {"a": text}
 
@@ -127,13 +127,13 @@ def test_brackets_and_commas_in_text_do_not_count() -> None:
         (b'{"a": [' + b"[]," * 30 + b"1]}", 20),
     ],
 )
-def test_limits_are_checked_before_anything_is_built(raw: bytes, limit: int) -> None:
+def test_limits_are_checked_before_parsing(raw: bytes, limit: int) -> None:
     with pytest.raises(PayloadLimitError) as caught:
         decode_object(raw, LIMITS)
     assert (caught.value.limit, caught.value.found) == (limit, limit + 1)
 
 
-def test_what_is_just_within_the_limits_is_taken() -> None:
+def test_value_at_the_limits_is_accepted() -> None:
     assert decode_object(b'{"a": ' + b"[" * 7 + b"]" * 7 + b"}", LIMITS)
     assert decode_object(b'{"a": [' + b"1," * 18 + b"1]}", LIMITS)
 
@@ -142,7 +142,7 @@ def test_what_is_just_within_the_limits_is_taken() -> None:
     "unit",
     [b'"', b'\\"', b'"\\', b"[],", b"]", b",", b'"a":', b"\\", b"9", b'{"', b'"\\ud800",', b" "],
 )
-def test_no_million_bytes_take_long(unit: bytes) -> None:
+def test_large_body_is_parsed_in_linear_time(unit: bytes) -> None:
     raw = (b'{"a":' + unit * 1_000_000)[: 1024 * 1024]
     # A second's work at most; what grows by the square of a million takes hours.
     start = time.process_time()

@@ -15,14 +15,16 @@ from hitl_django.models import Run
 
 @pytest.mark.parametrize("role", ["nobody", "starter"])
 @pytest.mark.parametrize("name", ["runs", "interrupts"])
-def test_a_list_is_empty_for_who_may_see_nothing(
+def test_list_without_permission_is_empty(
     name: str, role: str, as_role: Any, make_interrupt: Any
 ) -> None:
     make_interrupt()
     assert as_role(role).get(name).json() == {"next": None, "previous": None, "results": []}
 
 
-def test_somebody_deactivated_is_nobody(make_user: Any, as_role: Any, make_interrupt: Any) -> None:
+def test_inactive_user_is_unauthenticated(
+    make_user: Any, as_role: Any, make_interrupt: Any
+) -> None:
     user = make_user(is_superuser=True)
     api = as_role("superuser")
     api.client.force_login(user)
@@ -33,7 +35,7 @@ def test_somebody_deactivated_is_nobody(make_user: Any, as_role: Any, make_inter
     assert api.get("interrupt", interrupt.pk).status_code == 403
 
 
-def test_only_operators_see_an_error(as_role: Any, make_run: Any) -> None:
+def test_error_text_requires_operate_permission(as_role: Any, make_run: Any) -> None:
     run = make_run(state=Run.State.FAILED, error="ValueError: no such account", traceback="T")
     shown = as_role("operator").get("run", run.pk).json()
     assert shown["error"] == "ValueError: no such account"
@@ -42,7 +44,7 @@ def test_only_operators_see_an_error(as_role: Any, make_run: Any) -> None:
 
 
 @pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
-def test_every_view_states_who_gets_in(pattern: Any) -> None:
+def test_every_view_declares_its_permissions(pattern: Any) -> None:
     view = pattern.callback.cls()
     assert view.permission_classes == (base.IsSignedIn,)
     assert AllowAny not in view.permission_classes
@@ -50,9 +52,7 @@ def test_every_view_states_who_gets_in(pattern: Any) -> None:
     assert view.get_exception_handler() is base.handle_exception
 
 
-def test_the_hosts_own_settings_of_drf_change_nothing(
-    as_role: Any, make_interrupt: Any, settings: Any
-) -> None:
+def test_project_drf_settings_are_ignored(as_role: Any, make_interrupt: Any, settings: Any) -> None:
     settings.REST_FRAMEWORK = {
         "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"],
         "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.BasicAuthentication"],

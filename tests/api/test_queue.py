@@ -34,7 +34,7 @@ def people(make_user: Any) -> tuple[Any, Any]:
     return clients[0], clients[1]
 
 
-def test_the_next_interrupt_is_taken_and_shown_once(people: Any, make_interrupt: Any) -> None:
+def test_next_claims_and_returns_an_interrupt(people: Any, make_interrupt: Any) -> None:
     later, sooner = make_interrupt(), make_interrupt(priority=5)
     rita, ravi = people
     taken = rita.post("next")
@@ -47,7 +47,7 @@ def test_the_next_interrupt_is_taken_and_shown_once(people: Any, make_interrupt:
 
 
 @pytest.mark.promise("P2")
-def test_the_next_interrupt_that_nobody_heard_of_is_shown_again(
+def test_next_repeated_with_key_returns_the_same_interrupt(
     people: Any, make_interrupt: Any
 ) -> None:
     rita, _ = people
@@ -65,9 +65,7 @@ def test_the_next_interrupt_that_nobody_heard_of_is_shown_again(
     assert second.claimed_by is None
 
 
-def test_the_next_interrupt_of_a_graph_or_of_ones_group(
-    people: Any, make_interrupt: Any, make_run: Any
-) -> None:
+def test_next_filtered_by_graph_and_group(people: Any, make_interrupt: Any, make_run: Any) -> None:
     rita, ravi = people
     group = Group.objects.create(name="Payments")
     rita.user.groups.add(group)
@@ -80,7 +78,7 @@ def test_the_next_interrupt_of_a_graph_or_of_ones_group(
 
 
 @pytest.mark.promise("P1")
-def test_a_claim_keeps_others_from_it_until_it_ends(people: Any, make_interrupt: Any) -> None:
+def test_claim_excludes_others_until_released(people: Any, make_interrupt: Any) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     mine = rita.post("claim", interrupt.pk, body={"seconds": 600}).json()
     assert (mine["interrupt"], mine["claimed_by"]) == (str(interrupt.pk), str(rita.user))
@@ -99,9 +97,7 @@ def test_a_claim_keeps_others_from_it_until_it_ends(people: Any, make_interrupt:
     assert rita.get("interrupt", interrupt.pk).json()["claimed_by"] == ""
 
 
-def test_a_decision_over_a_claim_says_whose_and_is_refused_to_who_asks(
-    people: Any, make_interrupt: Any
-) -> None:
+def test_decision_over_claim_names_it_or_is_rejected(people: Any, make_interrupt: Any) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     rita.post("claim", interrupt.pk)
     asks = {"type": "approve", "ignore_claim": False}
@@ -114,7 +110,7 @@ def test_a_decision_over_a_claim_says_whose_and_is_refused_to_who_asks(
     assert (made.status_code, made.json()["claimed_by"]) == (202, str(rita.user))
 
 
-def test_taking_over_needs_its_permission(people: Any, as_role: Any, make_interrupt: Any) -> None:
+def test_take_over_requires_permission(people: Any, as_role: Any, make_interrupt: Any) -> None:
     interrupt = make_interrupt()
     people[0].post("claim", interrupt.pk)
     reviewer = as_role("reviewer")
@@ -125,7 +121,7 @@ def test_taking_over_needs_its_permission(people: Any, as_role: Any, make_interr
     assert interrupt.claimed_by_id == people[0].user.pk
 
 
-def test_a_claim_whose_time_is_past_is_none(people: Any, make_interrupt: Any) -> None:
+def test_expired_claim_is_ignored(people: Any, make_interrupt: Any) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     rita.post("claim", interrupt.pk)
     held = rita.get("interrupt", interrupt.pk)
@@ -136,7 +132,7 @@ def test_a_claim_whose_time_is_past_is_none(people: Any, make_interrupt: Any) ->
     assert ravi.post("claim", interrupt.pk).status_code == 200
 
 
-def test_a_claim_is_no_other_interrupt_to_who_decides(people: Any, make_interrupt: Any) -> None:
+def test_claim_does_not_change_the_etag(people: Any, make_interrupt: Any) -> None:
     interrupt, (rita, _) = make_interrupt(), people
     etag = rita.get("interrupt", interrupt.pk)["ETag"]
     rita.post("claim", interrupt.pk)
@@ -147,7 +143,7 @@ def test_a_claim_is_no_other_interrupt_to_who_decides(people: Any, make_interrup
     assert decided.status_code == 202
 
 
-def test_an_interrupt_is_assigned_by_name(people: Any, make_interrupt: Any) -> None:
+def test_assign_by_name(people: Any, make_interrupt: Any) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     Group.objects.create(name="Payments")
     name = ravi.user.get_username()
@@ -163,7 +159,7 @@ def test_an_interrupt_is_assigned_by_name(people: Any, make_interrupt: Any) -> N
 
 
 @pytest.mark.promise("P18")
-def test_who_is_there_is_not_told_to_who_assigns(
+def test_assign_does_not_reveal_usernames(
     people: Any, as_role: Any, make_user: Any, make_interrupt: Any
 ) -> None:
     interrupt, rita = make_interrupt(), people[0]
@@ -181,7 +177,7 @@ def test_who_is_there_is_not_told_to_who_assigns(
         assert as_role("reviewer").post("assign", interrupt.pk, body=body).status_code == 403
 
 
-def test_an_interrupt_is_put_off_and_woken(people: Any, make_interrupt: Any) -> None:
+def test_snooze_and_wake(people: Any, make_interrupt: Any) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     shown = rita.post("snooze", interrupt.pk, body={"until": LATER}).json()
     assert shown["snoozed_until"] == LATER
@@ -197,16 +193,14 @@ def test_an_interrupt_is_put_off_and_woken(people: Any, make_interrupt: Any) -> 
 
 
 @pytest.mark.parametrize("name", ["claim", "assign", "snooze"])
-def test_a_closed_interrupt_has_no_turns(api: Any, make_interrupt: Any, name: str) -> None:
+def test_closed_interrupt_cannot_be_assigned(api: Any, make_interrupt: Any, name: str) -> None:
     interrupt = make_interrupt(status=Interrupt.Status.CANCELLED)
     body = {"until": LATER} if name == "snooze" else {}
     refused = api.post(name, interrupt.pk, body=body)
     assert (refused.status_code, refused.json()["code"]) == (409, "already_decided")
 
 
-def test_what_is_said_about_an_interrupt_is_listed_in_order(
-    people: Any, make_interrupt: Any
-) -> None:
+def test_comments_are_listed_in_order(people: Any, make_interrupt: Any) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     first = rita.post("comments", interrupt.pk, body={"text": "  <b>Half</b> of it? "})
     assert first.status_code == 201
@@ -223,7 +217,7 @@ def test_what_is_said_about_an_interrupt_is_listed_in_order(
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("text", [" ", "x" * 10_001])
-def test_a_remark_has_its_bounds(api: Any, make_interrupt: Any, text: str) -> None:
+def test_comment_length_is_limited(api: Any, make_interrupt: Any, text: str) -> None:
     refused = api.post("comments", make_interrupt().pk, body={"text": text})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/text")
     assert not Comment.objects.exists()
@@ -251,7 +245,7 @@ def test_a_remark_has_its_bounds(api: Any, make_interrupt: Any, text: str) -> No
         ("comments", {}, "/text"),
     ],
 )
-def test_a_field_that_does_not_fit_is_named(
+def test_invalid_field_is_named(
     api: Any, make_interrupt: Any, name: str, body: dict[str, Any], pointer: str
 ) -> None:
     response = api.post(name, make_interrupt().pk, body=body)
@@ -259,7 +253,7 @@ def test_a_field_that_does_not_fit_is_named(
     assert [fault["pointer"] for fault in response.json()["errors"]] == [pointer]
 
 
-def test_interrupts_are_found_by_whose_they_are(people: Any, make_interrupt: Any) -> None:
+def test_interrupts_filtered_by_claim_and_assignment(people: Any, make_interrupt: Any) -> None:
     rita, ravi = people
     group = Group.objects.create(name="Payments")
     free, held, groups, late = (make_interrupt() for _ in range(4))
@@ -284,13 +278,13 @@ def test_interrupts_are_found_by_whose_they_are(people: Any, make_interrupt: Any
 
 
 @pytest.mark.parametrize("query", ["free=1", "free=yes", "free=", "assignee=dana", "dialect=x"])
-def test_a_filter_that_does_not_fit_is_named(api: Any, query: str) -> None:
+def test_invalid_filter_is_named(api: Any, query: str) -> None:
     response = api.get("interrupts", query=query)
     assert response.status_code == 400
     assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
 
 
-def test_the_list_costs_the_same_whoever_holds_what(people: Any, make_interrupt: Any) -> None:
+def test_list_queries_do_not_depend_on_claims(people: Any, make_interrupt: Any) -> None:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
@@ -307,7 +301,7 @@ def test_the_list_costs_the_same_whoever_holds_what(people: Any, make_interrupt:
     assert len(counts) == 1
 
 
-def test_the_counts_are_ones_own(people: Any, make_interrupt: Any) -> None:
+def test_counts_are_those_of_the_user(people: Any, make_interrupt: Any) -> None:
     rita, ravi = people
     for _ in range(3):
         make_interrupt()
@@ -322,7 +316,7 @@ def test_the_counts_are_ones_own(people: Any, make_interrupt: Any) -> None:
     assert seen.pk
 
 
-def test_a_thread_goes_on_from_an_earlier_checkpoint(api: Any, asked: Any) -> None:
+def test_fork_resumes_from_a_checkpoint(api: Any, asked: Any) -> None:
     interrupt = asked()
     thread_id = interrupt.thread.thread_id
     history = api.get("thread-history", thread_id).json()["results"]
@@ -345,7 +339,7 @@ def test_a_thread_goes_on_from_an_earlier_checkpoint(api: Any, asked: Any) -> No
         ({"values": {"amount": 1}, "as_node": "nobody"}, 422, None),
     ],
 )
-def test_a_fork_that_does_not_fit_changes_nothing(
+def test_invalid_fork_changes_nothing(
     api: Any, asked: Any, body: dict[str, Any], status: int, pointer: str | None
 ) -> None:
     interrupt = asked()

@@ -62,7 +62,7 @@ def ids(rows: list[dict[str, Any]]) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def test_it_begins_with_the_page_that_the_list_shows(api: API, make_interrupt: Asked) -> None:
+def test_stream_starts_with_the_listed_page(api: API, make_interrupt: Asked) -> None:
     make_interrupt(), make_interrupt(node="pay"), make_interrupt(node="pay")
     for query in ("", "node=pay", "ordering=-created_at&page_size=2", "free=true"):
         stream = api.get("interrupt-stream", query=query)  # a process that lets nobody wait
@@ -72,7 +72,7 @@ def test_it_begins_with_the_page_that_the_list_shows(api: API, make_interrupt: A
         assert (event["event"], json.loads(event["data"])) == ("reset", {"results": listed})
 
 
-def test_it_tells_what_comes_changes_and_leaves(
+def test_stream_reports_added_changed_and_removed_rows(
     api: API, make_user: Any, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     interrupt, reviewer = make_interrupt(), make_user(is_superuser=True)
@@ -100,7 +100,7 @@ def test_it_tells_what_comes_changes_and_leaves(
     assert withdrawn["removed"] == [{"id": str(new[0].pk), "status": "superseded"}]
 
 
-def test_an_interrupt_that_is_decided_elsewhere_leaves(
+def test_interrupt_decided_elsewhere_is_removed(
     api: API, asked: Callable[..., Interrupt], meanwhile: Callable[..., None]
 ) -> None:
     interrupt = asked()
@@ -110,7 +110,7 @@ def test_an_interrupt_that_is_decided_elsewhere_leaves(
     assert (name, changes) == ("changes", {"added": [], "changed": [], "removed": left})
 
 
-def test_what_is_behind_the_page_comes_up_when_there_is_room(
+def test_next_rows_move_up_into_the_page(
     api: API, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     first, second = make_interrupt(), make_interrupt()
@@ -121,7 +121,7 @@ def test_what_is_behind_the_page_comes_up_when_there_is_room(
 
 
 @pytest.mark.promise("P18")
-def test_who_loses_a_permission_is_told_nothing_more(
+def test_revoked_permission_ends_the_events(
     make_user: Any, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     user, interrupt = make_user("view_interrupt"), make_interrupt()
@@ -132,7 +132,7 @@ def test_who_loses_a_permission_is_told_nothing_more(
 
 
 @pytest.mark.promise("P18")
-def test_who_may_sign_in_no_more_is_sent_away_at_the_next_sign_of_life(
+def test_deactivated_user_is_disconnected_at_next_heartbeat(
     make_user: Any,
     make_interrupt: Asked,
     meanwhile: Callable[..., None],
@@ -152,7 +152,7 @@ def test_who_may_sign_in_no_more_is_sent_away_at_the_next_sign_of_life(
     assert alive == b": nothing new\n\n"
 
 
-def test_who_comes_back_gets_what_they_missed_once(
+def test_reconnect_sends_missed_events_once(
     api: API, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     interrupt = make_interrupt()
@@ -168,7 +168,7 @@ def test_who_comes_back_gets_what_they_missed_once(
     assert read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=missed["id"])) == []
 
 
-def test_who_comes_back_too_late_or_with_other_filters_or_as_another_gets_the_page(
+def test_reconnect_too_late_or_with_other_filters_resets(
     api: API, as_role: Any, make_interrupt: Asked
 ) -> None:
     make_interrupt()
@@ -184,9 +184,7 @@ def test_who_comes_back_too_late_or_with_other_filters_or_as_another_gets_the_pa
     assert [each["event"] for each in read(api.get("interrupt-stream", **back))] == ["reset"]
 
 
-def test_who_comes_back_while_nothing_changes_is_known_for_longer(
-    api: API, make_interrupt: Asked
-) -> None:
+def test_idle_stream_can_be_resumed_for_longer(api: API, make_interrupt: Asked) -> None:
     make_interrupt()
     (reset,) = read(api.get("interrupt-stream"))
     cache.clear()  # as after a while
@@ -196,7 +194,7 @@ def test_who_comes_back_while_nothing_changes_is_known_for_longer(
     assert missed["event"] == "changes"
 
 
-def test_a_cache_that_is_away_costs_a_reset_and_no_event(
+def test_unavailable_cache_causes_reset_without_loss(
     api: API, make_interrupt: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
@@ -210,7 +208,7 @@ def test_a_cache_that_is_away_costs_a_reset_and_no_event(
     assert again["event"] == "reset"
 
 
-def test_who_can_not_wait_now_gets_what_there_is(
+def test_without_slot_current_page_is_returned(
     api: API, make_interrupt: Asked, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 1}
@@ -228,7 +226,7 @@ def test_who_can_not_wait_now_gets_what_there_is(
 
 
 @pytest.mark.parametrize("count", [1, 40])
-def test_each_look_at_an_unchanged_page_is_one_query(
+def test_poll_of_unchanged_page_is_one_query(
     count: int, api: API, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     for _ in range(count):
@@ -241,7 +239,7 @@ def test_each_look_at_an_unchanged_page_is_one_query(
 
 
 @pytest.mark.parametrize("query", ["cursor=x", "wait=1", "status=none", "page_size=0", "nod=pay"])
-def test_a_parameter_that_makes_no_sense_is_refused(query: str, api: API) -> None:
+def test_invalid_parameter_is_rejected(query: str, api: API) -> None:
     response = api.get("interrupt-stream", query=query)
     assert response.status_code == 400
     assert response["Content-Type"] == "application/problem+json"
@@ -249,13 +247,15 @@ def test_a_parameter_that_makes_no_sense_is_refused(query: str, api: API) -> Non
 
 
 @pytest.mark.parametrize("header", ["x", "7", "0" * 31, "G" * 32])
-def test_a_last_event_id_that_is_none_is_refused(header: str, api: API) -> None:
+def test_invalid_last_event_id_is_rejected(header: str, api: API) -> None:
     response = api.get("interrupt-stream", HTTP_LAST_EVENT_ID=header)
     assert response.status_code == 400
     assert response.json()["errors"][0]["header"] == "Last-Event-ID"
 
 
-def test_it_holds_no_transaction(api: API, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+def test_stream_keeps_no_transaction_open(
+    api: API, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 0.05, "EVENT_POLL_SECONDS": 0.01}
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
     response = api.get("interrupt-stream", **THREADS)

@@ -118,7 +118,7 @@ def nothing_happened(interrupt: Interrupt) -> bool:
     ("raw", "status", "code", "pointer"),
     [pytest.param(*rest, id=title) for title, *rest in BAD_BYTES],
 )
-def test_a_body_that_does_not_fit(
+def test_invalid_body_is_rejected(
     api: Any,
     interrupt: Interrupt,
     name: str,
@@ -154,7 +154,7 @@ def test_a_body_that_does_not_fit(
         ({"graph": "invoice", "input": {}, "state": "succeeded", "a/b": 1}, ["/state", "/a~1b"]),
     ],
 )
-def test_a_start_names_every_field_that_does_not_fit(
+def test_start_reports_every_invalid_field(
     api: Any, body: dict[str, Any], pointers: list[str]
 ) -> None:
     response = api.post("runs", body=body)
@@ -163,7 +163,7 @@ def test_a_start_names_every_field_that_does_not_fit(
     assert not Run.objects.exists()
 
 
-def test_what_was_sent_is_not_repeated_in_the_refusal(api: Any, interrupt: Interrupt) -> None:
+def test_rejection_does_not_echo_values(api: Any, interrupt: Interrupt) -> None:
     response = api.post("decisions", interrupt.pk, body={"type": "hunter2", "reason": ["hunter2"]})
     assert response.status_code == 400
     assert b"hunter2" not in response.content
@@ -184,7 +184,7 @@ def test_what_was_sent_is_not_repeated_in_the_refusal(api: Any, interrupt: Inter
         "application/json/x; =",
     ],
 )
-def test_only_json_is_read(api: Any, interrupt: Interrupt, content_type: str) -> None:
+def test_only_json_is_parsed(api: Any, interrupt: Interrupt, content_type: str) -> None:
     response = api.post(
         "decisions", interrupt.pk, body=b'{"type": "approve"}', content_type=content_type
     )
@@ -193,7 +193,7 @@ def test_only_json_is_read(api: Any, interrupt: Interrupt, content_type: str) ->
     assert nothing_happened(interrupt)
 
 
-def test_a_method_can_not_be_overridden(api: Any, interrupt: Interrupt) -> None:
+def test_method_override_is_ignored(api: Any, interrupt: Interrupt) -> None:
     response = api.call(
         "GET", "decisions", interrupt.pk, headers={"X-HTTP-Method-Override": "POST"}
     )
@@ -202,16 +202,14 @@ def test_a_method_can_not_be_overridden(api: Any, interrupt: Interrupt) -> None:
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "x", "*/*", "a/b;q=z,,"])
-def test_the_answer_is_json_whatever_is_accepted(
-    api: Any, interrupt: Interrupt, accept: str
-) -> None:
+def test_response_is_json_whatever_is_accepted(api: Any, interrupt: Interrupt, accept: str) -> None:
     response = api.get("interrupt", interrupt.pk, headers={"Accept": accept})
     assert response.status_code == 200
     assert response["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize("host_limit", [1000, None])
-def test_the_hosts_own_limit_on_uploads_holds_where_it_is_smaller(
+def test_smaller_project_upload_limit_applies(
     api: Any, interrupt: Interrupt, settings: Any, host_limit: int | None
 ) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = host_limit
@@ -221,7 +219,7 @@ def test_the_hosts_own_limit_on_uploads_holds_where_it_is_smaller(
 
 
 @pytest.mark.parametrize("key", ["", " ", '""', "x" * 256, "a b", "ключ", "a\tb", "x" * 10_000])
-def test_an_idempotency_key_that_is_none(api: Any, interrupt: Interrupt, key: str) -> None:
+def test_invalid_idempotency_key_is_rejected(api: Any, interrupt: Interrupt, key: str) -> None:
     response = api.post(
         "decisions",
         interrupt.pk,
@@ -247,7 +245,9 @@ def test_an_idempotency_key_that_is_none(api: Any, interrupt: Interrupt, key: st
         ('"' + "x" * 10_000 + '"', 412),
     ],
 )
-def test_an_if_match_that_does_not(api: Any, interrupt: Interrupt, tag: str, status: int) -> None:
+def test_invalid_if_match_is_rejected(
+    api: Any, interrupt: Interrupt, tag: str, status: int
+) -> None:
     response = api.post(
         "decisions", interrupt.pk, body={"type": "approve"}, headers={"If-Match": tag}
     )
@@ -274,7 +274,7 @@ def test_an_if_match_that_does_not(api: Any, interrupt: Interrupt, tag: str, sta
     ],
 )
 @pytest.mark.parametrize("kind", ["runs", "interrupts"])
-def test_an_id_that_is_none_leads_nowhere(api: Any, kind: str, part: str) -> None:
+def test_invalid_id_is_404(api: Any, kind: str, part: str) -> None:
     path = f"/hitl/api/v1/{kind}/{quote(part)}/"
     for response in (
         api.client.get(path),
@@ -286,23 +286,21 @@ def test_an_id_that_is_none_leads_nowhere(api: Any, kind: str, part: str) -> Non
         assert response.json()["code"] == "not_found"
 
 
-def test_a_request_that_is_wrong_is_told_so_before_that_it_is_late(
-    api: Any, interrupt: Interrupt
-) -> None:
+def test_invalid_request_is_400_before_409(api: Any, interrupt: Interrupt) -> None:
     late = {"If-Match": '"none of ours"', "Idempotency-Key": "a b"}
     refused = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=late)
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
     assert [fault["header"] for fault in refused.json()["errors"]] == ["Idempotency-Key"]
 
 
-def test_an_address_without_its_slash_says_so(api: Any, interrupt: Interrupt) -> None:
+def test_missing_trailing_slash_is_reported(api: Any, interrupt: Interrupt) -> None:
     for path in (f"interrupts/{interrupt.pk}", "nothing/at/all"):
         answer = api.client.get(f"/hitl/api/v1/{path}")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
         assert "end with a slash" in answer.json()["detail"]
 
 
-def test_an_id_in_upper_case_is_another_address(api: Any, make_interrupt: Any) -> None:
+def test_id_in_upper_case_is_404(api: Any, make_interrupt: Any) -> None:
     make_interrupt(id="aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")
     path = "/hitl/api/v1/interrupts/{}-bbbb-4ccc-8ddd-eeeeeeeeeeee/"
     assert api.client.get(path.format("aaaaaaaa")).status_code == 200
@@ -310,12 +308,12 @@ def test_an_id_in_upper_case_is_another_address(api: Any, make_interrupt: Any) -
 
 
 @pytest.mark.parametrize("name", ["nothing", "x" * 10_000, "a b", "%00", "é", ".."])
-def test_a_graph_that_is_none(api: Any, name: str) -> None:
+def test_unknown_graph_is_rejected(api: Any, name: str) -> None:
     response = api.client.get(f"/hitl/api/v1/graphs/{quote(name)}/")
     assert response.status_code == 404
 
 
-def test_parameters_are_refused_where_there_are_none(api: Any, interrupt: Interrupt) -> None:
+def test_unexpected_parameters_are_rejected(api: Any, interrupt: Interrupt) -> None:
     for name, args in (
         ("interrupt", [interrupt.pk]),
         ("graphs", []),
@@ -341,7 +339,9 @@ class TestASession:
     def path(self, interrupt: Interrupt) -> str:
         return f"/hitl/api/v1/interrupts/{interrupt.pk}/decisions/"
 
-    def test_without_a_token_is_refused(self, browser: Client, interrupt: Interrupt) -> None:
+    def test_session_without_csrf_token_is_rejected(
+        self, browser: Client, interrupt: Interrupt
+    ) -> None:
         for headers in ({}, {"X-CSRFToken": "x" * 32}, {"Origin": "https://elsewhere.example"}):
             response = browser.post(
                 self.path(interrupt),
@@ -353,12 +353,16 @@ class TestASession:
             assert response["Content-Type"] == "application/problem+json"
         assert nothing_happened(interrupt)
 
-    def test_a_form_of_another_site_is_refused(self, browser: Client, interrupt: Interrupt) -> None:
+    def test_session_from_another_origin_is_rejected(
+        self, browser: Client, interrupt: Interrupt
+    ) -> None:
         response = browser.post(self.path(interrupt), {"type": "approve"})
         assert response.status_code == 403
         assert nothing_happened(interrupt)
 
-    def test_with_a_token_is_heard(self, browser: Client, interrupt: Interrupt) -> None:
+    def test_session_with_csrf_token_is_accepted(
+        self, browser: Client, interrupt: Interrupt
+    ) -> None:
         browser.cookies["csrftoken"] = "a" * 32
         response = browser.post(
             self.path(interrupt),
@@ -369,5 +373,5 @@ class TestASession:
         assert response.status_code == 400
         assert response.json()["errors"][0]["pointer"] == "/type"
 
-    def test_reading_needs_none(self, browser: Client, interrupt: Interrupt) -> None:
+    def test_session_read_needs_no_csrf_token(self, browser: Client, interrupt: Interrupt) -> None:
         assert browser.get(self.path(interrupt)).status_code == 200

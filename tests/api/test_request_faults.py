@@ -179,7 +179,7 @@ def filled(text: str, things: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("case", CATALOGUE)
-def test_bad_input(case: Case, api: API, things: dict[str, str]) -> None:
+def test_invalid_request_is_a_problem(case: Case, api: API, things: dict[str, str]) -> None:
     body = case.body() if callable(case.body) else case.body
     if len(body) < 10_000:
         body = filled(body.decode("latin-1"), things).encode("latin-1")
@@ -208,7 +208,7 @@ def test_bad_input(case: Case, api: API, things: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
 @pytest.mark.parametrize("kind", ["runs", "interrupts"])
-def test_what_may_not_be_seen_is_answered_as_what_is_not_there(
+def test_hidden_object_equals_missing_object(
     as_role: Any, things: dict[str, str], kind: str, method: str
 ) -> None:
     hidden = things["run" if kind == "runs" else "question"]
@@ -237,9 +237,7 @@ def test_what_may_not_be_seen_is_answered_as_what_is_not_there(
         "Basic \u00ff",
     ],
 )
-def test_an_authorization_that_is_none_is_refused(
-    things: dict[str, str], authorization: str
-) -> None:
+def test_invalid_authorization_is_rejected(things: dict[str, str], authorization: str) -> None:
     response = API().client.post(
         f"/hitl/api/v1/interrupts/{things['question']}/decisions/",
         b'{"type": "approve"}',

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 BODY = {"graph": "invoice", "input": {"amount": 12}}
 
 
-def test_graphs_are_listed_with_their_input(api: Any, invoice: str) -> None:
+def test_graphs_are_listed_with_input_schema(api: Any, invoice: str) -> None:
     listed = {graph["name"]: graph for graph in api.get("graphs").json()["results"]}
     graph = listed[invoice]
     assert graph.items() <= api.get("graph", invoice).json().items()
@@ -24,7 +24,7 @@ def test_graphs_are_listed_with_their_input(api: Any, invoice: str) -> None:
     assert graph["input_schema"]["properties"]["amount"]["type"] == "integer"
 
 
-def test_a_start_is_accepted_and_says_where_the_run_is(api: Any, invoice: str) -> None:
+def test_start_is_202_with_location(api: Any, invoice: str) -> None:
     body = {**BODY, "thread_id": "invoice-7", "metadata": {"channel": "mail"}}
     response = api.post("runs", body=body)
     assert response.status_code == 202, response.content
@@ -42,7 +42,7 @@ def test_a_start_is_accepted_and_says_where_the_run_is(api: Any, invoice: str) -
     assert api.client.get(response["Location"]).json()["state"] == "queued"
 
 
-def test_a_start_names_what_it_is_about(api: Any, invoice: str, make_user: Any) -> None:
+def test_start_with_subject(api: Any, invoice: str, make_user: Any) -> None:
     customer = {"type": "auth.group", "id": str(Group.objects.create(name="Dana's shop").pk)}
     clerk = make_user("start_run", "view_thread")
     clerk.user_permissions.add(Permission.objects.get(codename="view_group"))
@@ -64,7 +64,7 @@ def test_a_start_names_what_it_is_about(api: Any, invoice: str, make_user: Any) 
     {"type": "group", "id": "1"},
     {"type": "auth.group.name", "id": "1"},
 ])  # fmt: skip
-def test_what_one_may_not_see_no_run_is_about(
+def test_start_with_hidden_subject_is_rejected(
     api: Any, invoice: str, make_user: Any, named: Any
 ) -> None:
     clerk = make_user("start_run")
@@ -85,14 +85,16 @@ def test_what_one_may_not_see_no_run_is_about(
         ({"type": "auth.group", "id": "1", "name": "x"}, "/subject/name"),
     ],
 )
-def test_a_subject_is_a_model_and_a_key(api: Any, invoice: str, named: Any, pointer: str) -> None:
+def test_start_with_invalid_subject_is_rejected(
+    api: Any, invoice: str, named: Any, pointer: str
+) -> None:
     refused = api.post("runs", body={**BODY, "subject": named})
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
     assert [fault["pointer"] for fault in refused.json()["errors"]] == [pointer]
 
 
 @pytest.mark.promise("P2")
-def test_the_same_key_is_the_same_run(api: Any, invoice: str) -> None:
+def test_repeated_key_returns_the_same_run(api: Any, invoice: str) -> None:
     first = api.post("runs", body={**BODY, "key": "order-7"})
     again = api.post("runs", body={**BODY, "key": "order-7"})
     assert (first.status_code, again.status_code) == (202, 200)
@@ -106,9 +108,7 @@ def test_the_same_key_is_the_same_run(api: Any, invoice: str) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_a_key_tells_nobody_of_a_run_that_they_may_not_see(
-    api: Any, as_role: Any, invoice: str
-) -> None:
+def test_key_of_hidden_run_is_not_revealed(api: Any, as_role: Any, invoice: str) -> None:
     body = {**BODY, "key": "order-7"}
     starter = as_role("starter")
     assert starter.post("runs", body=body).status_code == 202
@@ -127,7 +127,7 @@ def test_a_key_tells_nobody_of_a_run_that_they_may_not_see(
         ([1], "/input"),
     ],
 )
-def test_an_input_that_does_not_fit_is_refused_by_pointer(
+def test_invalid_input_is_rejected_with_pointer(
     api: Any, invoice: str, input_value: Any, pointer: str
 ) -> None:
     response = api.post("runs", body={"graph": invoice, "input": input_value})
@@ -139,16 +139,14 @@ def test_an_input_that_does_not_fit_is_refused_by_pointer(
 
 @pytest.mark.parametrize("field", ["key", "thread_id"])
 @pytest.mark.parametrize("name", ["a\nb", "\u202eevil", "\x1b[31m"])
-def test_a_name_that_could_pass_for_another_is_refused(
-    api: Any, invoice: str, field: str, name: str
-) -> None:
+def test_confusable_thread_id_is_rejected(api: Any, invoice: str, field: str, name: str) -> None:
     response = api.post("runs", body={**BODY, field: name})
     assert response.status_code == 422, response.content
     assert [fault["pointer"] for fault in response.json()["errors"]] == [f"/{field}"]
     assert not Thread.objects.exists()
 
 
-def test_a_thread_of_another_graph_is_refused(api: Any, invoice: str, make_run: Any) -> None:
+def test_thread_of_another_graph_is_rejected(api: Any, invoice: str, make_run: Any) -> None:
     run = make_run(graph="letter", state=Run.State.SUCCEEDED)
     response = api.post("runs", body={**BODY, "thread_id": run.thread.thread_id})
     assert response.status_code == 422
@@ -156,22 +154,20 @@ def test_a_thread_of_another_graph_is_refused(api: Any, invoice: str, make_run: 
 
 
 @pytest.mark.promise("P18")
-def test_a_thread_that_may_not_be_seen_is_not_continued(
-    as_role: Any, invoice: str, make_run: Any
-) -> None:
+def test_hidden_thread_is_not_continued(as_role: Any, invoice: str, make_run: Any) -> None:
     run = make_run(state=Run.State.SUCCEEDED)
     body = {**BODY, "thread_id": run.thread.thread_id}
     assert as_role("starter").post("runs", body=body).status_code == 404
     assert Run.objects.count() == 1
 
 
-def test_no_input_is_refused(api: Any, invoice: str) -> None:
+def test_missing_input_is_rejected(api: Any, invoice: str) -> None:
     response = api.post("runs", body={"graph": invoice, "input": None})
     assert (response.status_code, response.json()["code"]) == (422, "empty_input")
     assert not Thread.objects.exists()
 
 
-def test_an_unknown_graph_is_refused(api: Any, as_role: Any) -> None:
+def test_unknown_graph_is_rejected(api: Any, as_role: Any) -> None:
     body = {"graph": "nothing", "input": {}}
     response = api.post("runs", body=body)
     assert (response.status_code, response.json()["code"]) == (404, "unknown_graph")
@@ -179,7 +175,7 @@ def test_an_unknown_graph_is_refused(api: Any, as_role: Any) -> None:
     assert not Thread.objects.exists()
 
 
-def test_a_thread_that_waits_loses_its_interrupts_only_on_demand(api: Any, asked: Any) -> None:
+def test_pending_interrupts_are_discarded_only_on_request(api: Any, asked: Any) -> None:
     interrupt = asked()
     body = {**BODY, "thread_id": interrupt.thread.thread_id}
     refused = api.post("runs", body=body)
@@ -191,9 +187,7 @@ def test_a_thread_that_waits_loses_its_interrupts_only_on_demand(api: Any, asked
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_cancel_a_run_can_not_discard_what_it_asks(
-    api: Any, make_user: Any, asked: Any
-) -> None:
+def test_discarding_requires_cancel_permission(api: Any, make_user: Any, asked: Any) -> None:
     interrupt = asked()
     starter = type(api)(make_user("start_run", "view_thread", "view_run", "view_interrupt"))
     body = {**BODY, "thread_id": interrupt.thread.thread_id}
@@ -208,7 +202,7 @@ def test_who_may_not_cancel_a_run_can_not_discard_what_it_asks(
     assert starter.post("runs", body=new).status_code == 202  # there is nothing to discard
 
 
-def test_a_run_waits_for_its_turn_where_that_is_asked_for(api: Any, invoice: str) -> None:
+def test_on_active_wait_queues_the_run(api: Any, invoice: str) -> None:
     body = {**BODY, "thread_id": "one", "on_pending": "wait"}
     first, second = (api.post("runs", body=body).json() for _ in range(2))
     assert [first["state"], second["state"]] == ["queued", "waiting"]
@@ -225,7 +219,7 @@ def test_a_run_waits_for_its_turn_where_that_is_asked_for(api: Any, invoice: str
     assert api.get("run", first["id"]).json()["state"] == "interrupted"
 
 
-def test_a_thread_that_runs_takes_no_second_run(api: Any, invoice: str) -> None:
+def test_active_thread_rejects_a_second_run(api: Any, invoice: str) -> None:
     body = {**BODY, "thread_id": "one"}
     assert api.post("runs", body=body).status_code == 202
     response = api.post("runs", body=body)
@@ -233,7 +227,7 @@ def test_a_thread_that_runs_takes_no_second_run(api: Any, invoice: str) -> None:
     assert Run.objects.count() == 1
 
 
-def test_a_run_is_cancelled_with_its_interrupts(api: Any, asked: Any) -> None:
+def test_cancel_withdraws_interrupts(api: Any, asked: Any) -> None:
     interrupt = asked()
     response = api.post("run-cancel", interrupt.run_id, body={"reason": "Paid by hand."})
     assert response.status_code == 200
@@ -243,7 +237,7 @@ def test_a_run_is_cancelled_with_its_interrupts(api: Any, asked: Any) -> None:
     assert (again.status_code, again.json()["code"]) == (409, "run_state")
 
 
-def test_a_failed_run_is_retried(api: Any, make_run: Any) -> None:
+def test_retry_resumes_a_failed_run(api: Any, make_run: Any) -> None:
     run = make_run(state=Run.State.FAILED, error="No.")
     response = api.post("run-retry", run.pk)
     assert response.status_code == 202, response.content
@@ -255,7 +249,7 @@ def test_a_failed_run_is_retried(api: Any, make_run: Any) -> None:
     assert set(again.json()["allowed"]) == {"failed", "parked"}
 
 
-def test_a_retry_takes_no_fields(api: Any, make_run: Any) -> None:
+def test_retry_rejects_fields(api: Any, make_run: Any) -> None:
     run = make_run(state=Run.State.FAILED)
     response = api.post("run-retry", run.pk, body={"input": {}})
     assert response.status_code == 400

@@ -49,7 +49,7 @@ def worker(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_run_that_asks_is_shown_with_its_interrupt(api: Any, wait: Callable[..., Any]) -> None:
+def test_wait_returns_run_with_interrupt(api: Any, wait: Callable[..., Any]) -> None:
     response = wait()
     assert (response.status_code, response.streaming) == (202, True)
     shown = json.loads(b"".join(response))
@@ -61,7 +61,7 @@ def test_a_run_that_asks_is_shown_with_its_interrupt(api: Any, wait: Callable[..
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_run_that_succeeds_is_shown_with_its_result(api: Any, wait: Callable[..., Any]) -> None:
+def test_wait_returns_run_with_result(api: Any, wait: Callable[..., Any]) -> None:
     json.loads(b"".join(wait(**ONCE)))
     services.decide(Interrupt.objects.get().pk, "approve", {"amount": 7})
     again = wait(**ONCE)
@@ -73,7 +73,7 @@ def test_a_run_that_succeeds_is_shown_with_its_result(api: Any, wait: Callable[.
     assert (last.streaming, last.status_code, last.json()) == (False, 200, shown)
 
 
-def test_it_waits_no_longer_than_the_setting_says(wait: Callable[..., Any]) -> None:
+def test_wait_ends_at_the_configured_limit(wait: Callable[..., Any]) -> None:
     response = wait(seconds=3600)
     assert waiting_response._threads.count == 1
     shown = json.loads(b"".join(response))
@@ -83,7 +83,7 @@ def test_it_waits_no_longer_than_the_setting_says(wait: Callable[..., Any]) -> N
     assert Run.objects.get().state == "queued"
 
 
-def test_who_can_not_wait_now_is_told_to_come_back(wait: Callable[..., Any]) -> None:
+def test_wait_without_slot_has_retry_after(wait: Callable[..., Any]) -> None:
     first, second = wait(), wait()
     assert (first.streaming, second.streaming) == (True, False)
     assert (second.status_code, second["Retry-After"]) == (202, "1")
@@ -95,7 +95,7 @@ def test_who_can_not_wait_now_is_told_to_come_back(wait: Callable[..., Any]) -> 
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_run_is_committed_before_it_is_waited_for(
+def test_run_is_committed_before_the_wait(
     wait: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
@@ -104,14 +104,14 @@ def test_a_run_is_committed_before_it_is_waited_for(
     assert json.loads(b"".join(response))["state"] == "interrupted"
 
 
-def test_without_waiting_it_is_answered_as_ever(wait: Callable[..., Any]) -> None:
+def test_start_without_wait_is_unchanged(wait: Callable[..., Any]) -> None:
     response = wait(seconds=0)
     assert (response.streaming, response.status_code) == (False, 202)
     assert "interrupts" not in response.json()
 
 
 @pytest.mark.parametrize("query", ["wait=3601", "wait=-1", "wait=", "wait=1&wait=2", "graph=x"])
-def test_a_wait_that_is_none_starts_nothing(api: Any, invoice: str, query: str) -> None:
+def test_invalid_wait_starts_nothing(api: Any, invoice: str, query: str) -> None:
     body = {"graph": invoice, "input": {"amount": 12}}
     assert api.post("runs", body=body, query=query).status_code == 400
     assert not Run.objects.exists()
@@ -119,9 +119,7 @@ def test_a_wait_that_is_none_starts_nothing(api: Any, invoice: str, query: str) 
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("worker")
-def test_a_starter_is_shown_their_run_and_not_what_it_asks(
-    as_role: Any, wait: Callable[..., Any]
-) -> None:
+def test_starter_sees_run_without_its_interrupt(as_role: Any, wait: Callable[..., Any]) -> None:
     shown = json.loads(b"".join(wait(as_role("starter"))))
     assert (shown["state"], shown["interrupts"]) == ("interrupted", [])
     assert "error" not in shown

@@ -27,7 +27,7 @@ def finished(asked: Any) -> Thread:
     return thread
 
 
-def test_a_thread_in_the_list_has_its_last_run_and_no_payload(
+def test_thread_in_list_has_last_run_and_no_payload(
     api: Any, make_run: Any, django_assert_max_num_queries: Any
 ) -> None:
     make_run()
@@ -51,7 +51,7 @@ def test_a_thread_in_the_list_has_its_last_run_and_no_payload(
     assert api.get("thread", run.thread.thread_id).json()["metadata"] == {"from": "mail"}
 
 
-def test_threads_page_in_either_order(api: Any, make_run: Any) -> None:
+def test_threads_paginate_in_both_orders(api: Any, make_run: Any) -> None:
     made = [make_run().thread.thread_id for _ in range(5)]
     newest_first = [row["thread_id"] for row in api.get("threads").json()["results"]]
     assert newest_first == made[::-1]
@@ -65,14 +65,14 @@ def test_threads_page_in_either_order(api: Any, make_run: Any) -> None:
 
 
 @pytest.mark.parametrize("row", ["x", "-1", "9" * 30, "1.5", ""])
-def test_a_cursor_that_is_none_of_ours(api: Any, make_run: Any, row: str) -> None:
+def test_foreign_cursor_is_rejected(api: Any, make_run: Any, row: str) -> None:
     make_run()
     response = api.get("threads", query=f"cursor={Cursor(row, True).encode()}")
     assert response.status_code == 400
     assert response.json()["errors"][0]["parameter"] == "cursor"
 
 
-def test_cursor_with_digits_of_another_script_is_refused(api: Any, make_run: Any) -> None:
+def test_cursor_with_digits_of_another_script_is_rejected(api: Any, make_run: Any) -> None:
     key = str(make_run().thread.pk).translate(
         {ord("0") + digit: 0x660 + digit for digit in range(10)}
     )
@@ -80,9 +80,7 @@ def test_cursor_with_digits_of_another_script_is_refused(api: Any, make_run: Any
     assert response.status_code == 400
 
 
-def test_what_somebody_may_not_see_of_runs_is_not_told_with_the_thread(
-    make_user: Any, make_run: Any
-) -> None:
+def test_hidden_run_fields_are_hidden_on_thread(make_user: Any, make_run: Any) -> None:
     from .conftest import API
 
     run = make_run(state=Run.State.FAILED)
@@ -90,9 +88,7 @@ def test_what_somebody_may_not_see_of_runs_is_not_told_with_the_thread(
     assert (shown["run"], shown["state"]) == (None, None)
 
 
-def test_a_thread_is_found_by_what_it_is_about(
-    api: Any, make_run: Any, make_interrupt: Any
-) -> None:
+def test_threads_filtered_by_subject(api: Any, make_run: Any, make_interrupt: Any) -> None:
     user = get_user_model().objects.create_user("subject")
     kind = ContentType.objects.get_for_model(user)
     interrupt = make_interrupt()
@@ -124,14 +120,14 @@ def test_a_thread_is_found_by_what_it_is_about(
         "created_before=0001-01-01T00:00:00%2B14:00",
     ],
 )
-def test_a_subject_or_moment_that_is_none_is_refused(api: Any, name: str, query: str) -> None:
+def test_invalid_subject_or_time_is_rejected(api: Any, name: str, query: str) -> None:
     response = api.get(name, query=query)
     assert response.status_code == 400, response.content
     assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
 
 
 @pytest.mark.parametrize("name", ["runs", "threads", "interrupts"])
-def test_rows_are_found_by_when_they_were_made(api: Any, make_interrupt: Any, name: str) -> None:
+def test_rows_filtered_by_creation_time(api: Any, make_interrupt: Any, name: str) -> None:
     interrupt = make_interrupt()
     for query, count in {
         "created_after=2020-01-01T00:00:00Z": 1,
@@ -144,7 +140,7 @@ def test_rows_are_found_by_when_they_were_made(api: Any, make_interrupt: Any, na
     assert interrupt.pk
 
 
-def test_the_state_of_a_thread_now_and_at_each_of_its_checkpoints(
+def test_state_of_thread_at_each_checkpoint(
     api: Any, finished: Thread, django_assert_max_num_queries: Any
 ) -> None:
     now = api.get("thread-state", finished.thread_id).json()
@@ -169,7 +165,7 @@ def test_the_state_of_a_thread_now_and_at_each_of_its_checkpoints(
     assert api.client.get(page["next"]).json()["results"] == history[1:2]
 
 
-def test_a_checkpoint_that_is_none_is_not_found(api: Any, finished: Thread, asked: Any) -> None:
+def test_unknown_checkpoint_is_404(api: Any, finished: Thread, asked: Any) -> None:
     other = Checkpoint.objects.filter(thread=asked().thread).first()
     assert other is not None
     for name in ("nothing", other.checkpoint_id):
@@ -179,14 +175,14 @@ def test_a_checkpoint_that_is_none_is_not_found(api: Any, finished: Thread, aske
     assert api.get("thread-state", finished.thread_id, query="checkpoint=%00").status_code == 400
 
 
-def test_the_state_of_a_graph_that_was_removed_can_not_be_read(api: Any, make_run: Any) -> None:
+def test_state_of_removed_graph_is_409(api: Any, make_run: Any) -> None:
     run = make_run(graph="long gone")
     response = api.get("thread-state", run.thread.thread_id)
     assert (response.status_code, response.json()["code"]) == (404, "unknown_graph")
     assert api.get("thread-history", run.thread.thread_id).json()["results"] == []
 
 
-def test_a_thread_is_forgotten_once_it_has_ended(api: Any, finished: Thread, asked: Any) -> None:
+def test_erase_requires_an_ended_thread(api: Any, finished: Thread, asked: Any) -> None:
     copy = services.copy_thread(finished.thread_id).thread_id
     erased = api.call("DELETE", "thread", finished.thread_id)
     assert (erased.status_code, erased.json()) == (200, {"erased": [finished.thread_id, copy]})
@@ -216,7 +212,7 @@ def test_a_thread_is_forgotten_once_it_has_ended(api: Any, finished: Thread, ask
         "~:@!$'()*,;",
     ],
 )
-def test_any_id_has_an_address(api: Any, invoice: str, thread_id: str) -> None:
+def test_any_thread_id_has_a_url(api: Any, invoice: str, thread_id: str) -> None:
     run = services.start(invoice, {"amount": 1}, thread_id=thread_id)
     (row,) = api.get("threads").json()["results"]
     shown = api.client.get(row["url"])
@@ -227,11 +223,11 @@ def test_any_id_has_an_address(api: Any, invoice: str, thread_id: str) -> None:
 
 
 @pytest.mark.parametrize("segment", ["%2500", "%25FF", "%00"])
-def test_an_id_that_no_text_is_leads_nowhere(api: Any, segment: str) -> None:
+def test_undecodable_thread_id_is_404(api: Any, segment: str) -> None:
     assert api.client.get(f"/hitl/api/v1/threads/{segment}/").status_code == 404
 
 
-def test_metadata_is_changed_key_by_key(api: Any, invoice: str) -> None:
+def test_metadata_is_merged_by_key(api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 12}, "thread_id": "t", "metadata": {"a": 1}}
     api.post("runs", body=body)
     changed = api.patch("thread", "t", body={"metadata": {"b": {"c": None}}})
@@ -243,7 +239,7 @@ def test_metadata_is_changed_key_by_key(api: Any, invoice: str) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_changes_no_metadata(as_role: Any, make_run: Any) -> None:
+def test_metadata_change_requires_permission(as_role: Any, make_run: Any) -> None:
     run = make_run()
     body = {"metadata": {"a": 1}}
     assert as_role("viewer").patch("thread", run.thread.thread_id, body=body).status_code == 403
@@ -252,7 +248,7 @@ def test_who_may_not_changes_no_metadata(as_role: Any, make_run: Any) -> None:
     assert run.thread.metadata == {}
 
 
-def test_the_record_proves_itself(api: Any, asked: Any) -> None:
+def test_audit_log_verifies_from_the_response(api: Any, asked: Any) -> None:
     interrupt = asked()
     thread_id = interrupt.thread.thread_id
     api.post("comments", interrupt.pk, body={"text": "Half?"})
@@ -275,7 +271,7 @@ def test_the_record_proves_itself(api: Any, asked: Any) -> None:
     assert (entry["actor"], last["verb"]) == (pseudonym.pseudonym, "pseudonymize_user")
 
 
-def test_the_record_is_read_in_pages(api: Any, asked: Any) -> None:
+def test_audit_log_is_paginated(api: Any, asked: Any) -> None:
     interrupt = asked()
     for text in ("One.", "Two."):
         api.post("comments", interrupt.pk, body={"text": text})
@@ -290,7 +286,7 @@ def test_the_record_is_read_in_pages(api: Any, asked: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_the_record_is_for_who_may_export_it_and_see_who_decides(as_role: Any, asked: Any) -> None:
+def test_audit_log_requires_export_and_insights_permission(as_role: Any, asked: Any) -> None:
     thread_id = asked().thread.thread_id
     assert as_role("keeper").get("thread-audit", thread_id).status_code == 200
     assert as_role("auditor").get("thread-audit", thread_id).status_code == 403
@@ -298,7 +294,7 @@ def test_the_record_is_for_who_may_export_it_and_see_who_decides(as_role: Any, a
 
 
 @pytest.mark.promise("P18")
-def test_the_record_is_for_who_may_see_all_that_the_thread_asks(
+def test_audit_log_requires_view_of_all_interrupts(
     as_role: Any, make_run: Any, make_interrupt: Any, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
@@ -332,7 +328,7 @@ METADATA = {"channel": "mail", "n": 7, "vip": True, "deep": {"a": 1}, "a.b:c": "
         ("metadata.channel=mail&graph=invoice&page_size=1", True),
     ],
 )
-def test_they_are_found_by_metadata(
+def test_threads_filtered_by_metadata(
     api: Any, invoice: str, kind: str, query: str, found: bool
 ) -> None:
     for metadata in (METADATA, {"channel": "phone"}, None):
@@ -359,6 +355,6 @@ def test_they_are_found_by_metadata(
         "&".join(f"metadata.k{number}=x" for number in range(6)),
     ],
 )
-def test_what_is_no_key_of_metadata_is_refused(api: Any, kind: str, query: str) -> None:
+def test_invalid_metadata_filter_is_rejected(api: Any, kind: str, query: str) -> None:
     assert api.get(kind, query=query).status_code == 400
     assert api.get("interrupts", query="metadata.channel=mail").status_code == 400

@@ -42,7 +42,7 @@ def at_noon(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_start_too_many_is_refused_until_the_next_minute(
+def test_start_beyond_rate_is_429_until_next_minute(
     api: Any, as_role: Any, invoice: str, settings: Any, at_noon: list[float]
 ) -> None:
     settings.HITL = {"THROTTLE_START": "2/min"}
@@ -60,7 +60,7 @@ def test_a_start_too_many_is_refused_until_the_next_minute(
     assert api.post("runs", body=BODY).status_code == 202
 
 
-def test_a_decision_too_many_changes_nothing(api: Any, make_interrupt: Any, settings: Any) -> None:
+def test_decision_beyond_rate_changes_nothing(api: Any, make_interrupt: Any, settings: Any) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "1/min"}
     first, second = make_interrupt(), make_interrupt()
     assert api.post("decisions", first.pk, body={"type": "approve"}).status_code == 202
@@ -69,9 +69,7 @@ def test_a_decision_too_many_changes_nothing(api: Any, make_interrupt: Any, sett
     assert second.status == Interrupt.Status.PENDING
 
 
-def test_whatever_changes_something_is_bounded(
-    api: Any, make_interrupt: Any, settings: Any
-) -> None:
+def test_every_write_is_throttled(api: Any, make_interrupt: Any, settings: Any) -> None:
     settings.HITL = {"THROTTLE_WRITE": "2/min", "THROTTLE_DECIDE": None}
     interrupt = make_interrupt()
     assert api.post("comments", interrupt.pk, body={"text": "One."}).status_code == 201
@@ -82,7 +80,7 @@ def test_whatever_changes_something_is_bounded(
     assert api.post("decisions", interrupt.pk, body={"type": "approve"}).status_code == 202
 
 
-def test_whatever_reads_is_bounded_for_each_user(
+def test_every_read_is_throttled_per_user(
     api: Any, as_role: Any, make_interrupt: Any, settings: Any, at_noon: list[float]
 ) -> None:
     settings.HITL = {"THROTTLE_READ": "3/min"}
@@ -101,7 +99,7 @@ def test_whatever_reads_is_bounded_for_each_user(
 
 
 @pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
-def test_no_address_can_be_asked_without_end(
+def test_every_endpoint_has_a_throttle(
     pattern: Any, api: Any, arguments: dict[str, tuple[Any, ...]], settings: Any
 ) -> None:
     rates = ("THROTTLE_READ", "THROTTLE_WRITE", "THROTTLE_START", "THROTTLE_DECIDE")
@@ -114,7 +112,7 @@ def test_no_address_can_be_asked_without_end(
             assert (answers[0] == 429, answers[1]) == (False, 429), method
 
 
-def test_each_decision_of_many_counts(
+def test_bulk_counts_each_decision(
     api: Any, make_interrupt: Any, settings: Any, at_noon: list[float]
 ) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "3/min"}
@@ -133,14 +131,14 @@ def test_each_decision_of_many_counts(
     assert decide(1).status_code == 429
 
 
-def test_nothing_is_counted_where_nothing_bounds(api: Any, invoice: str, settings: Any) -> None:
+def test_no_rate_counts_nothing(api: Any, invoice: str, settings: Any) -> None:
     settings.HITL = {"THROTTLE_START": None}
     settings.CACHES = {"default": {"BACKEND": f"{__name__}.BrokenCache"}}
     assert api.post("runs", body=BODY).status_code == 202
 
 
 @pytest.mark.parametrize("backend", [DUMMY["default"]["BACKEND"], f"{__name__}.BrokenCache"])
-def test_without_a_cache_nobody_is_held_up(
+def test_missing_cache_does_not_throttle(
     api: Any, invoice: str, settings: Any, backend: str
 ) -> None:
     settings.HITL = {"THROTTLE_START": "1/min"}
@@ -148,7 +146,7 @@ def test_without_a_cache_nobody_is_held_up(
     assert [api.post("runs", body=BODY).status_code for _ in range(3)] == [202] * 3
 
 
-def test_the_hosts_throttles_hold_as_well(
+def test_project_throttles_apply_too(
     api: Any, invoice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hitl_django.api.views.runs import RunList
@@ -161,12 +159,12 @@ def test_the_hosts_throttles_hold_as_well(
 
 
 @pytest.mark.parametrize("text", ["", "5", "0/min", "-1/min", "5/week", "5 / min", "5/min ", None])
-def test_what_is_no_rate_is_refused(text: Any) -> None:
+def test_invalid_rate_is_rejected(text: Any) -> None:
     with pytest.raises(ValueError, match=r"is not a rate\. Use number/period"):
         Rate.parse(text)
 
 
-def test_an_answer_says_how_often_one_may_ask(
+def test_response_has_rate_headers(
     api: Any, settings: Any, at_noon: list[float], make_interrupt: Any
 ) -> None:
     settings.HITL = {"THROTTLE_READ": "2/min", "THROTTLE_DECIDE": "5/hour"}
@@ -181,7 +179,7 @@ def test_an_answer_says_how_often_one_may_ask(
     assert many["RateLimit"].startswith('"decide";r=2;')
 
 
-def test_where_nobody_counts_nothing_is_said(api: Any, settings: Any) -> None:
+def test_response_without_rate_has_no_headers(api: Any, settings: Any) -> None:
     settings.HITL = {"THROTTLE_READ": None}
     assert "RateLimit" not in api.get("runs").headers
     settings.HITL = {}

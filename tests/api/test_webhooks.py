@@ -12,7 +12,7 @@ from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 URL = "https://crm.example/hooks"
 
 
-def test_the_secret_is_in_the_answer_that_makes_one_and_nowhere_else(api: Any) -> None:
+def test_secret_is_only_in_the_create_response(api: Any) -> None:
     response = api.post("webhooks", body={"url": URL, "events": ["run.failed"]})
     made = response.json()
     assert response.status_code == 201
@@ -45,7 +45,7 @@ def test_the_secret_is_in_the_answer_that_makes_one_and_nowhere_else(api: Any) -
         ({"url": "ftp://x", "graphs": ["unheard-of"]}, 422, ["/graphs", "/url"]),
     ],
 )
-def test_what_is_wrong_is_named(api: Any, body: Any, status: int, pointers: list[str]) -> None:
+def test_invalid_field_is_named(api: Any, body: Any, status: int, pointers: list[str]) -> None:
     response = api.post("webhooks", body=body)
     assert response.status_code == status
     found = [error["pointer"].partition("/0")[0] for error in response.json()["errors"]]
@@ -53,7 +53,7 @@ def test_what_is_wrong_is_named(api: Any, body: Any, status: int, pointers: list
     assert not WebhookEndpoint.objects.exists()
 
 
-def test_a_change_leaves_alone_what_it_does_not_name(api: Any, invoice: str) -> None:
+def test_patch_keeps_other_fields(api: Any, invoice: str) -> None:
     hook = webhook_services.create_webhook(URL, events=["run.failed"], description="CRM")
     WebhookEndpoint.objects.update(failures=7, stopped="The receiver returned 410 Gone.")
     body = {"graphs": [invoice], "active": True}
@@ -63,7 +63,7 @@ def test_a_change_leaves_alone_what_it_does_not_name(api: Any, invoice: str) -> 
     assert (changed["failures"], changed["stopped"]) == (0, "")
 
 
-def test_a_message_is_tried_listed_and_sent_again(api: Any) -> None:
+def test_delivery_is_tested_listed_and_redelivered(api: Any) -> None:
     hook = webhook_services.create_webhook(URL)
     tried = api.post("webhook-test", hook.id, body={})
     assert (tried.status_code, tried["Location"]) == (202, tried.json()["url"])
@@ -84,7 +84,7 @@ def test_a_message_is_tried_listed_and_sent_again(api: Any) -> None:
     assert (again["id"], again["state"], again["attempts"]) == (str(first.pk), "pending", 0)
 
 
-def test_what_is_deleted_takes_its_messages_along(api: Any) -> None:
+def test_deleted_webhook_deletes_its_deliveries(api: Any) -> None:
     hook = webhook_services.create_webhook(URL)
     webhook_services.send_test_event(hook.id)
     assert api.call("DELETE", "webhook", hook.id).status_code == 204
@@ -94,7 +94,7 @@ def test_what_is_deleted_takes_its_messages_along(api: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_who_may_only_look_changes_nothing(make_user: Any) -> None:
+def test_view_permission_does_not_allow_changes(make_user: Any) -> None:
     from .conftest import API
 
     hook = webhook_services.create_webhook(URL)

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from hitl_django.models import Run, WorkerHeartbeat
 
 
-def test_it_tells_whether_anybody_works_and_what_waits(as_role: Any, make_run: Any) -> None:
+def test_health_reports_workers_and_queued_runs(as_role: Any, make_run: Any) -> None:
     api = as_role("operator")
     nothing = {"alive": False, "workers": 0, "driving": 0, "last_seen": None}
     assert api.get("worker-health").json() == nothing | {"overdue": 0, "due_since": None}
@@ -23,5 +23,5 @@ def test_it_tells_whether_anybody_works_and_what_waits(as_role: Any, make_run: A
     assert told["due_since"] < told["last_seen"]
 
 
-def test_it_takes_no_parameters(as_role: Any) -> None:
+def test_health_rejects_parameters(as_role: Any) -> None:
     assert as_role("operator").call("GET", "worker-health", query="x=1").status_code == 400

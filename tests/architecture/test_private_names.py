@@ -23,7 +23,7 @@ FOREIGN = {
 OWN = {"self", "cls", "super()"}
 
 
-def test_no_test_reaches_into_another_room() -> None:
+def test_tests_use_private_names_of_their_own_package_only() -> None:
     homes = rooms_of_private_names(modules())
     found = [
         f"{path}:{line} {name} of {', '.join(sorted(rooms))}"
@@ -34,7 +34,7 @@ def test_no_test_reaches_into_another_room() -> None:
     assert found == []
 
 
-def test_what_reaches_into_another_room_is_found() -> None:
+def test_private_name_of_other_package_is_found() -> None:
     package = {
         "hitl_django/answers/limits.py": ast.parse("def _read(): ...\n_most: int = 3"),
         "hitl_django/policy.py": ast.parse("class A:\n def f(self): self._read, self._seen = 1, 2"),

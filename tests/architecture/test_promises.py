@@ -35,7 +35,7 @@ def test_every_mark_names_a_promise() -> None:
     assert set(marked()) <= KNOWN
 
 
-def test_every_promise_that_is_made_has_a_test() -> None:
+def test_every_promise_has_a_test() -> None:
     promises = made()
     assert promises
     assert promises <= set(marked())

@@ -19,7 +19,7 @@ from tests.conftest import PARTS as KEPT
     ("codes", "code"),
     [([0, 0], 0), ([1, 0], 1), ([0, 1], 1), ([0, 5], 0), ([5, 0], 0), ([5, 5], 5), ([1, 2], 2)],
 )
-def test_the_worst_pass_decides_and_an_empty_one_does_not(codes: list[int], code: int) -> None:
+def test_exit_code_is_the_worst_and_ignores_empty_runs(codes: list[int], code: int) -> None:
     assert total(codes) == code
 
 
@@ -38,16 +38,14 @@ def test_the_worst_pass_decides_and_an_empty_one_does_not(codes: list[int], code
         (["--soak"], None),
     ],
 )
-def test_a_run_is_about_a_part_unless_tests_are_named(
-    arguments: list[str], part: str | None
-) -> None:
+def test_run_without_paths_uses_a_part(arguments: list[str], part: str | None) -> None:
     others = [argument for argument in arguments if argument not in PARTS]
     assert chosen(arguments) == (part, others)
     assert part is None or part in KEPT
 
 
 @pytest.mark.long
-def test_the_quick_part_has_a_test_of_every_folder_that_is_about_a_room() -> None:
+def test_quick_part_covers_every_package() -> None:
     command = [sys.executable, "-m", "pytest", "--part", "quick", "--collect-only", "-q"]
     done = subprocess.run(
         command, cwd=ROOT, env=keep_bytecode(os.environ), capture_output=True, text=True
@@ -57,7 +55,7 @@ def test_the_quick_part_has_a_test_of_every_folder_that_is_about_a_room() -> Non
     assert quick == rooms - NOT_QUICK, done.stdout[-1000:]
 
 
-def test_what_is_compiled_is_kept_and_not_beside_sources_where_that_is_unwanted() -> None:
+def test_bytecode_is_kept_outside_read_only_sources() -> None:
     assert keep_bytecode({"HOME": "/home"}) == {"HOME": "/home"}
     unwanted = {"PYTHONDONTWRITEBYTECODE": "1"}
     assert keep_bytecode(unwanted) == {"PYTHONPYCACHEPREFIX": str(ROOT / "var" / "bytecode")}
@@ -66,19 +64,17 @@ def test_what_is_compiled_is_kept_and_not_beside_sources_where_that_is_unwanted(
 
 
 @pytest.mark.parametrize("argument", ["-n0", "--pdb", "-s", "--collect-only"])
-def test_who_wants_to_see_one_process_gets_one(argument: str) -> None:
+def test_debugging_options_use_one_process(argument: str) -> None:
     assert spread(["tests/engine", argument]) == []
 
 
-def test_tests_that_must_not_meet_share_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exclusive_tests_share_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     assert spread(["-k", "name"]) == ["-n", "2", "--dist", "loadgroup"]
 
 
 @pytest.mark.parametrize(("ci", "code", "word"), [("true", 1, "ERROR"), ("", 0, "SKIPPED")])
-def test_a_browser_that_is_missing_fails_the_tests_where_nobody_reads_what_was_skipped(
-    ci: str, code: int, word: str, tmp_path: Path
-) -> None:
+def test_missing_browser_fails_in_ci(ci: str, code: int, word: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [
             sys.executable,
@@ -101,7 +97,7 @@ def test_a_browser_that_is_missing_fails_the_tests_where_nobody_reads_what_was_s
 
 
 @pytest.mark.django_db
-def test_what_uses_a_database_runs_on_each_unless_it_shows_nothing_of_it(
+def test_database_tests_run_on_each_database(
     request: pytest.FixtureRequest,
 ) -> None:
     assert uses_database(request.node)

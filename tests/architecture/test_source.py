@@ -30,7 +30,7 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 
 
 @pytest.mark.promise("P19")
-def test_nothing_turns_data_into_markup_or_code() -> None:
+def test_data_is_never_marked_safe_or_executed() -> None:
     found = {
         path: UNSAFE_NAMES.intersection(names(tree)) | UNSAFE_METHODS.intersection(methods(tree))
         for path, tree in modules().items()
@@ -43,7 +43,7 @@ def test_nothing_is_pickled() -> None:
     assert importers_of("pickle", "marshal", "shelve", "dill", "cloudpickle") == []
 
 
-def test_only_their_own_packages_import_langgraph_and_langchain() -> None:
+def test_only_their_packages_import_langgraph_and_langchain() -> None:
     importers = importers_of("langgraph", "langchain", "langchain_core")
     assert {path.rpartition("/")[0] for path in importers} == {
         "hitl_django/contrib/langchain",
@@ -108,7 +108,7 @@ def find_named(tree: ast.Module, *modules: str) -> Iterator[str]:
             yield path
 
 
-def test_frames_of_the_interpreter_are_read_in_one_module() -> None:
+def test_interpreter_frames_are_read_in_one_module() -> None:
     readers = {"_getframe", "_getframemodulename", "currentframe"}
     found = {path for path, tree in modules().items() if readers.intersection(methods(tree))}
     # LangGraph tells nobody of the question for which it looks up an answer.
@@ -128,7 +128,7 @@ def importers_of(*packages: str) -> list[str]:
 TRIES_ITSELF = {"commit", "begin", "begin_thread", "_refuse_in_transaction"}
 
 
-def test_every_transaction_that_the_database_undoes_is_made_anew() -> None:
+def test_every_transaction_is_retried_on_conflict() -> None:
     def opens(function: ast.AST) -> bool:
         found = [node for node in ast.walk(function) if isinstance(node, ast.With)]
         return any("transaction.atomic" in ast.unparse(item) for w in found for item in w.items)
@@ -160,12 +160,12 @@ def test_templates_escape_everything() -> None:
         assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", text), template
 
 
-def test_modules_are_named_for_what_they_hold() -> None:
+def test_module_names_are_specific() -> None:
     vague = [path for path in modules() if VAGUE.intersection(path.removesuffix(".py").split("/"))]
     assert vague == []
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [
         path
         for path, tree in modules().items()
@@ -174,7 +174,7 @@ def test_every_module_says_what_it_is() -> None:
     assert silent == []
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_package_is_marked_as_typed() -> None:
     assert (PACKAGE / "py.typed").is_file()
 
 
@@ -184,7 +184,7 @@ COUNTED += r"|(?:steps|tasks|threads|times|webhooks|workers)"
 SEVERAL = ("%(count)d requests from one run", "More than %(n)s pending requests", "{n} times)")
 
 
-def test_one_of_a_thing_is_not_spoken_of_as_several() -> None:
+def test_singular_counts_use_singular_words() -> None:
     bare = re.compile(rf"(?:\{{[^{{}}\"]+\}}|%[sd]) (?:{COUNTED})\b.*")
     translated = re.compile(rf"\b_\(\s*\"([^\"]*%\(\w+\)[sd] (?:{COUNTED})\b[^\"]*)\"")
     found = [
@@ -196,7 +196,7 @@ def test_one_of_a_thing_is_not_spoken_of_as_several() -> None:
     assert found == []
 
 
-def test_a_public_class_name_is_defined_once() -> None:
+def test_public_class_name_is_defined_once() -> None:
     homes: dict[str, list[str]] = {}
     for path, tree in modules().items():
         for node in tree.body:

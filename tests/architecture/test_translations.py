@@ -87,7 +87,7 @@ def strings(message: Message) -> list[str]:
     return [message.string] if isinstance(message.string, str) else list(message.string)
 
 
-def test_gettext_is_called_by_names_that_its_tools_know() -> None:
+def test_gettext_is_called_by_extractable_names() -> None:
     for path, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation":
@@ -95,13 +95,13 @@ def test_gettext_is_called_by_names_that_its_tools_know() -> None:
                     assert alias.asname in (None, "_"), f"{path}: {alias.name} as {alias.asname}"
 
 
-def test_a_language_besides_english_is_shipped() -> None:
+def test_second_language_is_included() -> None:
     assert "de" in {path.parts[-3] for path in CATALOGUES}
     assert len(said()) > 600
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
-def test_a_catalogue_has_what_the_sources_say_and_nothing_else(path: Path) -> None:
+def test_catalogue_equals_the_sources(path: Path) -> None:
     messages, catalogue = said(path.parents[3]), catalogue_of(path)
     # A message with a plural stands for its singular, too.
     singulars = {(context, one[0]) for context, one in catalogue if isinstance(one, tuple)}
@@ -112,14 +112,14 @@ def test_a_catalogue_has_what_the_sources_say_and_nothing_else(path: Path) -> No
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
-def test_every_message_of_a_catalogue_is_translated(path: Path) -> None:
+def test_every_message_is_translated(path: Path) -> None:
     for message in catalogue_of(path).values():
         assert not message.fuzzy, message.id
         assert all(strings(message)), message.id
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
-def test_a_translation_has_the_placeholders_of_its_message(path: Path) -> None:
+def test_translation_keeps_placeholders(path: Path) -> None:
     for message in catalogue_of(path).values():
         ids = [message.id] if isinstance(message.id, str) else message.id
         named = sorted(PLACEHOLDER.findall(ids[-1]))
@@ -129,7 +129,7 @@ def test_a_translation_has_the_placeholders_of_its_message(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
-def test_the_compiled_catalogue_is_the_one_that_people_read(path: Path) -> None:
+def test_compiled_catalogue_is_current(path: Path) -> None:
     with path.with_suffix(".mo").open("rb") as file:
         compiled = {key_of(message): strings(message) for message in read_mo(file) if message.id}
     assert compiled == {one: strings(message) for one, message in catalogue_of(path).items()}

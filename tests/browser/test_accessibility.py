@@ -56,7 +56,7 @@ def faults(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("options", WAYS, ids=["desktop, light", "phone, dark"])
-def test_no_kind_of_interrupt_has_a_fault(
+def test_every_kind_of_request_is_accessible(
     start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     reviewer, other = people(PASSWORD)
@@ -75,7 +75,7 @@ def test_no_kind_of_interrupt_has_a_fault(
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_no_page_that_answers_a_form_has_a_fault(
+def test_every_form_response_is_accessible(
     everybody: str,
     start: Callable[..., Run],
     log_in: Callable[..., Any],
@@ -156,7 +156,7 @@ def test_no_page_that_answers_a_form_has_a_fault(
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_german_pages_and_the_page_of_a_link_have_no_fault_and_fit_a_phone(
+def test_german_and_link_pages_are_accessible_and_fit_a_phone(
     start: Callable[..., Run], log_in: Callable[..., Any], settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"

@@ -22,7 +22,7 @@ def open_interrupt(page: Any) -> None:
     page.goto(f"/admin/hitl_django/reviewitem/{Interrupt.objects.get().pk}/change/")
 
 
-def test_who_else_looks_at_an_interrupt_is_named(log_in: Callable[..., Any], start: Start) -> None:
+def test_other_viewers_are_named(log_in: Callable[..., Any], start: Start) -> None:
     start("typed", customer="Dana", amount=120.0)
     rita, ravi = log_in("rita"), log_in("ravi")
     rita.clock.install()
@@ -33,7 +33,7 @@ def test_who_else_looks_at_an_interrupt_is_named(log_in: Callable[..., Any], sta
     rita.get_by_text("Also viewing: ravi.").wait_for()
 
 
-def test_that_somebody_has_just_decided_is_said_and_nothing_typed_is_lost(
+def test_concurrent_decision_is_announced_and_input_kept(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -51,7 +51,7 @@ def test_that_somebody_has_just_decided_is_said_and_nothing_typed_is_lost(
     rita.get_by_role("heading", name="ravi rejected this").wait_for()
 
 
-def test_nothing_is_said_without_a_script(log_in: Callable[..., Any], start: Start) -> None:
+def test_no_updates_without_javascript(log_in: Callable[..., Any], start: Start) -> None:
     run = start("typed", customer="Dana", amount=120.0)
     page = log_in(**WITHOUT_JAVASCRIPT)
     open_interrupt(page)
@@ -72,7 +72,7 @@ KEEP_ANSWERS = """
 """
 
 
-def test_the_open_list_says_what_is_new_and_moves_nothing(
+def test_list_announces_new_requests_without_moving(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     for customer in ("Dana", "Kim"):
@@ -110,7 +110,7 @@ def test_the_open_list_says_what_is_new_and_moves_nothing(
     ]  # fmt: skip
 
 
-def test_the_list_asks_seldom_slower_unseen_and_not_after_the_log_out(
+def test_list_polls_slower_when_hidden_and_stops_after_logout(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -147,7 +147,7 @@ def test_the_list_asks_seldom_slower_unseen_and_not_after_the_log_out(
     assert pass_seconds(300) == 0
 
 
-def test_the_list_stays_as_it_is_without_a_script(log_in: Callable[..., Any], start: Start) -> None:
+def test_list_without_javascript_is_static(log_in: Callable[..., Any], start: Start) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in(**WITHOUT_JAVASCRIPT)
     page.goto(LIST)

@@ -25,7 +25,7 @@ WAYS = pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop
 
 
 @WAYS
-def test_two_who_go_on_after_each_decision_never_meet(
+def test_two_reviewers_get_different_requests(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     for number in range(6):
@@ -46,9 +46,7 @@ def test_two_who_go_on_after_each_decision_never_meet(
     )
 
 
-def test_who_was_too_late_is_led_to_one_that_nobody_else_is_at(
-    log_in: Callable[..., Any], start: Start
-) -> None:
+def test_late_reviewer_gets_an_unclaimed_request(log_in: Callable[..., Any], start: Start) -> None:
     for name in ("Dana", "Sam", "Kim"):
         start("typed", customer=name, amount=120.0)
     first = Interrupt.objects.get(title="Refund Dana?")
@@ -66,7 +64,7 @@ def test_who_was_too_late_is_led_to_one_that_nobody_else_is_at(
     assert "You claimed this request" in rita.inner_text(".hitl-handling")
 
 
-def test_the_line_after_a_decision_says_why_it_is_asked_again_and_leads_to_it(
+def test_status_line_links_to_the_reopened_request(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     run = start("booking")
@@ -88,7 +86,7 @@ def test_the_line_after_a_decision_says_why_it_is_asked_again_and_leads_to_it(
 
 
 @WAYS
-def test_a_decision_over_a_claim_takes_a_second_step_in_a_tab_that_was_open_before(
+def test_decision_over_claim_needs_confirmation_in_old_tab(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     start("typed", customer="Dana", amount=120.0)

@@ -61,7 +61,7 @@ def page(log_in: Callable[..., Any], start: Start) -> Any:
 
 
 class TestComesBack:
-    def test_when_one_has_been_elsewhere_and_is_gone_once_it_is_recorded(self, page: Any) -> None:
+    def test_draft_is_restored_after_navigation_and_removed_after_saving(self, page: Any) -> None:
         typed(page)
         page.goto("/admin/")
         open_interrupt(page)
@@ -71,7 +71,7 @@ class TestComesBack:
         assert Decision.objects.get().reason == "Half a thought"
         assert page.evaluate("sessionStorage.length") == 0
 
-    def test_when_the_session_had_expired_at_the_click(self, page: Any) -> None:
+    def test_draft_is_restored_after_expired_session(self, page: Any) -> None:
         typed(page)
         Session.objects.all().delete()
         with leads_on(page):
@@ -80,7 +80,7 @@ class TestComesBack:
         assert_it_comes_back(page)
         assert not Decision.objects.exists()
 
-    def test_when_the_network_was_gone_at_the_click(self, page: Any) -> None:
+    def test_draft_is_restored_after_network_failure(self, page: Any) -> None:
         typed(page)
         page.context.set_offline(True)
         with page.expect_event("requestfailed"):
@@ -90,7 +90,7 @@ class TestComesBack:
         assert_it_comes_back(page)
 
     @pytest.mark.parametrize("status", [403, 409, 500, 502])
-    def test_when_the_answer_was_an_error(self, page: Any, status: int) -> None:
+    def test_draft_is_restored_after_server_error(self, page: Any, status: int) -> None:
         typed(page)
         page.route(
             "**/change/",
@@ -105,7 +105,7 @@ class TestComesBack:
         open_interrupt(page)
         assert_it_comes_back(page)
 
-    def test_when_it_had_to_be_put_right_and_then_was_left(self, page: Any) -> None:
+    def test_draft_is_restored_after_validation_error_and_navigation(self, page: Any) -> None:
         typed(page)
         page.get_by_label("Amount:").fill("a lot")
         with leads_on(page):
@@ -118,7 +118,9 @@ class TestComesBack:
         assert_it_comes_back(page)
         assert page.get_by_label("Amount:").input_value() == "a lot"
 
-    def test_with_what_was_chosen_as_well(self, log_in: Callable[..., Any], start: Start) -> None:
+    def test_draft_restores_selects_and_checkboxes(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
         schema = {
             "type": "object",
             "properties": {
@@ -147,7 +149,7 @@ class TestComesBack:
         assert page.evaluate(read) == before
         assert LINE in page.inner_text(".hitl-bar")
 
-    def test_to_be_copied_where_the_interrupt_has_changed_or_is_closed(
+    def test_draft_of_changed_or_closed_request_can_be_copied(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
@@ -168,9 +170,7 @@ class TestComesBack:
         assert "a thought" not in page.inner_text("#content")
 
 
-def test_a_line_says_of_when_it_is_and_discards_it(
-    log_in: Callable[..., Any], start: Start
-) -> None:
+def test_draft_notice_shows_time_and_discards(log_in: Callable[..., Any], start: Start) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in(locale="de-DE")
     open_interrupt(page)
@@ -194,7 +194,7 @@ def test_a_line_says_of_when_it_is_and_discards_it(
     assert page.locator(".hitl-unsent").count() == 0
 
 
-def test_a_comment_is_kept_until_it_is_added_and_apart_from_the_decision(
+def test_comment_draft_is_separate_from_the_decision(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
@@ -216,7 +216,7 @@ def test_a_comment_is_kept_until_it_is_added_and_apart_from_the_decision(
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_what_is_typed_beside_a_comment_stays_when_that_is_added(page: Any) -> None:
+def test_response_draft_survives_adding_a_comment(page: Any) -> None:
     typed(page)
     page.get_by_label("Comment:").fill("I call her first.")
     with leads_on(page):
@@ -229,7 +229,7 @@ def test_what_is_typed_beside_a_comment_stays_when_that_is_added(page: Any) -> N
     assert page.get_by_label("Comment:").input_value() == ""
 
 
-def test_without_a_script_it_stays_through_claim_release_and_comment(
+def test_draft_without_javascript_survives_claim_release_and_comment(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
@@ -255,7 +255,7 @@ def test_without_a_script_it_stays_through_claim_release_and_comment(
     assert decision.reason == "Half a thought"
 
 
-def test_the_reason_for_many_is_kept_as_well(log_in: Callable[..., Any], start: Start) -> None:
+def test_bulk_reason_draft_is_restored(log_in: Callable[..., Any], start: Start) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in()
 
@@ -277,7 +277,7 @@ def test_the_reason_for_many_is_kept_as_well(log_in: Callable[..., Any], start: 
 
 
 class TestBelongsToWhoTypedIt:
-    def test_another_user_in_the_same_tab_never_sees_it(
+    def test_draft_is_hidden_from_other_users_in_the_tab(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("typed", customer="Dana", amount=120.0)
@@ -293,7 +293,7 @@ class TestBelongsToWhoTypedIt:
         assert page.locator(".hitl-unsent").count() == 0
         assert "Half a thought" not in stored(page)
 
-    def test_it_is_gone_when_they_log_out(self, log_in: Callable[..., Any], start: Start) -> None:
+    def test_draft_is_removed_at_logout(self, log_in: Callable[..., Any], start: Start) -> None:
         start("typed", customer="Dana", amount=120.0)
         page = log_in("rita")
         open_interrupt(page)
@@ -307,7 +307,7 @@ class TestBelongsToWhoTypedIt:
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
-def test_who_has_logged_in_again_since_gets_back_what_they_wrote(
+def test_draft_is_restored_after_new_login(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -330,7 +330,7 @@ def test_who_has_logged_in_again_since_gets_back_what_they_wrote(
         assert_it_comes_back(page, "Half a <thought>")
 
 
-def test_a_form_with_a_field_called_action_is_sent_without_a_complaint(
+def test_form_with_field_named_action_is_submitted(
     log_in: Callable[..., Any],
 ) -> None:
     create_webhook("https://crm.example/hooks")

@@ -37,7 +37,9 @@ def admin_user(transactional_db: None) -> Any:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_fits_and_has_no_fault(log_in: Callable[..., Any], rows: dict[str, Any], look: str) -> None:
+def test_page_fits_and_is_accessible(
+    log_in: Callable[..., Any], rows: dict[str, Any], look: str
+) -> None:
     page = log_in("eva", color_scheme=look)
     wide, found, seen = {}, {}, 0
     places = {name: address_of(name, rows) for name in ADDRESSES}

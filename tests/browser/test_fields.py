@@ -31,7 +31,7 @@ def cell(page: Any, name: str, row: int | str) -> Any:
 
 
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-def test_a_reviewer_chooses_another_kind_and_changes_the_rows(
+def test_reviewer_changes_alternative_and_rows(
     log_in: Callable[..., Any], address: str, window: dict[str, Any]
 ) -> None:
     page = log_in(**window)
@@ -64,7 +64,7 @@ def test_a_reviewer_chooses_another_kind_and_changes_the_rows(
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_all_that_is_wrong_is_marked_at_once(
+def test_all_errors_are_marked_together(
     log_in: Callable[..., Any], address: str, language: str, settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = language
@@ -86,7 +86,7 @@ def test_all_that_is_wrong_is_marked_at_once(
     assert not Decision.objects.exists()
 
 
-def test_of_two_reviewers_the_slower_one_keeps_what_was_chosen_and_typed(
+def test_slower_reviewer_keeps_input_after_conflict(
     log_in: Callable[..., Any], address: str
 ) -> None:
     rita, ravi = log_in("rita"), log_in("ravi")
@@ -106,9 +106,7 @@ def test_of_two_reviewers_the_slower_one_keeps_what_was_chosen_and_typed(
         assert kept in told
 
 
-def test_a_chosen_kind_that_was_not_sent_is_there_again(
-    log_in: Callable[..., Any], address: str
-) -> None:
+def test_unsent_alternative_is_restored(log_in: Callable[..., Any], address: str) -> None:
     page = log_in()
     page.goto(address)
     page.get_by_role("radio", name="Phone").check()
@@ -120,7 +118,7 @@ def test_a_chosen_kind_that_was_not_sent_is_there_again(
 
 
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-def test_a_preview_shows_the_changes_and_sends_nothing(
+def test_preview_shows_changes_without_submitting(
     log_in: Callable[..., Any], address: str, window: dict[str, Any]
 ) -> None:
     page = log_in(**window)

@@ -39,7 +39,9 @@ def focused(page: Any) -> str:
 
 
 class TestKeys:
-    def test_are_all_that_a_decision_takes(self, log_in: Callable[..., Any], start: Start) -> None:
+    def test_keyboard_is_enough_for_a_decision(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
         run = start("typed", customer="Dana", amount=120.0)
         page = log_in()
         open_interrupt(page)
@@ -63,7 +65,7 @@ class TestKeys:
         assert decision.value == {"approved": True, "amount": 99.5, "note": ""}
         assert decision.reason == "are and answer are letters here"
 
-    def test_open_what_the_first_field_is_folded_into(
+    def test_keyboard_opens_folded_first_field(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("plain", payload={"title": "Pay?", "amount": 12})
@@ -72,7 +74,7 @@ class TestKeys:
         page.keyboard.press("e")
         assert focused(page) == "answer/amount"
 
-    def test_reject_after_a_look_into_another_window_too(
+    def test_keyboard_reject_after_switching_windows(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("approval", text="the news")
@@ -87,7 +89,7 @@ class TestKeys:
             page.keyboard.press("Control+Enter")
         assert Decision.objects.get().type == "reject"
 
-    def test_lead_from_the_list_to_the_next_interrupt_and_through_it(
+    def test_keyboard_leads_from_list_through_requests(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         for name in ("Dana", "Sam"):
@@ -107,7 +109,7 @@ class TestKeys:
         assert "You claimed this request" in page.inner_text(".hitl-handling")
         assert not Decision.objects.exists()
 
-    def test_with_control_and_enter_press_the_button_that_is_marked(
+    def test_control_enter_presses_the_marked_button(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("typed", customer="Dana", amount=120.0)
@@ -125,7 +127,7 @@ class TestKeys:
             page.keyboard.press("Control+Enter")
         assert Decision.objects.get().type == "reject"
 
-    def test_that_go_astray_decide_nothing(self, log_in: Callable[..., Any], start: Start) -> None:
+    def test_stray_keys_decide_nothing(self, log_in: Callable[..., Any], start: Start) -> None:
         start("typed", customer="Dana", amount=120.0)
         page = log_in()
         open_interrupt(page)
@@ -143,7 +145,7 @@ class TestKeys:
         assert focused(page) == "BODY"
         assert not Decision.objects.exists()
 
-    def test_are_explained_and_can_be_turned_off_for_good(
+    def test_keyboard_help_and_permanent_off_switch(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("typed", customer="Dana", amount=120.0)
@@ -170,7 +172,7 @@ class TestKeys:
 
 
 class TestSeveralInterrupts:
-    def test_are_answered_one_after_the_other_and_no_text_is_lost(
+    def test_several_requests_are_decided_without_losing_text(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         run = start("panel")
@@ -193,7 +195,9 @@ class TestSeveralInterrupts:
         runner.advance(str(run.pk))
         assert Run.objects.get(pk=run.pk).state == "succeeded"
 
-    def test_are_walked_through_by_key(self, log_in: Callable[..., Any], start: Start) -> None:
+    def test_several_requests_are_navigated_by_keyboard(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
         start("panel")
         page = log_in()
         open_interrupt(page, Interrupt.objects.order_by("created_at", "index")[0])
@@ -204,7 +208,7 @@ class TestSeveralInterrupts:
         assert seen == ["Question to left", "Question to right", "Question to left"]
 
 
-def test_the_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: Start) -> None:
+def test_status_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: Start) -> None:
     run = start("typed", customer="Dana", amount=120.0)
     page = log_in()
     open_interrupt(page)
@@ -218,7 +222,7 @@ def test_the_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: 
 
 
 @WAYS
-def test_rows_are_added_changed_and_taken_out(
+def test_rows_are_added_changed_and_removed(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     start("approval", text="the news")
@@ -245,9 +249,7 @@ def test_rows_are_added_changed_and_taken_out(
 
 
 @pytest.mark.any_database
-def test_a_page_from_right_to_left_fits_as_well(
-    log_in: Callable[..., Any], start: Start, settings: Any
-) -> None:
+def test_right_to_left_page_fits(log_in: Callable[..., Any], start: Start, settings: Any) -> None:
     settings.LANGUAGE_CODE = "ar"
     start("typed", customer="دانة", amount=120.0)
     page = log_in(**PHONE)
@@ -259,7 +261,7 @@ def test_a_page_from_right_to_left_fits_as_well(
 
 
 @WAYS
-def test_several_actions_are_decided_one_by_one_and_sent_at_once(
+def test_several_actions_are_decided_and_submitted_together(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     run = start("plain", payload=REQUEST)
@@ -289,7 +291,7 @@ def test_several_actions_are_decided_one_by_one_and_sent_at_once(
     assert Run.objects.get(pk=run.pk).state == "succeeded"
 
 
-def test_without_javascript_an_interrupt_is_held_discussed_and_followed(
+def test_without_javascript_request_is_claimed_discussed_and_followed(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     run = start("typed", customer="Dana", amount=120.0)
@@ -312,7 +314,7 @@ def test_without_javascript_an_interrupt_is_held_discussed_and_followed(
     assert "succeeded" in page.inner_text(".hitl-meta")
 
 
-def test_a_page_left_open_and_the_back_button_change_nothing(
+def test_stale_page_and_back_button_change_nothing(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     for name in ("Dana", "Sam"):
@@ -340,7 +342,7 @@ def test_a_page_left_open_and_the_back_button_change_nothing(
 
 
 @pytest.mark.any_database
-def test_a_themed_admin_keeps_the_page_whole(
+def test_themed_admin_keeps_the_layout(
     log_in: Callable[..., Any], start: Start, settings: Any, tmp_path: Path
 ) -> None:
     # As themes do: a base of their own, with Django's blocks and hardly anything of its markup.
@@ -372,9 +374,7 @@ THEME = """<!doctype html>
 """
 
 
-def test_what_is_too_large_to_be_sent_stays_where_it_was_written(
-    log_in: Callable[..., Any], start: Start, settings: Any
-) -> None:
+def test_oversized_input_is_kept(log_in: Callable[..., Any], start: Start, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 4000
     start("approval", text="the news")
     page = log_in()

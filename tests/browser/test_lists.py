@@ -61,7 +61,7 @@ def fill_queue(count: int = 30) -> Interrupt:
     return item
 
 
-def test_a_screen_of_the_queue_has_fifteen_interrupts_or_more(
+def test_queue_screen_shows_fifteen_requests(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     fill_queue()
@@ -72,7 +72,7 @@ def test_a_screen_of_the_queue_has_fifteen_interrupts_or_more(
     assert [head.strip().lower() for head in heads] == ["select", "question", "waiting"]
 
 
-def test_the_admin_opens_on_the_queue_and_home_is_the_index(
+def test_admin_opens_the_queue_and_home_is_the_index(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     page = log_in("rita")
@@ -89,7 +89,7 @@ def test_the_admin_opens_on_the_queue_and_home_is_the_index(
 
 
 @pytest.mark.parametrize("look", [DESK, PHONE, ZOOMED], ids=["desk", "phone", "at 200 %"])
-def test_nothing_of_a_list_is_cut_off_however_long_it_is(
+def test_long_list_content_is_not_cut_off(
     log_in: Callable[..., Any], start: Callable[..., Any], look: dict[str, Any]
 ) -> None:
     rita, _ = people(PASSWORD)
@@ -127,7 +127,7 @@ def test_nothing_of_a_list_is_cut_off_however_long_it_is(
     assert lines < (2.2 if look is DESK else 2.9)
 
 
-def test_an_interrupt_has_most_of_the_width_beside_columns_that_are_full(
+def test_request_column_has_most_of_the_width(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     rita, _ = people(PASSWORD)
@@ -141,7 +141,7 @@ def test_an_interrupt_has_most_of_the_width_beside_columns_that_are_full(
     assert widths > 0.45 * page.locator("#result_list").bounding_box()["width"]
 
 
-def test_why_a_message_did_not_arrive_has_room_in_the_list(log_in: Callable[..., Any]) -> None:
+def test_delivery_error_fits_the_list(log_in: Callable[..., Any]) -> None:
     rita, _ = people(PASSWORD)
     mail = WebhookEndpoint.objects.create(url="mailto:", description="E-mail")
     Delivery.objects.create(
@@ -157,9 +157,7 @@ def test_why_a_message_did_not_arrive_has_room_in_the_list(log_in: Callable[...,
     assert page.locator("#result_list td.field-recipient").inner_text() == "rita"
 
 
-def test_the_search_box_of_a_phone_can_be_typed_in(
-    log_in: Callable[..., Any], start: Callable[..., Any]
-) -> None:
+def test_search_box_works_on_a_phone(log_in: Callable[..., Any], start: Callable[..., Any]) -> None:
     fill_queue(3)
     page = log_in("rita", **PHONE)
     for url in (QUEUE, RUNS):
@@ -168,7 +166,7 @@ def test_the_search_box_of_a_phone_can_be_typed_in(
 
 
 @pytest.mark.parametrize("look", [DESK, PHONE], ids=["desk", "phone"])
-def test_the_bar_for_many_is_in_sight_and_says_how_many_are_ticked(
+def test_bulk_bar_is_visible_with_count(
     log_in: Callable[..., Any], start: Callable[..., Any], look: dict[str, Any]
 ) -> None:
     fill_queue()
@@ -189,7 +187,7 @@ def test_the_bar_for_many_is_in_sight_and_says_how_many_are_ticked(
     assert page.locator(".hitl-chosen li").count() == 31
 
 
-def test_a_filter_is_chosen_without_a_script(
+def test_filter_works_without_javascript(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     fill_queue(1)
@@ -217,7 +215,7 @@ def addresses() -> Iterator[str]:
     registry.unregister("addresses")
 
 
-def test_what_is_searched_for_is_found_by_all_that_one_knows_of_it(
+def test_search_finds_requests_by_all_attributes(
     log_in: Callable[..., Any], start: Callable[..., Any], addresses: str
 ) -> None:
     about = Group.objects.create(pk=774411, name="Harbour")
@@ -245,7 +243,7 @@ def test_what_is_searched_for_is_found_by_all_that_one_knows_of_it(
             assert "774411" in row
 
 
-def test_an_open_filter_folds_by_escape_and_by_a_click_elsewhere(
+def test_open_filter_closes_on_escape_and_outside_click(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     fill_queue(1)

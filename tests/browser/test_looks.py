@@ -58,7 +58,7 @@ def looking_back(reviewer: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_every_page_fits(
+def test_every_page_fits_the_viewport(
     log_in: Callable[..., Any], start: Callable[..., Any], look: str, settings: Any
 ) -> None:
     reviewer, other = people(PASSWORD)
@@ -77,9 +77,7 @@ def test_every_page_fits(
     assert {name: found for name, found in wide.items() if found > width} == {}
 
 
-def test_the_rows_of_a_list_are_ticked_all_at_once(
-    log_in: Callable[..., Any], start: Callable[..., Any]
-) -> None:
+def test_select_all_ticks_all_rows(log_in: Callable[..., Any], start: Callable[..., Any]) -> None:
     rita, _ = people(PASSWORD)
     item = ask("typed", customer="Dana K.", amount=120.0)
     for name in ("Lena", "Lars"):
@@ -109,7 +107,7 @@ def is_in_sight(page: Any, element: Any) -> bool:
     )
 
 
-def test_what_decides_is_in_sight_without_scrolling(
+def test_decision_buttons_are_visible_without_scrolling(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     payload = {"title": "Read all of this?", **{f"line {n}": "words " * 20 for n in range(60)}}
@@ -129,7 +127,7 @@ def test_what_decides_is_in_sight_without_scrolling(
     assert is_in_sight(page, reason), "the bar hides no field that is written in"
 
 
-def test_the_list_stands_beside_the_interrupt_where_there_is_room(
+def test_queue_list_is_beside_request_on_wide_screens(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     for name in ("Dana", "Sam"):

@@ -52,9 +52,7 @@ def rita(log_in: Callable[..., Any], start: Callable[..., Run]) -> Callable[...,
 
 
 @WINDOWS
-def test_several_are_claimed_assigned_and_put_off(
-    rita: Callable[..., Any], window: dict[str, Any]
-) -> None:
+def test_bulk_claim_assign_and_snooze(rita: Callable[..., Any], window: dict[str, Any]) -> None:
     group = Group.objects.create(name="Night shift")
     page = rita(**window)
 
@@ -95,7 +93,7 @@ def test_several_are_claimed_assigned_and_put_off(
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
-def test_several_that_were_decided_are_undone_together(
+def test_bulk_decisions_are_undone_together(
     rita: Callable[..., Any], settings: Any, window: dict[str, Any]
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
@@ -126,7 +124,7 @@ def worded() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
-def test_usual_words_are_chosen_and_a_comment_is_laid_out(
+def test_suggested_reason_and_markdown_comment(
     worded: str, log_in: Callable[..., Any], start: Callable[..., Run], window: dict[str, Any]
 ) -> None:
     first, second = (Interrupt.objects.get(run=start(worded)) for _ in range(2))
@@ -150,7 +148,7 @@ def test_usual_words_are_chosen_and_a_comment_is_laid_out(
     assert Decision.objects.get(interrupt=second).value == "Ask the customer again."
 
 
-def test_decisions_are_downloaded_as_a_file(
+def test_decisions_are_downloaded_as_csv(
     log_in: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     rita, _ = people(PASSWORD)
@@ -167,7 +165,7 @@ def test_decisions_are_downloaded_as_a_file(
     assert "'=1+1" in row.values()
 
 
-def test_a_filter_that_one_shares_is_used_by_another(
+def test_shared_filter_is_used_by_another_user(
     log_in: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     people(PASSWORD)
@@ -189,7 +187,7 @@ def test_a_filter_that_one_shares_is_used_by_another(
     assert "the stars" in row.inner_text()
 
 
-def test_three_who_take_the_next_never_meet(
+def test_three_reviewers_get_different_requests(
     log_in: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     for number in range(6):
@@ -212,7 +210,7 @@ def test_three_who_take_the_next_never_meet(
     ]  # fmt: skip
 
 
-def test_of_three_who_have_to_agree_each_is_counted_while_others_watch(
+def test_three_approvals_are_counted_live(
     log_in: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     item = ask("reviewed", payload={"title": "Publish?"}, terms={"quorum": 3})

@@ -63,7 +63,7 @@ def text_of(mail: Any) -> str:
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"java_script_enabled": False}])
-def test_who_is_mentioned_and_assigned_is_told_and_ends_it_without_a_log_in(
+def test_mentioned_user_is_notified_and_unsubscribes_without_login(
     mails: MailServer, log_in: Callable[..., Any], start: Callable[..., Run], way: dict[str, Any]
 ) -> None:
     item = Interrupt.objects.get(run=start("approval", text="the news"))
@@ -113,7 +113,7 @@ def test_who_is_mentioned_and_assigned_is_told_and_ends_it_without_a_log_in(
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"java_script_enabled": False}])
-def test_one_says_what_one_wants_to_be_told_of(
+def test_notification_settings_are_saved(
     mails: MailServer, log_in: Callable[..., Any], way: dict[str, Any]
 ) -> None:
     page = log_in("rita", **way)
@@ -130,7 +130,7 @@ def test_one_says_what_one_wants_to_be_told_of(
     assert width <= 0
 
 
-def test_slack_channels_are_accessible(mails: MailServer, log_in: Callable[..., Any]) -> None:
+def test_slack_channel_pages_are_accessible(mails: MailServer, log_in: Callable[..., Any]) -> None:
     page = log_in("olga")
     give_address("olga", "manage_webhooks", "view_webhookendpoint")
     page.goto("/admin/hitl_notifications/slackchannel/add/")

@@ -49,7 +49,7 @@ def fits(page: Any) -> bool:
     ],
     ids=["desktop", "phone without JavaScript", "dark"],
 )
-def test_a_thread_goes_on_from_a_step_and_its_run_is_cancelled(
+def test_thread_is_forked_and_its_run_cancelled(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     run = start("booking")
@@ -93,7 +93,7 @@ def test_a_thread_goes_on_from_a_step_and_its_run_is_cancelled(
 
 
 @pytest.mark.any_database
-def test_the_picture_of_a_wide_graph_scrolls_and_not_the_page(
+def test_wide_diagram_scrolls_inside_its_box(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
 ) -> None:
     run = start("broad")
@@ -110,7 +110,7 @@ def test_the_picture_of_a_wide_graph_scrolls_and_not_the_page(
     wait_until(page, "document.querySelector('.hitl-canvas').scrollLeft > 0")
 
 
-def test_an_error_is_shown_to_who_may_operate_the_run_and_to_nobody_else(
+def test_error_is_shown_with_operate_permission_only(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
 ) -> None:
     graphs.FAILING.add("now")

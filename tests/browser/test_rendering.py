@@ -103,7 +103,7 @@ def interrupt_of(run: Run) -> Interrupt:
 
 
 @WINDOWS
-def test_values_are_shown_in_their_formats_and_a_file_is_handed_out(
+def test_values_are_formatted_and_files_downloaded(
     log_in: Callable[..., Any], start: Callable[..., Run], shop: str, window: dict[str, Any]
 ) -> None:
     item = interrupt_of(start(shop, node="ask"))
@@ -138,7 +138,7 @@ def test_values_are_shown_in_their_formats_and_a_file_is_handed_out(
 
 
 @WINDOWS
-def test_a_node_has_its_own_template_and_its_own_form(
+def test_node_template_and_form_are_used(
     log_in: Callable[..., Any], start: Callable[..., Run], shop: str, window: dict[str, Any]
 ) -> None:
     plain, item = interrupt_of(start(shop, node="ask")), interrupt_of(start(shop, node="check"))

@@ -38,7 +38,7 @@ def lead(
     return log_in("rita", **request.param)
 
 
-def test_each_number_leads_to_its_rows(lead: Any) -> None:
+def test_each_number_links_to_its_rows(lead: Any) -> None:
     with leads_on(lead):
         lead.click("text=1 request needs your review")
     assert lead.url.endswith("/reviewitem/")
@@ -63,7 +63,7 @@ def test_each_number_leads_to_its_rows(lead: Any) -> None:
     assert "No decisions in this period." in lead.inner_text("#content-main")
 
 
-def test_what_colours_say_is_said_by_a_dash_and_a_table_too(lead: Any) -> None:
+def test_chart_is_readable_without_colors(lead: Any) -> None:
     lead.goto("/admin/hitl_insights/spotcheck/reports/")
     for page in ("counts", "times"):
         section = lead.locator(f"section[aria-labelledby={page}]")
@@ -77,7 +77,7 @@ def test_what_colours_say_is_said_by_a_dash_and_a_table_too(lead: Any) -> None:
         assert first == "none" != second
 
 
-def test_a_file_is_downloaded(lead: Any) -> None:
+def test_csv_is_downloaded(lead: Any) -> None:
     lead.goto("/admin/hitl_insights/spotcheck/reports/")
     with lead.expect_download() as found:
         lead.click("text=Export audit log")
@@ -86,7 +86,7 @@ def test_a_file_is_downloaded(lead: Any) -> None:
         assert file.readline().startswith("thread_id,seq,at,")
 
 
-def test_a_filter_is_saved_used_and_removed(lead: Any) -> None:
+def test_filter_is_saved_used_and_removed(lead: Any) -> None:
     lead.goto("/admin/hitl_django/reviewitem/?q=stars")
     lead.click(".hitl-save > summary")
     lead.fill(".hitl-save [name=name]", "Stars")

@@ -31,7 +31,7 @@ def button(page: Any, name: str) -> Any:
     [{}, WITHOUT_JAVASCRIPT, PHONE, {"color_scheme": "dark"}],
     ids=["desktop", "without JavaScript", "phone", "dark"],
 )
-def test_a_reviewer_approves_one_edits_one_and_rejects_one(
+def test_reviewer_approves_edits_and_rejects(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     runs = [start("typed", customer=name, amount=120.0) for name in ("Dana", "Sam", "Kim")]
@@ -77,7 +77,7 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
 
 
-def test_a_fault_is_shown_at_its_field_and_what_was_typed_stays(
+def test_error_is_shown_at_its_field_and_input_kept(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -96,7 +96,7 @@ def test_a_fault_is_shown_at_its_field_and_what_was_typed_stays(
     assert not Decision.objects.exists()
 
 
-def test_two_reviewers_race_and_the_second_is_told(
+def test_second_of_two_reviewers_gets_the_conflict(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -119,7 +119,7 @@ def test_two_reviewers_race_and_the_second_is_told(
     assert Decision.objects.get().by_label == "ravi"
 
 
-def test_enter_in_a_text_box_decides_nothing(log_in: Callable[..., Any], start: Start) -> None:
+def test_enter_in_text_area_decides_nothing(log_in: Callable[..., Any], start: Start) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in()
     page.goto("/admin/hitl_django/reviewitem/")
@@ -132,7 +132,7 @@ def test_enter_in_a_text_box_decides_nothing(log_in: Callable[..., Any], start: 
     assert not Decision.objects.exists()
 
 
-def test_an_edited_payload_is_sent_and_a_change_is_never_dropped(
+def test_edited_payload_is_submitted_and_changes_are_kept(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     run = start("approval", text="the first line\nand the second")
@@ -154,7 +154,7 @@ def test_an_edited_payload_is_sent_and_a_change_is_never_dropped(
 
 
 @pytest.mark.any_database
-def test_targets_on_a_phone_are_large_enough_and_nothing_scrolls_sideways(
+def test_phone_targets_are_large_and_nothing_scrolls_sideways(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -178,7 +178,7 @@ def test_targets_on_a_phone_are_large_enough_and_nothing_scrolls_sideways(
 @pytest.mark.parametrize(
     "window", [{}, WITHOUT_JAVASCRIPT, PHONE], ids=["desktop", "without JavaScript", "phone"]
 )
-def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
+def test_reviewer_claims_next_and_rejects_others_in_bulk(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     for name in ("Dana", "Sam", "Kim", "Lee"):
@@ -214,7 +214,7 @@ def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("language", ["en", "ar"])
-def test_the_queue_fits_a_phone_in_either_direction(
+def test_queue_fits_a_phone_in_both_orientations(
     log_in: Callable[..., Any], start: Start, settings: Any, language: str
 ) -> None:
     settings.LANGUAGE_CODE = language
@@ -233,7 +233,7 @@ def test_the_queue_fits_a_phone_in_either_direction(
 @pytest.mark.any_database
 @pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("width", [1280, 800, 390])
-def test_no_column_of_the_queue_stands_beyond_its_edge(
+def test_queue_columns_stay_inside_the_table(
     log_in: Callable[..., Any], start: Start, width: int, language: str, settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = language

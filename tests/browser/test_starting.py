@@ -63,7 +63,7 @@ def press(page: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("options", WAYS, ids=NAMES)
-def test_a_run_is_started_from_the_list_of_runs(
+def test_run_is_started_from_the_run_list(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     page = log_in(operator, **options)
@@ -87,7 +87,7 @@ def test_a_run_is_started_from_the_list_of_runs(
     assert run.started_by_label == "otto"
 
 
-def test_what_was_typed_into_the_form_comes_back(
+def test_start_form_draft_is_restored(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
 ) -> None:
     page = log_in(operator)
@@ -107,7 +107,7 @@ def test_what_was_typed_into_the_form_comes_back(
 
 
 @pytest.mark.parametrize("options", WAYS, ids=NAMES)
-def test_several_runs_are_tried_again_and_cancelled(
+def test_several_runs_are_retried_and_cancelled(
     operator: str, failed: list[Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     has_script = options.get("java_script_enabled", True)
@@ -138,7 +138,7 @@ def test_several_runs_are_tried_again_and_cancelled(
 
 
 @pytest.mark.parametrize("options", WAYS, ids=NAMES)
-def test_all_interrupts_of_a_run_are_decided_at_once(
+def test_all_requests_of_a_run_are_decided_together(
     start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     run, other = start("panel"), start("approval", text="the news")

@@ -77,7 +77,7 @@ def decide_by_keyboard(page: Any) -> float:
     return time.monotonic() - began
 
 
-def test_take_two_keys_each_and_little_time(
+def test_twenty_decisions_by_keyboard_are_fast(
     queue: Any, fill_queue: Callable[[], None], figures: Callable[[str], None]
 ) -> None:
     took = []
@@ -93,7 +93,7 @@ def test_take_two_keys_each_and_little_time(
     assert min(took) < MOST
 
 
-def test_take_one_click_each_and_no_scrolling(
+def test_twenty_decisions_by_mouse_need_no_scrolling(
     queue: Any, fill_queue: Callable[[], None], figures: Callable[[str], None]
 ) -> None:
     fill_queue()

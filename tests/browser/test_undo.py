@@ -42,7 +42,7 @@ def undo(page: Any) -> Any:
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["with", "without JavaScript"])
-def test_the_button_leads_back_to_the_interrupt(
+def test_undo_button_reopens_the_request(
     log_in: Callable[..., Any], interrupt: Interrupt, window: dict[str, Any]
 ) -> None:
     page = log_in(**window)
@@ -58,9 +58,7 @@ def test_the_button_leads_back_to_the_interrupt(
     assert Decision.objects.get(effective=True).type == "reject"
 
 
-def test_a_key_undoes_and_what_was_typed_is_there_again(
-    log_in: Callable[..., Any], interrupt: Interrupt
-) -> None:
+def test_undo_key_restores_the_input(log_in: Callable[..., Any], interrupt: Interrupt) -> None:
     page = log_in()
     approve(page, interrupt, "Half a thought")
     with leads_on(page):
@@ -74,9 +72,7 @@ def test_a_key_undoes_and_what_was_typed_is_there_again(
     assert page.get_by_label("Reason:").input_value() == "The whole of it"
 
 
-def test_the_page_of_the_interrupt_has_the_button_too(
-    log_in: Callable[..., Any], interrupt: Interrupt
-) -> None:
+def test_request_page_has_undo_button(log_in: Callable[..., Any], interrupt: Interrupt) -> None:
     page = log_in()
     approve(page, interrupt)
     open_interrupt(page, interrupt)
@@ -85,7 +81,7 @@ def test_the_page_of_the_interrupt_has_the_button_too(
     assert Interrupt.objects.get(pk=interrupt.pk).status == "pending"
 
 
-def test_the_button_counts_the_seconds_and_is_gone_with_the_last(
+def test_undo_button_counts_down_and_disappears(
     log_in: Callable[..., Any], interrupt: Interrupt
 ) -> None:
     page = log_in()

@@ -195,7 +195,7 @@ def await_thanks(page: Any, speech: Speech) -> None:
     assert page.locator("#question").count() == 0
 
 
-def test_a_page_shows_what_is_said_and_asked_and_answers_itself(
+def test_chat_page_streams_and_resumes(
     open_chat: Callable[..., Any], speech: Speech, work: Callable[[], None]
 ) -> None:
     page = open_chat("olga", "decide_interrupt")
@@ -206,7 +206,7 @@ def test_a_page_shows_what_is_said_and_asked_and_answers_itself(
     assert Run.objects.get().state == Run.State.SUCCEEDED
 
 
-def test_a_page_that_is_loaded_anew_follows_the_run_on(
+def test_reloaded_chat_page_follows_the_run(
     open_chat: Callable[..., Any], speech: Speech, work: Callable[[], None]
 ) -> None:
     page = open_chat("olga", "decide_interrupt")
@@ -222,7 +222,7 @@ def test_a_page_that_is_loaded_anew_follows_the_run_on(
     await_thanks(page, speech)
 
 
-def test_a_page_goes_on_once_somebody_else_has_approved(
+def test_chat_page_continues_after_approval_elsewhere(
     open_chat: Callable[..., Any],
     log_in: Callable[..., Any],
     speech: Speech,

@@ -88,7 +88,7 @@ def asking(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
     registry.unregister("asking")
 
 
-def test_each_task_gets_the_answer_to_what_it_asked_in_whatever_order(
+def test_parallel_tasks_get_their_own_responses_in_any_order(
     asking: tuple[str, int], amount: Callable[[int, int], int], chance: Random
 ) -> None:
     graph, wanted = asking

@@ -77,7 +77,7 @@ def assert_all_is_well(effects: Effects) -> None:
 
 
 @pytest.mark.promise("P7")
-def test_a_worker_whose_connections_are_dropped_at_random_goes_on(
+def test_worker_with_dropped_connections_continues(
     toiling: Callable[[dict[str, Any]], Any],
     effects: Effects,
     amount: Callable[[int, int], int],
@@ -102,7 +102,7 @@ def test_a_worker_whose_connections_are_dropped_at_random_goes_on(
     )
 
 
-def test_a_worker_on_a_wire_that_breaks_at_commits_goes_on(
+def test_worker_with_connections_breaking_at_commit_continues(
     toiling: Callable[[dict[str, Any]], Any],
     effects: Effects,
     amount: Callable[[int, int], int],
@@ -140,7 +140,7 @@ def test_a_worker_on_a_wire_that_breaks_at_commits_goes_on(
 @pytest.mark.parametrize(
     "shape", [*SHAPES, in_mode("chaos fan", "async"), in_mode("chaos nested", "exit")]
 )
-def test_a_commit_nobody_heard_the_end_of_is_looked_up_and_never_applied_again(
+def test_unconfirmed_commit_is_looked_up_and_not_repeated(
     shape: str, fate: Fate, effects: Effects
 ) -> None:
     nth, failures = 0, 1

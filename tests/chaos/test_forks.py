@@ -36,9 +36,7 @@ def faults_but_for_branches(effects: Effects) -> list[str]:
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("after", SIDES)
-def test_a_crash_at_any_statement_of_a_fork_leaves_all_of_it_or_nothing(
-    after: bool, effects: Effects
-) -> None:
+def test_fork_crashing_at_any_statement_is_all_or_nothing(after: bool, effects: Effects) -> None:
     crashes, made, survivors = 0, 0, 0
     while survivors < 2:
         crashes += 1

@@ -107,7 +107,7 @@ def everything() -> list[Any]:
 
 
 @pytest.mark.parametrize("where", POINTS)
-def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
+def test_worker_thawed_after_its_replacement_changes_nothing(
     where: str,
     effects: Effects,
     freezing: Callable[..., Frozen],
@@ -143,7 +143,7 @@ def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
 
 @pytest.mark.parametrize("mode", DURABILITIES)
 @pytest.mark.parametrize("where", POINTS)
-def test_a_worker_that_thaws_while_its_replacement_is_at_work_changes_nothing(
+def test_worker_thawed_during_its_replacement_changes_nothing(
     where: str, mode: str, effects: Effects, freezing: Callable[..., Frozen]
 ) -> None:
     # The thread is leased, as it is while it is one's own: only the epoch tells whose it is.
@@ -165,7 +165,7 @@ def test_a_worker_that_thaws_while_its_replacement_is_at_work_changes_nothing(
 
 
 @pytest.mark.sessions
-def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_only(
+def test_worker_frozen_in_transaction_blocks_others_for_a_limited_time(
     effects: Effects, freezing: Callable[..., Frozen]
 ) -> None:
     options = connection.settings_dict["OPTIONS"]

@@ -30,7 +30,7 @@ SHAPE = "chaos line"  # two claims: one to the question, one to the end
 
 @pytest.mark.django_db
 @pytest.mark.promise("P8")
-def test_without_a_single_message_one_sweep_each_gets_everything_done(
+def test_without_messages_one_sweep_per_step_completes_everything(
     effects: Effects, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     count = amount(20, 200)
@@ -53,9 +53,7 @@ def test_without_a_single_message_one_sweep_each_gets_everything_done(
 @pytest.mark.django_db
 @pytest.mark.promise("P8")
 @pytest.mark.promise("P10")
-def test_messages_that_come_ten_times_in_any_order_advance_a_run_once(
-    effects: Effects, chance: Random
-) -> None:
+def test_tenfold_messages_in_any_order_execute_a_run_once(effects: Effects, chance: Random) -> None:
     runs = [str(services.start(SHAPE, EMPTY).id) for _ in range(10)]
     for _ in range(2):
         messages = runs * 10
@@ -71,7 +69,7 @@ def test_messages_that_come_ten_times_in_any_order_advance_a_run_once(
 @pytest.mark.race
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.promise("P9")
-def test_nothing_runs_of_starts_that_are_rolled_back_while_a_worker_looks(
+def test_rolled_back_starts_are_not_executed(
     effects: Effects,
     amount: Callable[[int, int], int],
     settings: Any,
@@ -106,7 +104,7 @@ def vanish(interrupt: str) -> None:
 @pytest.mark.crash
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.promise("P8")
-def test_an_answer_whose_process_died_between_its_commit_and_its_message_is_acted_on(
+def test_response_of_process_killed_before_its_message_is_used(
     settings: Any,
 ) -> None:
     settings.HITL = recovery.IMPATIENT
@@ -122,7 +120,7 @@ def test_an_answer_whose_process_died_between_its_commit_and_its_message_is_acte
     assert invariants.faults() == []
 
 
-def test_a_file_of_marks_says_what_was_done(tmp_path: Path) -> None:
+def test_effects_file_lists_executed_functions(tmp_path: Path) -> None:
     effects = Effects(tmp_path / "effects")
     assert (effects.begun(), effects.done()) == ([], [])
     for word, task in (("begun", "a"), ("done", "a"), ("begun", "a")):

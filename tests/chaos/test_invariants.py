@@ -56,7 +56,7 @@ def waiting(effects: Effects) -> Run:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_sound_thread_has_no_fault_at_any_time(shape: str, effects: Effects) -> None:
+def test_intact_thread_has_no_fault_at_any_time(shape: str, effects: Effects) -> None:
     info = services.start(shape, EMPTY)
     assert invariants.faults(effects=effects) == []
     while recovery.deliver() or recovery.answer():
@@ -170,9 +170,7 @@ TAMPERINGS_WITH_THE_RECORD: dict[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.mark.parametrize("name", TAMPERINGS_WITH_THE_RECORD)
 @pytest.mark.promise("P20")
-def test_the_judge_and_the_package_notice_what_was_done_to_the_record(
-    finished: Run, name: str
-) -> None:
+def test_tampering_is_detected_by_invariants_and_package(finished: Run, name: str) -> None:
     tamper, said = TAMPERINGS_WITH_THE_RECORD[name]
     assert (list(audit_chain.faults(finished.thread_id)), list(audit.find_faults())) == ([], [])
     tamper()
@@ -180,7 +178,7 @@ def test_the_judge_and_the_package_notice_what_was_done_to_the_record(
     assert len(list(audit.find_faults())) == 1
 
 
-def test_a_record_holds_after_its_reasons_were_erased_and_its_people_deleted(
+def test_audit_log_verifies_after_erase_and_deleted_users(
     waiting: Run,
 ) -> None:
     somebody = get_user_model().objects.create_superuser("somebody")
@@ -236,7 +234,7 @@ TAMPERINGS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("tamper", "said"), TAMPERINGS, ids=[said for _, said in TAMPERINGS])
-def test_what_was_tampered_with_is_noticed(
+def test_tampered_rows_are_detected(
     finished: Run, effects: Effects, tamper: Callable[[], Any], said: str
 ) -> None:
     assert invariants.faults(effects=effects) == []
@@ -245,32 +243,30 @@ def test_what_was_tampered_with_is_noticed(
     assert re.search(said, found), found
 
 
-def test_a_half_answered_run_is_sound_and_its_marks_are_there(
-    waiting: Run, effects: Effects
-) -> None:
+def test_partially_answered_run_has_no_fault(waiting: Run, effects: Effects) -> None:
     assert (waiting.state, invariants.faults(effects=effects)) == ("interrupted", [])
 
 
-def test_a_write_that_is_there_twice_is_noticed(finished: Run) -> None:
+def test_duplicate_write_is_detected(finished: Run) -> None:
     # The database wouldn't let it happen, so it is done to what was read.
     (record,) = invariants.records()
     record.writes.append(copy(record.writes[0]))
     assert [fault for fault in invariants.faults_of(record) if "written 2 times" in fault]
 
 
-def test_a_second_live_run_is_noticed(finished: Run) -> None:
+def test_second_active_run_is_detected(finished: Run) -> None:
     (record,) = invariants.records()
     record.runs += [Run(thread=record.thread, state="queued") for _ in range(2)]
     assert "rest: 2 live runs" in [*invariants.faults_of(record)]
 
 
-def test_an_answer_kept_apart_from_its_place_is_noticed(waiting: Run) -> None:
+def test_misplaced_response_is_detected(waiting: Run) -> None:
     Interrupt.objects.filter(status="decided").update(index=F("index") + 1)
     assert [fault for fault in invariants.faults() if "its answer isn't stored" in fault]
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
-def test_a_run_that_is_left_alone_is_noticed_after_a_while(state: str) -> None:
+def test_abandoned_run_is_detected_after_a_while(state: str) -> None:
     services.start("chaos line", EMPTY)
     Run.objects.update(state=state, hinted_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() - timedelta(seconds=10))
@@ -278,20 +274,20 @@ def test_a_run_that_is_left_alone_is_noticed_after_a_while(state: str) -> None:
     assert invariants.unfinished(timedelta(seconds=11)) == []
 
 
-def test_a_run_under_way_is_not_left_alone() -> None:
+def test_running_run_is_not_abandoned() -> None:
     services.start("chaos line", EMPTY)
     Run.objects.update(state="running", hinted_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() + timedelta(seconds=10))
     assert invariants.unfinished() == []
 
 
-def test_a_message_about_no_run_is_noticed(finished: Run) -> None:
+def test_message_without_run_is_detected(finished: Run) -> None:
     async_task(dispatcher.ADVANCE, str(uuid.uuid4()))
     assert OrmQ.objects.count() == 1
     assert ["isn't there" in fault for fault in invariants.astray()] == [True]
 
 
-def test_a_record_is_all_that_is_stored_of_a_thread(finished: Run) -> None:
+def test_snapshot_contains_all_rows_of_a_thread(finished: Run) -> None:
     services.start("chaos line", EMPTY)
     (record,) = invariants.records([finished.thread_id])
     assert isinstance(record, Record)

@@ -97,7 +97,7 @@ def queries_of(look: Callable[[], Any]) -> int:
     return count
 
 
-def test_a_long_run_yields_and_neither_grows_nor_slows_its_readers(
+def test_long_run_yields_and_stays_bounded(
     rounds: str,
     traced: None,
     amount: Callable[[int, int], int],

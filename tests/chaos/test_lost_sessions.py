@@ -354,7 +354,7 @@ def rows() -> list[str]:
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_wherever_a_session_ends_the_run_goes_on_and_writes_once(
+def test_session_lost_anywhere_resumes_and_writes_once(
     act: str, trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     found = run(alone(trial, loses(ACTS[act], trial)))
@@ -364,7 +364,7 @@ def test_wherever_a_session_ends_the_run_goes_on_and_writes_once(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_however_the_code_was_called_that_lost_its_session_the_run_goes_on(
+def test_session_lost_in_any_kind_of_call_resumes(
     way: str, trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     found = run(WAYS[way](trial, loses(loses_in_a_transaction_of_its_own, trial)))
@@ -374,7 +374,7 @@ def test_however_the_code_was_called_that_lost_its_session_the_run_goes_on(
 
 
 @pytest.mark.promise("P11")
-def test_a_run_that_loses_its_session_each_time_is_parked_and_says_why(
+def test_run_losing_its_session_repeatedly_is_parked_with_reason(
     trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     trial.losses = 1000
@@ -399,7 +399,7 @@ def elsewhere() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("call", [lambda act: act(), partial(transact, "k")])
-def test_a_session_with_another_database_is_the_nodes_own_to_lose(
+def test_lost_session_of_another_database_fails_the_node(
     call: Any, elsewhere: str, trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     def act() -> None:
@@ -416,7 +416,7 @@ def test_a_session_with_another_database_is_the_nodes_own_to_lose(
 
 
 @pytest.mark.parametrize("call", [lambda act: act(), partial(transact, "k"), partial(once, "k")])
-def test_a_statement_that_takes_too_long_is_the_nodes_own_failure(
+def test_statement_timeout_fails_the_node(
     call: Any, trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     def act() -> None:

@@ -65,7 +65,7 @@ def unregistered() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("unregistered")
-def test_a_kill_at_any_moment_of_a_migration_leaves_the_old_state_or_the_new(
+def test_killed_migration_leaves_old_or_new_state(
     tmp_path: Path,
 ) -> None:
     finished = nth = 0

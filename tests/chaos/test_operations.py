@@ -60,7 +60,7 @@ def talks(advance: Advance, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> li
     return [ended(thread_id=name, text=name) for name in ("first", "second")]
 
 
-def test_half_of_an_operation_that_is_not_repeated_is_noticed() -> None:
+def test_incomplete_operation_is_detected() -> None:
     def store_both() -> None:
         if not GraphShape.objects.exists():
             for name in ("first", "second"):
@@ -70,29 +70,29 @@ def test_half_of_an_operation_that_is_not_repeated_is_noticed() -> None:
         commits.assert_same_after_kills(store_both)
 
 
-def test_deleting_old_threads_killed_at_any_commit_deletes_all(talks: list[Thread]) -> None:
+def test_purge_killed_at_any_commit_deletes_all(talks: list[Thread]) -> None:
     services.start("approval", {"text": "waits"})
     commits.assert_same_after_kills(lambda: hitl("purge", "--days", "30"))
 
 
 @pytest.mark.long
-def test_pruning_killed_at_any_commit_prunes_all(talks: list[Thread]) -> None:
+def test_prune_killed_at_any_commit_prunes_all(talks: list[Thread]) -> None:
     commits.assert_same_after_kills(lambda: hitl("purge", "--days", "30", "--prune"))
 
 
 @pytest.mark.long
-def test_deleting_events_killed_at_any_commit_deletes_all(talks: list[Thread]) -> None:
+def test_event_deletion_killed_at_any_commit_deletes_all(talks: list[Thread]) -> None:
     assert Run.objects.filter(last_event__gt=0).count() > 1
     commits.assert_same_after_kills(lambda: retention.delete_events(30, 100))
 
 
 @pytest.mark.long
-def test_archiving_killed_at_any_commit_archives_all(talks: list[Thread]) -> None:
+def test_archive_killed_at_any_commit_archives_all(talks: list[Thread]) -> None:
     commits.assert_same_after_kills(lambda: hitl("archive", "--older-than", "30d"))
 
 
 @pytest.mark.long
-def test_restoring_killed_at_any_commit_restores_all(talks: list[Thread]) -> None:
+def test_restore_killed_at_any_commit_restores_all(talks: list[Thread]) -> None:
     hitl("archive", "--older-than", "30d")
     commits.assert_same_after_kills(lambda: hitl("restore", "first", "second", "steps-0"))
 
@@ -114,7 +114,7 @@ def test_reencryption_killed_at_any_commit_rewrites_every_row(
 
 @pytest.mark.long
 @pytest.mark.parametrize("known_by", ["name", "one thread", "the archive"])
-def test_forgetting_person_killed_at_any_commit_leaves_no_name(
+def test_pseudonymize_killed_at_any_commit_leaves_no_name(
     lena: User, advance: Advance, known_by: str
 ) -> None:
     rita = User.objects.get(username="rita")

@@ -34,7 +34,7 @@ def let_time_pass() -> None:
 @pytest.mark.parametrize(
     ("node", "mode"), [("a", "sync"), ("b", "sync"), ("b", "async"), ("b", "exit")]
 )
-def test_a_run_that_kills_its_workers_is_parked_after_as_many_as_allowed(
+def test_run_killing_its_workers_is_parked_after_max_attempts(
     node: str, mode: str, effects: Effects
 ) -> None:
     run = services.start(in_mode("chaos line", mode), EMPTY).id
@@ -73,7 +73,7 @@ def test_a_run_that_kills_its_workers_is_parked_after_as_many_as_allowed(
     assert len(invariants.tasks_of(record)) == end_of("chaos line")[0]
 
 
-def test_a_function_that_wants_more_memory_than_there_is_fails_its_run_and_no_other() -> None:
+def test_out_of_memory_fails_only_its_run() -> None:
     run, other = (str(services.start("chaos line", EMPTY).id) for _ in range(2))
     process = processes.start(victim.starve, run, "b", other)
     process.join(processes.PATIENCE)

@@ -27,7 +27,7 @@ def result(graph: Pregel, saver: Any, order: str, threads: int) -> tuple[str, by
 
 @pytest.mark.django_db
 @pytest.mark.promise("P17")
-def test_threads_crashes_and_stores_make_no_difference(
+def test_result_is_independent_of_threads_crashes_and_stores(
     amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     @settings(

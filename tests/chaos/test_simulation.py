@@ -43,7 +43,7 @@ def simulated(world_of: Callable[[str], Any], seed: int, durability: str = "sync
     return world
 
 
-def test_an_engine_in_a_world_of_misfortune_loses_and_doubles_nothing(
+def test_engine_under_random_faults_loses_and_doubles_nothing(
     seed: int, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     count = amount(6_000, 60_000)
@@ -55,7 +55,7 @@ def test_an_engine_in_a_world_of_misfortune_loses_and_doubles_nothing(
 @pytest.mark.django_db
 @pytest.mark.promise("P7")
 @pytest.mark.promise("P8")
-def test_leases_and_decisions_in_a_world_of_misfortune_lose_and_double_nothing(
+def test_leases_and_decisions_under_random_faults_lose_and_double_nothing(
     seed: int, amount: Callable[[int, int], int], settings: Any, figures: Callable[[str], None]
 ) -> None:
     settings.HITL = {**recovery.IMPATIENT, "LEASE_SECONDS": 3600, "MAX_ATTEMPTS": 1000}
@@ -68,7 +68,7 @@ def test_leases_and_decisions_in_a_world_of_misfortune_lose_and_double_nothing(
     figures(f"{count:,} seeds from {seed} on, in the database: all clean")
 
 
-def test_a_seed_is_the_same_story_again() -> None:
+def test_seed_reproduces_the_simulation() -> None:
     stories = []
     for _ in range(2):
         simulation = Simulation(MemoryWorld("chaos fan"), 7)
@@ -111,12 +111,12 @@ class WithoutALookAtThePause(MemoryWorld):
     "world",
     [WithoutEpochs, WithoutSweep, WithoutALookAtThePause],
 )
-def test_a_world_that_lacks_a_rule_comes_to_harm(world: type[MemoryWorld]) -> None:
+def test_simulation_without_a_rule_finds_faults(world: type[MemoryWorld]) -> None:
     with pytest.raises((AssertionError, LookupError)):
         simulate(world, 2_000)
 
 
-def test_a_world_without_leases_only_works_more() -> None:
+def test_simulation_without_leases_repeats_work_only() -> None:
     simulate(WithoutLeases, 500)
 
 

@@ -117,7 +117,7 @@ def assert_each_paid_once(effects: Effects, each: int) -> None:
 @pytest.mark.usefixtures("paid")
 @pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("mode", DURABILITIES)
-def test_a_crash_at_any_statement_leaves_what_was_written_exactly_once(
+def test_transact_crashing_at_any_statement_writes_once(
     mode: str, after: bool, effects: Effects
 ) -> None:
     nth = 0
@@ -138,9 +138,7 @@ def test_a_crash_at_any_statement_leaves_what_was_written_exactly_once(
 @pytest.mark.database("postgresql")
 @pytest.mark.usefixtures("paid")
 @pytest.mark.parametrize("fate", ["unheard", "unanswered"])
-def test_a_commit_nobody_heard_the_end_of_leaves_what_was_written_exactly_once(
-    fate: Fate, effects: Effects
-) -> None:
+def test_transact_with_unconfirmed_commit_writes_once(fate: Fate, effects: Effects) -> None:
     nth, failures = 0, 1
     with Proxy(lambda: fate if len(proxy.met) + 1 == nth else "pass") as proxy:
         while failures:
@@ -159,7 +157,7 @@ def test_a_commit_nobody_heard_the_end_of_leaves_what_was_written_exactly_once(
 
 @pytest.mark.crash
 @pytest.mark.usefixtures("paid")
-def test_kills_at_random_instants_leave_what_was_written_exactly_once(
+def test_transact_killed_at_random_writes_once(
     effects: Effects,
     amount: Callable[[int, int], int],
     chance: Random,
@@ -198,7 +196,7 @@ def node() -> Iterator[Callable[[Callable[[Any], Any]], Any]]:
     registry.unregister("one node")
 
 
-def test_of_a_worker_that_was_replaced_meanwhile_nothing_is_written(node: Any) -> None:
+def test_transact_of_replaced_worker_writes_nothing(node: Any) -> None:
     def lose() -> None:
         Group.objects.create(name="late")
         Thread.objects.update(epoch=F("epoch") + 1)
@@ -208,7 +206,7 @@ def test_of_a_worker_that_was_replaced_meanwhile_nothing_is_written(node: Any) -
     assert Thread.objects.get().epoch == 1
 
 
-def test_what_fails_is_undone_and_done_when_it_is_tried_again(node: Any) -> None:
+def test_failed_transact_is_rolled_back_and_retried(node: Any) -> None:
     faults: list[Exception] = [ValueError("first")]
 
     def act() -> int:
@@ -230,7 +228,7 @@ def test_what_fails_is_undone_and_done_when_it_is_tried_again(node: Any) -> None
     assert Group.objects.count() == 1
 
 
-def test_what_cannot_be_stored_is_undone_and_no_result(node: Any) -> None:
+def test_transact_with_unstorable_result_is_rolled_back(node: Any) -> None:
     def act() -> object:
         Group.objects.create(name="lost")
         return object()
@@ -241,14 +239,14 @@ def test_what_cannot_be_stored_is_undone_and_no_result(node: Any) -> None:
     assert not Group.objects.exists()
 
 
-def test_an_async_function_is_refused(node: Any) -> None:
+def test_transact_with_async_function_is_rejected(node: Any) -> None:
     async def act() -> None:
         pass
 
     assert "transaction belongs to a thread" in node(lambda state: transact("k", act)).error
 
 
-def test_what_the_database_undoes_for_others_is_done_anew(node: Any) -> None:
+def test_transact_conflict_is_retried(node: Any) -> None:
     def act() -> int:
         tries.append(Group.objects.count())
         Group.objects.create(name="once")
@@ -268,7 +266,7 @@ class Undone(Exception):
     sqlstate = "40001"
 
 
-def test_another_thread_that_stores_a_result_is_let_through(node: Any) -> None:
+def test_transact_lets_another_thread_store_its_result(node: Any) -> None:
     class Reluctant:
         """A lock that is somebody else's the first time."""
 
@@ -304,7 +302,7 @@ def test_another_thread_that_stores_a_result_is_let_through(node: Any) -> None:
 
 
 @pytest.mark.parametrize("deed", [once, transact])
-def test_within_one_there_is_no_other(deed: Any, node: Any) -> None:
+def test_nested_transact_is_rejected(deed: Any, node: Any) -> None:
     run = node(lambda state: transact("k", lambda: deed("inner", int)))
     assert run.state == "failed"
     assert "'inner' from within transact()" in run.error

@@ -34,9 +34,7 @@ def waiting() -> Interrupt:
 @pytest.mark.promise("P3")
 @pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("way", WAYS)
-def test_a_crash_at_any_statement_of_a_vote_leaves_all_of_it_or_nothing(
-    way: str, after: bool
-) -> None:
+def test_vote_crashing_at_any_statement_is_all_or_nothing(way: str, after: bool) -> None:
     for number in range(2):
         User.objects.create_superuser(f"voter-{number}")
     votes, version = WAYS[way]

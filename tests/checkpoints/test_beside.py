@@ -71,7 +71,9 @@ def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def test_a_run_is_stored_as_ever(invoke: Callable[..., Any], begun: list[Any]) -> None:
+def test_async_durability_stores_the_same_rows(
+    invoke: Callable[..., Any], begun: list[Any]
+) -> None:
     graph = line(log, log, ask, log, log)
     invoke(graph, {"log": []})
     assert invoke(graph, Command(resume="yes"))["log"] == ["line", "line", "yes", "line", "line"]
@@ -81,7 +83,7 @@ def test_a_run_is_stored_as_ever(invoke: Callable[..., Any], begun: list[Any]) -
     assert Thread.objects.get().lease_until is None
 
 
-def test_a_value_is_stored_as_it_was_when_its_step_ended(
+def test_async_durability_stores_value_as_of_its_step(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     kept: dict[str, Any] = {"list": [1]}
@@ -96,13 +98,13 @@ def test_a_value_is_stored_as_it_was_when_its_step_ended(
     assert stored[0] == {"list": [1]}
 
 
-def test_a_list_grows_by_what_was_added(invoke: Callable[..., Any], begun: list[Any]) -> None:
+def test_async_durability_stores_list_deltas(invoke: Callable[..., Any], begun: list[Any]) -> None:
     graph = line(*[lambda state: {"log": ["a line that is long enough"] * 50}] * 6)
     invoke(graph, {"log": []})
     assert len(graph.get_state(CONFIG).values["log"]) == 300
 
 
-def test_a_thread_that_another_run_has_taken_is_left_alone(begun: list[Any]) -> None:
+def test_async_durability_respects_a_lost_lease(begun: list[Any]) -> None:
     def lose(state: State) -> State:
         Thread.objects.update(epoch=99, lease_owner="somebody else")
         return {"log": ["lose"]}
@@ -113,14 +115,14 @@ def test_a_thread_that_another_run_has_taken_is_left_alone(begun: list[Any]) -> 
     assert max(Checkpoint.objects.values_list("step", flat=True)) <= 1
 
 
-def test_within_a_transaction_nothing_is_left_to_another_connection(begun: list[Any]) -> None:
+def test_async_durability_in_transaction_uses_its_connection(begun: list[Any]) -> None:
     with transaction.atomic():
         line(log, log).invoke({"log": []}, CONFIG, durability="async")
         transaction.set_rollback(True)
     assert (begun, Thread.objects.count()) == ([], 0)
 
 
-def test_a_graph_below_is_stored_after_what_is_above_it(
+def test_async_durability_stores_subgraph_after_its_parent(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     below = StateGraph(State).add_node("x", log).add_node("y", ask)

@@ -53,12 +53,12 @@ def put(saver: Any, config: Any, values: dict[str, Any], version: int, **metadat
     return saver.put(config, checkpoint(values, versions), metadata, versions)
 
 
-def test_an_unknown_thread_has_no_checkpoint(saver: BaseCheckpointSaver) -> None:
+def test_unknown_thread_has_no_checkpoint(saver: BaseCheckpointSaver) -> None:
     assert saver.get_tuple(place("nobody")) is None
     assert list(saver.list(place("nobody"))) == []
 
 
-def test_what_was_put_is_what_is_read(saver: BaseCheckpointSaver) -> None:
+def test_put_checkpoint_is_read_back(saver: BaseCheckpointSaver) -> None:
     stored = checkpoint({"a": 1, "b": [1, 2]}, {"a": 1, "b": 1})
     config = saver.put(place(), stored, {"source": "input", "step": -1}, {"a": 1, "b": 1})
 
@@ -73,7 +73,7 @@ def test_what_was_put_is_what_is_read(saver: BaseCheckpointSaver) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_values_of_every_kind_come_back_as_they_were(saver: BaseCheckpointSaver) -> None:
+def test_values_of_every_type_round_trip(saver: BaseCheckpointSaver) -> None:
     value = {
         "text": "naïve \u202e ✓",
         "numbers": [0, -1, 2**70, -0.0, 1.5, Decimal("1.10")],
@@ -91,13 +91,13 @@ def test_values_of_every_kind_come_back_as_they_were(saver: BaseCheckpointSaver)
     assert list(found) == list(value)
 
 
-def test_a_loaded_value_is_a_copy(saver: BaseCheckpointSaver) -> None:
+def test_loaded_value_is_a_copy(saver: BaseCheckpointSaver) -> None:
     config = put(saver, place(), {"a": [1]}, 1)
     saver.get_tuple(config).checkpoint["channel_values"]["a"].append(2)
     assert saver.get_tuple(config).checkpoint["channel_values"]["a"] == [1]
 
 
-def test_without_an_id_the_newest_checkpoint_is_read(saver: BaseCheckpointSaver) -> None:
+def test_config_without_id_reads_the_newest_checkpoint(saver: BaseCheckpointSaver) -> None:
     first = put(saver, place(), {"a": 1}, 1)
     second = put(saver, first, {"a": 2}, 2)
     assert saver.get_tuple(place()).config == second
@@ -105,7 +105,7 @@ def test_without_an_id_the_newest_checkpoint_is_read(saver: BaseCheckpointSaver)
     assert saver.get_tuple(first).checkpoint["channel_values"] == {"a": 1}
 
 
-def test_threads_and_namespaces_are_apart(saver: BaseCheckpointSaver) -> None:
+def test_threads_and_namespaces_are_separate(saver: BaseCheckpointSaver) -> None:
     put(saver, place("one"), {"a": 1}, 1)
     put(saver, place("one", "child:1"), {"a": 2}, 1)
     put(saver, place("two"), {"a": 3}, 1)
@@ -116,7 +116,7 @@ def test_threads_and_namespaces_are_apart(saver: BaseCheckpointSaver) -> None:
     assert read == {("one", ""): 1, ("one", "child:1"): 2, ("two", ""): 3}
 
 
-def test_a_checkpoint_keeps_values_that_it_did_not_change(saver: BaseCheckpointSaver) -> None:
+def test_checkpoint_keeps_unchanged_values(saver: BaseCheckpointSaver) -> None:
     first = put(saver, place(), {"a": 1, "b": 1}, 1)
     later = checkpoint({"a": 2, "b": 1}, {"a": 2, "b": 1})
     second = saver.put(first, later, {"source": "loop", "step": 1}, {"a": 2})
@@ -124,7 +124,7 @@ def test_a_checkpoint_keeps_values_that_it_did_not_change(saver: BaseCheckpointS
     assert saver.get_tuple(first).checkpoint["channel_values"] == {"a": 1, "b": 1}
 
 
-def test_an_emptied_channel_has_a_version_and_no_value(saver: BaseCheckpointSaver) -> None:
+def test_emptied_channel_has_version_and_no_value(saver: BaseCheckpointSaver) -> None:
     first = put(saver, place(), {"a": 1, "b": 1}, 1)
     later = checkpoint({"a": 1}, {"a": 1, "b": 2})
     second = saver.put(first, later, {"source": "loop", "step": 1}, {"b": 2})
@@ -133,7 +133,7 @@ def test_an_emptied_channel_has_a_version_and_no_value(saver: BaseCheckpointSave
     assert found["channel_versions"] == {"a": 1, "b": 2}
 
 
-def test_two_branches_of_a_thread_keep_their_own_values(saver: BaseCheckpointSaver) -> None:
+def test_branches_of_a_thread_keep_their_own_values(saver: BaseCheckpointSaver) -> None:
     root = put(saver, place(), {"a": 0}, 1)
     versions = [saver.get_next_version(1, None) for _ in range(2)]
     branches = [put(saver, root, {"a": n}, v) for n, v in enumerate(versions)]
@@ -142,7 +142,7 @@ def test_two_branches_of_a_thread_keep_their_own_values(saver: BaseCheckpointSav
     assert all(saver.get_tuple(one).parent_config == root for one in branches)
 
 
-def test_versions_grow(saver: BaseCheckpointSaver) -> None:
+def test_versions_increase(saver: BaseCheckpointSaver) -> None:
     version = None
     for _ in range(5):
         following = saver.get_next_version(version, None)
@@ -150,7 +150,7 @@ def test_versions_grow(saver: BaseCheckpointSaver) -> None:
         version = following
 
 
-def test_writes_come_back_by_task_path_then_task_then_slot(saver: BaseCheckpointSaver) -> None:
+def test_writes_are_ordered_by_path_task_and_slot(saver: BaseCheckpointSaver) -> None:
     config = put(saver, place(), {"a": 1}, 1)
     saver.put_writes(config, [("b", 1), ("c", 2)], OTHER, "~path1")
     saver.put_writes(config, [("b", 3)], TASK, "~path2")
@@ -174,14 +174,14 @@ def test_paths_are_ordered_by_code_point(saver: BaseCheckpointSaver) -> None:
 
 
 @pytest.mark.promise("P6")
-def test_channel_writes_are_kept_as_first_stored(saver: BaseCheckpointSaver) -> None:
+def test_channel_writes_keep_the_first_value(saver: BaseCheckpointSaver) -> None:
     config = put(saver, place(), {"a": 1}, 1)
     saver.put_writes(config, [("b", "first")], TASK)
     saver.put_writes(config, [("b", "second"), ("c", "second")], TASK)
     assert saver.get_tuple(config).pending_writes == [(TASK, "b", "first")]
 
 
-def test_a_control_write_replaces_the_earlier_one(saver: BaseCheckpointSaver) -> None:
+def test_control_write_replaces_the_earlier_one(saver: BaseCheckpointSaver) -> None:
     config = put(saver, place(), {"a": 1}, 1)
     for word in ("first", "second"):
         saver.put_writes(config, [(ERROR, word)], TASK)
@@ -200,7 +200,7 @@ def test_writes_belong_to_their_checkpoint(saver: BaseCheckpointSaver) -> None:
     assert saver.get_tuple(first).pending_writes == [(TASK, "b", 1)]
 
 
-def test_a_commit_stores_writes_on_the_parent_and_the_child(saver: BaseCheckpointSaver) -> None:
+def test_commit_stores_writes_on_parent_and_child(saver: BaseCheckpointSaver) -> None:
     parent = put(saver, place(), {"a": 1}, 1)
     child = checkpoint({"a": 2}, {"a": 2})
     tasks = [TaskWrites(TASK, "~p", [("a", 2)]), TaskWrites(OTHER, "~q", [("a", 2)])]
@@ -227,7 +227,7 @@ SENT = [(TASKS, send) for send in SENDS]
     ],
     ids=["all", "sends apart", "twice", "a list of sends", "sent twice", "control"],
 )
-def test_writes_are_read_as_written_though_a_channel_holds_the_same(
+def test_writes_equal_to_channel_value_are_read(
     saver: BaseCheckpointSaver, writes: list[Any]
 ) -> None:
     parent = put(saver, place(), {"b": 1}, 1)
@@ -253,7 +253,7 @@ def test_history_is_newest_first(saver: BaseCheckpointSaver) -> None:
     assert [one.checkpoint["channel_values"]["a"] for one in found] == [3, 2, 1, 0]
 
 
-def test_history_is_cut_by_before_limit_and_filter(saver: BaseCheckpointSaver) -> None:
+def test_history_respects_before_limit_and_filter(saver: BaseCheckpointSaver) -> None:
     configs = [
         put(saver, place(), {"a": n}, n + 1, step=n, source="loop" if n % 2 else "update")
         for n in range(5)
@@ -270,7 +270,7 @@ def test_history_is_cut_by_before_limit_and_filter(saver: BaseCheckpointSaver) -
     assert steps(filter={"source": "nothing"}) == []
 
 
-def test_history_covers_what_the_config_leaves_open(saver: BaseCheckpointSaver) -> None:
+def test_history_covers_unspecified_config_keys(saver: BaseCheckpointSaver) -> None:
     put(saver, place("one"), {"a": 1}, 1)
     put(saver, place("one", "child"), {"a": 1}, 1)
     put(saver, place("two"), {"a": 1}, 1)
@@ -279,7 +279,7 @@ def test_history_covers_what_the_config_leaves_open(saver: BaseCheckpointSaver) 
     assert len(list(saver.list(place("one")))) == 1
 
 
-def test_history_of_one_checkpoint_is_that_one(saver: BaseCheckpointSaver) -> None:
+def test_history_of_one_checkpoint_has_that_one(saver: BaseCheckpointSaver) -> None:
     first = put(saver, place(), {"a": 1}, 1)
     second = put(saver, first, {"a": 2}, 2)
     assert [one.config for one in saver.list(first)] == [first]
@@ -287,7 +287,7 @@ def test_history_of_one_checkpoint_is_that_one(saver: BaseCheckpointSaver) -> No
     assert list(saver.list(second, before=second)) == []
 
 
-def test_a_long_history_is_read_whole(saver: BaseCheckpointSaver) -> None:
+def test_long_history_is_complete(saver: BaseCheckpointSaver) -> None:
     config = place()
     for number in range(230):
         config = put(saver, config, {"a": number}, number + 1, step=number)
@@ -296,7 +296,7 @@ def test_a_long_history_is_read_whole(saver: BaseCheckpointSaver) -> None:
     assert len(list(saver.list(place(), limit=150))) == 150
 
 
-def test_a_deleted_thread_is_gone_and_no_other(saver: BaseCheckpointSaver) -> None:
+def test_delete_thread_keeps_other_threads(saver: BaseCheckpointSaver) -> None:
     for thread in ("one", "two"):
         config = put(saver, place(thread), {"a": 1}, 1)
         saver.put_writes(config, [("a", 1)], TASK)
@@ -305,7 +305,7 @@ def test_a_deleted_thread_is_gone_and_no_other(saver: BaseCheckpointSaver) -> No
     assert saver.get_tuple(place("two")).pending_writes == [(TASK, "a", 1)]
 
 
-def test_the_async_forms_see_the_same(saver: BaseCheckpointSaver) -> None:
+def test_async_methods_return_the_same(saver: BaseCheckpointSaver) -> None:
     config = put(saver, place(), {"a": 1}, 1)
 
     async def use() -> tuple[Any, list[Any], Any]:
@@ -324,7 +324,7 @@ class State(TypedDict, total=False):
 
 
 @pytest.mark.promise("P17")
-def test_a_graph_stops_for_answers_and_goes_on(saver: BaseCheckpointSaver) -> None:
+def test_graph_pauses_and_resumes(saver: BaseCheckpointSaver) -> None:
     def asking(name: str) -> Any:
         return lambda state: {"log": [f"{name}:{interrupt(name)}"]}
 

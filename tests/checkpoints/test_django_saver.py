@@ -61,7 +61,7 @@ def a_commit(outcome: Outcome | None = None, ns: str = "", thread: str = "t") ->
 
 @pytest.mark.promise("P10")
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_that_lost_its_thread_writes_nothing() -> None:
+def test_worker_without_lease_writes_nothing() -> None:
     saver = bound(Turnstile(shut=True))
     for outcome in (None, Outcome("finished")):
         with pytest.raises(LeaseLostError):
@@ -71,7 +71,7 @@ def test_a_worker_that_lost_its_thread_writes_nothing() -> None:
     assert not PendingWrite.objects.exists()
 
 
-def test_the_fence_is_held_in_every_commit_and_settled_in_the_last() -> None:
+def test_fence_is_part_of_every_commit_and_settled_in_the_last() -> None:
     fence = Turnstile()
     saver = bound(fence)
     saver.commit(a_commit())
@@ -80,13 +80,13 @@ def test_the_fence_is_held_in_every_commit_and_settled_in_the_last() -> None:
     assert set(Checkpoint.objects.values_list("epoch", flat=True)) == {3}
 
 
-def test_only_the_root_graph_speaks_for_the_run() -> None:
+def test_only_root_graph_settles_the_run() -> None:
     fence = Turnstile()
     bound(fence).commit(a_commit(Outcome("interrupted"), ns="child:1"))
     assert fence.calls == [("guard", False)]
 
 
-def test_another_thread_is_not_the_fences_business() -> None:
+def test_fence_ignores_other_threads() -> None:
     fence = Turnstile(shut=True)
     bound(fence).commit(a_commit(Outcome("finished"), thread="other"))
     assert fence.calls == []
@@ -94,7 +94,7 @@ def test_another_thread_is_not_the_fences_business() -> None:
 
 
 @pytest.mark.promise("P4")
-def test_a_worker_never_takes_back_an_answer_given_meanwhile() -> None:
+def test_worker_keeps_concurrent_response() -> None:
     saver = bound(Turnstile())
     config = put(saver, place(), {"a": 1}, 1)
     DjangoSaver().put_writes(config, [(RESUME, ["first", "given meanwhile"])], TASK)
@@ -108,7 +108,7 @@ def test_a_worker_never_takes_back_an_answer_given_meanwhile() -> None:
 
 
 @pytest.mark.promise("P14")
-def test_what_cannot_be_stored_names_its_channel_and_stores_nothing() -> None:
+def test_unstorable_value_names_its_channel_and_stores_nothing() -> None:
     commit = a_commit()
     commit.checkpoint["channel_values"]["a"] = {"deep": [object()]}
     with pytest.raises(UnserializableError) as caught:
@@ -130,7 +130,7 @@ def test_what_cannot_be_stored_names_its_channel_and_stores_nothing() -> None:
         (PendingWrite, "data"),
     ],
 )
-def test_damaged_bytes_are_refused(model: Any, column: str) -> None:
+def test_damaged_bytes_are_rejected(model: Any, column: str) -> None:
     saver = DjangoSaver()
     first = put(saver, place(), {"a": ["value"], "b": 1}, 1)
     stored = checkpoint({"a": ["value"], "b": 1}, {"a": 1, "b": 1})
@@ -146,7 +146,7 @@ def test_damaged_bytes_are_refused(model: Any, column: str) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 40])
-def test_loading_takes_two_queries_however_long_the_thread(steps: int) -> None:
+def test_load_takes_two_queries_for_any_thread(steps: int) -> None:
     saver = DjangoSaver()
     config = place()
     for number in range(steps):
@@ -159,7 +159,7 @@ def test_loading_takes_two_queries_however_long_the_thread(steps: int) -> None:
     assert len(queries) == 2
 
 
-def test_loading_a_small_state_takes_one_query() -> None:
+def test_load_of_small_state_takes_one_query() -> None:
     saver = DjangoSaver()
     put(saver, place(), {"count": 1, "note": "short"}, 1)
     with CaptureQueriesContext(connection) as queries:
@@ -167,7 +167,7 @@ def test_loading_a_small_state_takes_one_query() -> None:
     assert len(queries) == 1
 
 
-def test_a_row_that_does_not_say_whether_it_has_all_values_is_looked_up_for_more() -> None:
+def test_row_without_completeness_flag_is_read_further() -> None:
     # As rows were stored before.
     saver = DjangoSaver()
     put(saver, place(), {"count": 1, "note": "short"}, 1)
@@ -182,7 +182,7 @@ def test_a_row_that_does_not_say_whether_it_has_all_values_is_looked_up_for_more
     assert found.checkpoint["channel_values"] == {"count": 1, "note": "short"}
 
 
-def test_values_that_have_changed_since_are_not_read(
+def test_outdated_values_are_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     saver = DjangoSaver()
@@ -207,7 +207,7 @@ def test_values_that_have_changed_since_are_not_read(
     assert sum(read) < 5_000
 
 
-def test_a_page_of_history_takes_three_queries() -> None:
+def test_history_page_takes_three_queries() -> None:
     saver = DjangoSaver()
     config = place()
     for number in range(20):
@@ -217,7 +217,7 @@ def test_a_page_of_history_takes_three_queries() -> None:
     assert len(queries) == 3
 
 
-def test_the_newest_checkpoint_is_found_without_sorting_a_history() -> None:
+def test_newest_checkpoint_is_found_without_sorting() -> None:
     text, values = saver_statements.NEWEST.ready(connection, {"thread_id": "t", "ns": ""})
     with connection.cursor() as cursor:
         explain = "EXPLAIN QUERY PLAN "
@@ -233,7 +233,7 @@ def test_the_newest_checkpoint_is_found_without_sorting_a_history() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_commit_is_one_statement_or_the_fence_and_the_checkpoint() -> None:
+def test_commit_is_one_statement_or_fence_and_checkpoint() -> None:
     saver = bound(Turnstile())
     with CaptureQueriesContext(connection) as queries:
         saver.commit(a_commit())
@@ -246,7 +246,7 @@ def test_a_commit_is_one_statement_or_the_fence_and_the_checkpoint() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("shut", [False, True])
-def test_a_commit_of_more_than_a_statement_takes_is_all_or_nothing(shut: bool) -> None:
+def test_large_commit_is_atomic(shut: bool) -> None:
     saver = bound(Turnstile(shut=shut))
     tasks = [TaskWrites(f"task {at:05}", "", [("a", at)]) for at in range(4000)]
     commit = a_commit()
@@ -261,13 +261,13 @@ def test_a_commit_of_more_than_a_statement_takes_is_all_or_nothing(shut: bool) -
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_workers_commit_refuses_to_be_part_of_another_transaction() -> None:
+def test_worker_commit_inside_transaction_is_rejected() -> None:
     saver = bound(Turnstile())
     with transaction.atomic(), pytest.raises(RuntimeError, match="durable"):
         saver.commit(a_commit())
 
 
-def test_deleting_a_thread_keeps_the_row_that_runs_hang_on() -> None:
+def test_delete_thread_keeps_row_referenced_by_runs() -> None:
     from hitl_django.models import Run
 
     saver = DjangoSaver()
@@ -281,7 +281,7 @@ def test_deleting_a_thread_keeps_the_row_that_runs_hang_on() -> None:
 
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.django_db(transaction=True)
-def test_a_thread_that_somebody_else_begins_meanwhile_is_gone_on_with(within: bool) -> None:
+def test_thread_created_concurrently_is_used(within: bool) -> None:
     theirs = Thread.objects.create(thread_id="t")
     saver, unbound = DjangoSaver(), a_commit()
     row = thread_rows.ThreadRow(theirs.pk, 0, "", None)
@@ -293,7 +293,7 @@ def test_a_thread_that_somebody_else_begins_meanwhile_is_gone_on_with(within: bo
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_thread_deleted_behind_the_savers_back_begins_anew() -> None:
+def test_thread_deleted_externally_is_created_again() -> None:
     saver = DjangoSaver()
     put(saver, place(), {"a": 1}, 1)
     DjangoSaver().delete_thread("t")
@@ -304,7 +304,7 @@ def test_a_thread_deleted_behind_the_savers_back_begins_anew() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_thread_that_a_transaction_deletes_begins_anew_in_it() -> None:
+def test_thread_deleted_in_transaction_is_created_again_in_it() -> None:
     saver = DjangoSaver()
     put(saver, place(), {"a": 1}, 1)
     with transaction.atomic():
@@ -316,7 +316,7 @@ def test_a_thread_that_a_transaction_deletes_begins_anew_in_it() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_the_database_refuses_of_a_worker_is_tried_once() -> None:
+def test_worker_statement_error_is_not_retried() -> None:
     saver = bound(Turnstile())
     with (
         patch.object(WriteBatch, "commit", side_effect=IntegrityError) as tried,
@@ -327,7 +327,7 @@ def test_what_the_database_refuses_of_a_worker_is_tried_once() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_thread_made_in_a_transaction_that_rolled_back_is_not_remembered() -> None:
+def test_thread_of_rolled_back_transaction_is_forgotten() -> None:
     saver = DjangoSaver()
     with transaction.atomic():
         put(saver, place(), {"a": 1}, 1)
@@ -337,7 +337,7 @@ def test_a_thread_made_in_a_transaction_that_rolled_back_is_not_remembered() -> 
     assert Checkpoint.objects.get().thread.thread_id == "t"
 
 
-def test_a_page_of_history_asks_with_a_query_that_was_made_before(
+def test_history_page_uses_a_prepared_query(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     saver, config = DjangoSaver(), place()
@@ -360,7 +360,7 @@ class Counted(TypedDict):
     n: int
 
 
-def test_a_page_of_history_is_decoded_and_nothing_beside_it(
+def test_history_page_decodes_only_its_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     decoded = []

@@ -24,7 +24,7 @@ in_each_place = pytest.mark.parametrize("place", PLACES)
 
 @in_each_place
 @pytest.mark.parametrize("name", OF_DJANGO)
-def test_it_is_no_update(name: str, place: str) -> None:
+def test_django_object_as_update_is_rejected(name: str, place: str) -> None:
     make, words = OF_DJANGO[name]
     trial = Trial(lambda state: make(), place)
     error = trial.failure()
@@ -37,7 +37,7 @@ def test_it_is_no_update(name: str, place: str) -> None:
 
 @in_each_place
 @pytest.mark.parametrize("name", OF_DJANGO)
-def test_it_can_not_be_stored_in_a_key(name: str, place: str) -> None:
+def test_django_object_in_a_key_is_rejected(name: str, place: str) -> None:
     make, words = OF_DJANGO[name]
     trial = Trial(lambda state: {"x": make()}, place)
     error = trial.failure()

@@ -99,7 +99,7 @@ def is_readable() -> bool:
     return any(SECRET.encode() in data for data in stored_bytes())
 
 
-def test_nothing_of_the_state_is_readable_and_all_comes_back(keys: Any) -> None:
+def test_encrypted_state_has_no_plaintext_and_round_trips(keys: Any) -> None:
     expected = run()
     assert is_readable()
     DjangoSaver().delete_thread("t")
@@ -119,7 +119,7 @@ def test_equal_values_have_different_bytes_and_digests(keys: Any) -> None:
     assert first.isdisjoint(ChannelBlob.objects.values_list("digest", flat=True))
 
 
-def test_what_was_stored_before_there_was_a_key_is_read_and_goes_on(keys: Any) -> None:
+def test_unencrypted_thread_is_read_and_continued(keys: Any) -> None:
     graph = BUILDER.compile(checkpointer=DjangoSaver())
     graph.invoke({"word": SECRET}, CONFIG)
     keys(NEW)
@@ -128,7 +128,7 @@ def test_what_was_stored_before_there_was_a_key_is_read_and_goes_on(keys: Any) -
     assert read()["log"] == resumed["log"]
 
 
-def test_a_new_key_encrypts_and_the_old_one_still_decrypts(keys: Any) -> None:
+def test_new_key_encrypts_and_old_key_decrypts(keys: Any) -> None:
     keys(OLD)
     expected = run()
     keys(NEW, OLD)
@@ -140,7 +140,7 @@ def test_a_new_key_encrypts_and_the_old_one_still_decrypts(keys: Any) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_without_its_key_a_thread_is_refused_and_not_changed(keys: Any) -> None:
+def test_thread_without_its_key_is_rejected_unchanged(keys: Any) -> None:
     keys(OLD)
     run()
     before = list(stored_bytes())
@@ -155,7 +155,7 @@ def test_without_its_key_a_thread_is_refused_and_not_changed(keys: Any) -> None:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("model", [Checkpoint, ChannelBlob, PendingWrite])
-def test_a_changed_byte_is_noticed(keys: Any, model: Any) -> None:
+def test_modified_byte_is_detected(keys: Any, model: Any) -> None:
     keys(NEW)
     BUILDER.compile(checkpointer=DjangoSaver()).invoke({"word": SECRET}, CONFIG)
     column = "scalars" if model is Checkpoint else "data"
@@ -178,7 +178,7 @@ def test_encrypted_delta_is_bound_to_its_readable_head(keys: Any) -> None:
         decrypt_row(other, digest(other), 4, "value")
 
 
-def test_upkeep_needs_nothing_but_what_stays_readable(keys: Any) -> None:
+def test_maintenance_needs_no_key(keys: Any) -> None:
     keys(NEW)
     expected = run()
     saver = DjangoSaver()
@@ -190,7 +190,7 @@ def test_upkeep_needs_nothing_but_what_stays_readable(keys: Any) -> None:
     assert not is_readable()
 
 
-def test_the_admin_shows_what_a_row_holds(keys: Any, settings: Any, client: Client) -> None:
+def test_admin_shows_decrypted_values(keys: Any, settings: Any, client: Client) -> None:
     keys(NEW)
     settings.HITL = {**settings.HITL, "ADMIN_SHOW_ENGINE_MODELS": True}
     run()
@@ -209,7 +209,7 @@ def test_the_admin_shows_what_a_row_holds(keys: Any, settings: Any, client: Clie
 
 
 @pytest.mark.parametrize("wrong", ["short", ["short"], [5], [""], ["ü" * 44]])
-def test_a_key_that_is_none_is_a_system_check(settings: Any, wrong: Any) -> None:
+def test_invalid_key_fails_a_check(settings: Any, wrong: Any) -> None:
     settings.HITL = {"ENCRYPTION_KEYS": wrong}
     found = [one for one in run_checks() if "ENCRYPTION_KEYS" in one.msg]
     assert [one.id for one in found] == ["hitl_django.E003"]
@@ -217,7 +217,7 @@ def test_a_key_that_is_none_is_a_system_check(settings: Any, wrong: Any) -> None
     assert wrong == hitl.ENCRYPTION_KEYS
 
 
-def test_keys_are_a_cipher_of_the_encrypted_serializer() -> None:
+def test_keys_work_as_cipher_of_encrypted_serializer() -> None:
     serde = EncryptedSerializer(KeyRing([NEW]))
     kind, data = serde.dumps_typed(SECRET)
     assert kind == "msgpack+aes-256-gcm"
@@ -232,7 +232,7 @@ def test_keys_are_a_cipher_of_the_encrypted_serializer() -> None:
     assert graph.invoke(Command(resume="x"), CONFIG)["log"][-1] == "x"
 
 
-def test_a_thread_has_no_other_bytes() -> None:
+def test_thread_has_no_unencrypted_bytes() -> None:
     """Where a table gets a column of bytes, it is to be said whether that is encrypted."""
     columns = {
         (model.__name__, field.name)
@@ -265,7 +265,7 @@ COLUMN = (
 )
 
 
-def test_what_an_earlier_version_encrypted_is_read(keys: Any) -> None:
+def test_bytes_of_an_earlier_version_are_read(keys: Any) -> None:
     keys(NEW, LANDED)
     text = decrypt_text(TEXT, "hitl_django_interrupt.payload")
     assert json.loads(text) == {"amount": 120.5, "to": "Zoë"}

@@ -64,9 +64,7 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return call if request.param == "sync" else async_to_sync(acall)
 
 
-def test_a_last_step_that_writes_nothing_is_stored(
-    saver: Saver, invoke: Callable[..., Any]
-) -> None:
+def test_exit_durability_stores_empty_last_step(saver: Saver, invoke: Callable[..., Any]) -> None:
     calls = []
 
     def ask(state: State) -> None:
@@ -80,7 +78,9 @@ def test_a_last_step_that_writes_nothing_is_stored(
     assert invoke(graph, {"x": 2})["x"] == 2
 
 
-def test_a_failed_step_leaves_the_steps_before_it(saver: Saver, invoke: Callable[..., Any]) -> None:
+def test_exit_durability_keeps_steps_before_failure(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
     class One(TypedDict, total=False):
         x: int
 
@@ -94,7 +94,7 @@ def test_a_failed_step_leaves_the_steps_before_it(saver: Saver, invoke: Callable
     assert (state.values, state.next) == ({"x": 5}, ("b", "c"))
 
 
-def test_a_stream_that_is_closed_leaves_what_it_told(saver: Saver) -> None:
+def test_closed_stream_keeps_emitted_steps(saver: Saver) -> None:
     graph = build(saver, a=logs("a"), b=logs("b"), c=logs("c"))
     stream = graph.stream({"x": 1}, CONFIG, durability="exit", stream_mode="updates")
     assert [next(stream), next(stream)] == [{"a": {"log": ["a"]}}, {"b": {"log": ["b"]}}]
@@ -105,7 +105,7 @@ def test_a_stream_that_is_closed_leaves_what_it_told(saver: Saver) -> None:
 
 
 @in_a_loop
-async def test_an_async_stream_that_is_closed_leaves_what_it_told(saver: Saver) -> None:
+async def test_closed_async_stream_keeps_emitted_steps(saver: Saver) -> None:
     graph = build(saver, a=logs("a"), b=logs("b"), c=logs("c"))
     stream = graph.astream({"x": 1}, CONFIG, durability="exit", stream_mode="updates")
     assert await anext(stream) == {"a": {"log": ["a"]}}
@@ -117,7 +117,7 @@ async def test_an_async_stream_that_is_closed_leaves_what_it_told(saver: Saver) 
 
 
 @pytest.mark.parametrize("siblings", [0, 1])
-def test_ctrl_c_leaves_what_had_finished(saver: Saver, siblings: int) -> None:
+def test_ctrl_c_keeps_finished_steps(saver: Saver, siblings: int) -> None:
     calls: list[str] = []
 
     def counted(state: State) -> State:
@@ -144,7 +144,7 @@ def test_ctrl_c_leaves_what_had_finished(saver: Saver, siblings: int) -> None:
 
 
 @in_a_loop
-async def test_a_cancelled_task_leaves_what_had_finished(saver: Saver) -> None:
+async def test_cancelled_task_keeps_finished_steps(saver: Saver) -> None:
     started = asyncio.Event()
     calls: list[str] = []
 
@@ -176,9 +176,7 @@ async def test_a_cancelled_task_leaves_what_had_finished(saver: Saver) -> None:
     assert calls.count("side") == 1
 
 
-def test_of_a_graph_below_that_has_finished_nothing_is_stored(
-    saver: Saver, invoke: Callable[..., Any]
-) -> None:
+def test_finished_subgraph_stores_nothing(saver: Saver, invoke: Callable[..., Any]) -> None:
     below = StateGraph(State).add_node("b", logs("b")).add_edge(START, "b").compile()
     graph = build(saver, a=logs("a"), below=below)
     assert invoke(graph, {"x": 1})["log"] == ["a", "a", "b"]

@@ -68,7 +68,7 @@ def place_of(graph: Any, *names: str) -> Any:
 
 @pytest.mark.parametrize("by_id", [False, True])
 @pytest.mark.parametrize("depth", [1, 2])
-def test_an_answer_at_the_place_of_a_graph_below_reaches_it(
+def test_resume_in_subgraph_namespace_reaches_it(
     saver: Saver, invoke: Callable[..., Any], depth: int, by_id: bool
 ) -> None:
     below = graph_of(ask=asking("?"))
@@ -84,7 +84,7 @@ def test_an_answer_at_the_place_of_a_graph_below_reaches_it(
     assert (state.next, state.interrupts, state.values["log"]) == ((), (), ["yes"])
 
 
-def test_a_value_is_for_the_graph_that_was_named(saver: Saver, invoke: Callable[..., Any]) -> None:
+def test_value_is_written_to_the_named_subgraph(saver: Saver, invoke: Callable[..., Any]) -> None:
     graph = graph_of(saver, a=graph_of(ask=asking("a?")), b=graph_of(ask=asking("b?")))
     invoke(graph, {"log": []}, CONFIG)
     asked = invoke(graph, Command(resume="to b"), place_of(graph, "b"))["__interrupt__"]
@@ -92,7 +92,7 @@ def test_a_value_is_for_the_graph_that_was_named(saver: Saver, invoke: Callable[
     assert invoke(graph, Command(resume="to a"), place_of(graph, "a"))["log"] == ["to a", "to b"]
 
 
-def test_an_answer_for_another_graph_is_an_error_there(
+def test_resume_for_other_subgraph_is_an_error_there(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     graph = graph_of(saver, a=graph_of(ask=asking("a?")), b=graph_of(ask=asking("b?")))
@@ -105,7 +105,7 @@ def test_an_answer_for_another_graph_is_an_error_there(
     assert graph.get_state(CONFIG, subgraphs=True) == before
 
 
-def test_an_answer_at_a_place_that_is_not_stored_is_an_error(saver: Saver) -> None:
+def test_resume_at_missing_checkpoint_is_an_error(saver: Saver) -> None:
     graph = graph_of(saver, below=graph_of(ask=asking("?")))
     graph.invoke({"x": 1}, CONFIG)
     place = place_of(graph, "below")["configurable"]
@@ -117,7 +117,7 @@ def test_an_answer_at_a_place_that_is_not_stored_is_an_error(saver: Saver) -> No
     assert len(graph.get_state(CONFIG).interrupts) == 1
 
 
-def test_what_is_not_stored_is_left_out_of_a_send(saver: Saver, invoke: Callable[..., Any]) -> None:
+def test_send_excludes_unstored_subgraphs(saver: Saver, invoke: Callable[..., Any]) -> None:
     seen: list[list[str]] = []
 
     def ask(state: Secret) -> Secret:
@@ -167,7 +167,7 @@ HIDDEN: dict[str, Callable[[Any], Callable[[State], State]]] = {
 
 
 @pytest.mark.parametrize("way", HIDDEN)
-def test_the_state_of_a_graph_is_read_however_its_node_reaches_it(saver: Saver, way: str) -> None:
+def test_subgraph_state_is_read_however_it_is_called(saver: Saver, way: str) -> None:
     below = StateGraph(State).add_node("first", lambda state: {"log": ["first"]})
     below.add_node("ask", asking("?")).add_edge(START, "first").add_edge("first", "ask")
     graph = graph_of(saver, node=HIDDEN[way](below.compile()))
@@ -191,7 +191,7 @@ def test_the_state_of_a_graph_is_read_however_its_node_reaches_it(saver: Saver, 
     assert graph.invoke(Command(resume="yes"), place)["log"] == ["first", "yes"]
 
 
-def test_a_place_where_nothing_is_stored_is_no_subgraph(saver: Saver) -> None:
+def test_namespace_without_checkpoint_is_not_a_subgraph(saver: Saver) -> None:
     graph = graph_of(saver, node=HIDDEN["method"](graph_of(ask=asking("?"))))
     graph.invoke({"x": 1}, CONFIG)
     with pytest.raises(ValueError, match="Subgraph nowhere not found"):
@@ -201,7 +201,7 @@ def test_a_place_where_nothing_is_stored_is_no_subgraph(saver: Saver) -> None:
         graph.update_state(place, {"x": 2})
 
 
-def test_subgraphs_are_listed_on_an_event_loop_too() -> None:
+def test_subgraphs_are_listed_on_an_event_loop() -> None:
     async def names(graph: Any) -> list[str]:
         return [name async for name, _ in graph.aget_subgraphs(recurse=True)]
 

@@ -126,7 +126,7 @@ def step_of(kind: str, given: Any) -> Callable[[Any], Any]:
 
 @pytest.mark.promise("P14")
 @given(st.lists(steps, min_size=1, max_size=14))
-def test_a_run_leaves_what_a_look_at_the_whole_would_store_or_its_state(plan: list[Any]) -> None:
+def test_appended_value_is_stored_like_a_full_comparison(plan: list[Any]) -> None:
     ended, stored = [], []
     for saver in (InMemorySaver(), InMemorySaver(serde=Whole())):
         graph = graph_of([step_of(*each) for each in plan], saver)
@@ -145,7 +145,7 @@ def test_a_run_leaves_what_a_look_at_the_whole_would_store_or_its_state(plan: li
 @pytest.mark.promise("P14")
 @real
 @given(st.lists(steps, min_size=1, max_size=14), st.integers(0, 10**9))
-def test_the_database_holds_what_memory_holds(plan: list[Any], number: int) -> None:
+def test_database_equals_memory(plan: list[Any], number: int) -> None:
     held = []
     for saver in (InMemorySaver(), DjangoSaver()):
         thread = place(f"{number} {len(plan)} {plan!r}"[:200])
@@ -158,7 +158,7 @@ def test_the_database_holds_what_memory_holds(plan: list[Any], number: int) -> N
 
 
 @each_saver
-def test_each_step_encodes_what_it_has_added(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_encodes_only_its_additions(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
     class Counting(Codec):
@@ -189,7 +189,7 @@ def test_each_step_encodes_what_it_has_added(make: Make, monkeypatch: pytest.Mon
 
 @each_saver
 @pytest.mark.parametrize("ends", [True, False], ids=["at its end", "at a question"])
-def test_what_a_node_changed_in_place_is_stored_when_the_run_leaves(make: Make, ends: bool) -> None:
+def test_value_mutated_in_place_is_stored_at_exit(make: Make, ends: bool) -> None:
     def add(state: Any) -> Any:
         return {"log": [{"seen": 0}], "facts": {f"fact {state['n']}": {"seen": 0}}}
 
@@ -213,7 +213,7 @@ def test_what_a_node_changed_in_place_is_stored_when_the_run_leaves(make: Make, 
 
 
 @each_saver
-def test_a_message_that_is_written_again_is_stored_at_once(make: Make) -> None:
+def test_replaced_message_is_stored_immediately(make: Make) -> None:
     def speak(state: Any) -> Any:
         return {"messages": [said(len(state["messages"]), "word " * 9)]}
 
@@ -235,7 +235,7 @@ def test_a_message_that_is_written_again_is_stored_at_once(make: Make) -> None:
 
 
 @each_saver
-def test_branches_of_a_list_grow_apart(make: Make) -> None:
+def test_branches_of_a_list_grow_separately(make: Make) -> None:
     def add(state: Any) -> Any:
         return {"log": [f"item {state['n']}"]}
 
@@ -252,9 +252,7 @@ def test_branches_of_a_list_grow_apart(make: Make) -> None:
 
 
 @each_saver
-def test_what_is_added_is_refused_at_the_limits_of_the_whole(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_additions_respect_limits_of_the_whole(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     saver = make()
     small = Codec(max_bytes=2000, max_containers=40)
     if make is InMemorySaver:
@@ -273,7 +271,7 @@ def test_what_is_added_is_refused_at_the_limits_of_the_whole(
 
 
 @real
-def test_one_row_in_the_database_is_whole_however_long_the_run() -> None:
+def test_one_full_row_exists_however_long_the_run() -> None:
     def add(state: Any) -> Any:
         return {"log": [f"item {state['n']}"], "facts": {f"fact {state['n']}": 0}}
 

@@ -50,7 +50,7 @@ def crashing_once(calls: list[str]) -> Any:
     return handler
 
 
-def test_a_process_that_died_in_a_handler_goes_on_at_the_handler(
+def test_process_killed_in_error_handler_resumes_at_it(
     saver: BaseCheckpointSaver,
 ) -> None:
     calls: list[str] = []
@@ -63,7 +63,7 @@ def test_a_process_that_died_in_a_handler_goes_on_at_the_handler(
     assert graph.get_state(CONFIG).next == ()
 
 
-def test_an_async_run_goes_on_at_the_handler_too(saver: BaseCheckpointSaver) -> None:
+def test_async_run_resumes_at_the_error_handler(saver: BaseCheckpointSaver) -> None:
     calls: list[str] = []
     graph = failing(calls, crashing_once(calls)).compile(saver)
     with pytest.raises(Gone):
@@ -72,7 +72,7 @@ def test_an_async_run_goes_on_at_the_handler_too(saver: BaseCheckpointSaver) -> 
     assert calls == ["node", "handler", "handler"]
 
 
-def test_a_saver_that_refuses_the_failure_stops_the_run_before_the_handler(
+def test_saver_rejecting_failure_stops_before_the_handler(
     saver: BaseCheckpointSaver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
@@ -93,7 +93,7 @@ def test_a_saver_that_refuses_the_failure_stops_the_run_before_the_handler(
     assert calls == ["node", "node", "handler"]
 
 
-def test_a_sent_timeout_outlives_the_process(saver: BaseCheckpointSaver) -> None:
+def test_send_timeout_survives_the_process(saver: BaseCheckpointSaver) -> None:
     async def node(state: State) -> None:
         await asyncio.Event().wait()
 
@@ -106,7 +106,7 @@ def test_a_sent_timeout_outlives_the_process(saver: BaseCheckpointSaver) -> None
     assert raised.value.run_timeout == 0.01
 
 
-def test_a_handlers_interrupt_is_answered(saver: BaseCheckpointSaver) -> None:
+def test_interrupt_of_error_handler_is_resumed(saver: BaseCheckpointSaver) -> None:
     graph = failing([], lambda state: {"log": [ask("and now?")]}).compile(saver)
     graph.invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in graph.get_state(CONFIG).interrupts] == ["and now?"]
@@ -118,7 +118,7 @@ def test_a_handlers_interrupt_is_answered(saver: BaseCheckpointSaver) -> None:
 
 
 @pytest.mark.django_db
-def test_a_run_whose_failure_was_handled_has_succeeded() -> None:
+def test_run_with_handled_failure_succeeds() -> None:
     calls: list[str] = []
     registry.register("handled")(
         lambda: failing(calls, lambda state, error: {"log": [f"{error.error}"]})
@@ -135,7 +135,7 @@ def test_a_run_whose_failure_was_handled_has_succeeded() -> None:
 
 
 @pytest.mark.django_db
-def test_a_person_answers_what_a_handler_asked(caplog: pytest.LogCaptureFixture) -> None:
+def test_decision_resumes_the_error_handler(caplog: pytest.LogCaptureFixture) -> None:
     calls: list[str] = []
 
     def handler(state: State, error: NodeError) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def test_a_person_answers_what_a_handler_asked(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.django_db
-def test_an_operator_retries_the_handler_and_not_the_node() -> None:
+def test_retry_repeats_the_handler_and_not_the_node() -> None:
     calls: list[str] = []
 
     def handler(state: State) -> dict[str, Any]:

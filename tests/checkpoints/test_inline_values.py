@@ -63,7 +63,7 @@ class Chain:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("size", [3, 200], ids=["few values", "a wide state"])
-def test_a_value_whose_row_is_gone_is_missed_and_an_emptied_channel_is_not(size: int) -> None:
+def test_missing_value_row_is_detected_unlike_emptied_channel(size: int) -> None:
     chain, values = Chain(), {**state(size), "list": [1], "other": [2]}
     chain.go(DjangoSaver(), values)
     emptied = {name: value for name, value in values.items() if name != "other"}
@@ -83,7 +83,7 @@ def test_a_value_whose_row_is_gone_is_missed_and_an_emptied_channel_is_not(size:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("apart", [None, "x", 2, -1, [], 1.5])
-def test_what_a_checkpoint_says_of_its_values_is_taken_from_no_forger(apart: Any) -> None:
+def test_forged_value_claims_are_rejected(apart: Any) -> None:
     config = Chain().go(DjangoSaver(), {"list": [1]})
     row = Checkpoint.objects.get()
     record = {**codec.decode(bytes(row.data)), "apart": apart}
@@ -95,7 +95,7 @@ def test_what_a_checkpoint_says_of_its_values_is_taken_from_no_forger(apart: Any
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("known", [False, True], ids=["a new saver each time", "the same saver"])
-def test_no_scalar_is_lost_when_a_state_becomes_wide_or_narrow(known: bool) -> None:
+def test_scalars_survive_widening_and_narrowing_of_state(known: bool) -> None:
     sizes = [
         3,
         MAX_SCALARS,
@@ -123,7 +123,7 @@ def test_no_scalar_is_lost_when_a_state_becomes_wide_or_narrow(known: bool) -> N
         assert one["channel_values"] == oracle.get_tuple(config).checkpoint["channel_values"]
 
 
-def test_a_step_of_a_small_state_is_one_row() -> None:
+def test_step_of_small_state_is_one_row() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(5):
         chain.go(saver, {"count": number, "note": "x"})
@@ -132,7 +132,7 @@ def test_a_step_of_a_small_state_is_one_row() -> None:
     assert not PendingWrite.objects.exists()
 
 
-def test_a_wide_state_stores_what_changed_and_not_every_scalar_again() -> None:
+def test_wide_state_stores_only_changed_scalars() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(5):
         chain.go(saver, {**state(MAX_SCALARS + 4), "key0": number})
@@ -140,7 +140,7 @@ def test_a_wide_state_stores_what_changed_and_not_every_scalar_again() -> None:
 
 
 @pytest.mark.parametrize("value", ["ä" * (MAX_TEXT + 1), 2**64, [1], {"a": 1}, b"x"])
-def test_what_may_be_large_has_a_row_by_its_version(value: Any) -> None:
+def test_large_value_has_a_row_per_version(value: Any) -> None:
     Chain().go(DjangoSaver(), {"a": value})
     assert ChannelBlob.objects.get().channel == "a"
     assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {"a": value}
@@ -150,7 +150,7 @@ SHORT = {"count": 1, "note": "x", "flag": None, "share": 0.5}
 
 
 @pytest.mark.parametrize("value", [{}, SHORT])
-def test_a_short_input_stands_in_the_row_of_its_checkpoint(value: Any) -> None:
+def test_short_input_is_in_its_checkpoint_row(value: Any) -> None:
     Chain().go(DjangoSaver(), {START: value})
     assert not ChannelBlob.objects.exists()
     assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {START: value}
@@ -166,7 +166,7 @@ def test_a_short_input_stands_in_the_row_of_its_checkpoint(value: Any) -> None:
         ["x"],
     ],
 )
-def test_an_input_that_is_not_short_has_a_row_of_its_own(value: Any) -> None:
+def test_long_input_has_its_own_row(value: Any) -> None:
     Chain().go(DjangoSaver(), {START: value})
     assert ChannelBlob.objects.get().channel == START
     assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {START: value}
@@ -174,7 +174,7 @@ def test_an_input_that_is_not_short_has_a_row_of_its_own(value: Any) -> None:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("known", [False, True], ids=["a new saver each time", "the same saver"])
-def test_a_short_input_is_not_lost_when_the_state_becomes_wide(known: bool) -> None:
+def test_short_input_survives_widening_of_state(known: bool) -> None:
     chain, saver = Chain(), DjangoSaver()
     for size in (2, MAX_SCALARS + 4, 2):
         chain.go(saver if known else DjangoSaver(), {START: SHORT, **state(size)})
@@ -189,7 +189,7 @@ def written(found: Any) -> list[Any]:
     return [(task, value) for task, _, value in found.pending_writes]
 
 
-def test_what_led_on_from_a_checkpoint_is_read_with_it() -> None:
+def test_writes_leading_on_are_read_with_their_checkpoint() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(5):
         chain.go(saver, {"key0": number})
@@ -203,7 +203,7 @@ def test_what_led_on_from_a_checkpoint_is_read_with_it() -> None:
     assert [written(one) for one in odd] == [expected[2]]
 
 
-def test_what_led_on_is_found_where_a_thread_was_forked() -> None:
+def test_writes_leading_on_are_found_after_a_fork() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(3):
         chain.go(saver, {"key0": number})
@@ -218,7 +218,7 @@ def test_what_led_on_is_found_where_a_thread_was_forked() -> None:
     assert [written(one) for one in saver.list(place())][::-1] == expected
 
 
-def test_the_newest_page_of_a_history_looks_for_no_children() -> None:
+def test_newest_history_page_reads_no_children() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(20):
         chain.go(saver, {"key0": number})
@@ -230,7 +230,7 @@ def test_the_newest_page_of_a_history_looks_for_no_children() -> None:
     assert len(queries) == 3
 
 
-def test_much_that_was_written_is_not_read_with_the_checkpoint_it_led_to() -> None:
+def test_large_writes_are_not_read_with_the_child() -> None:
     saver, chain = DjangoSaver(), Chain()
     chain.go(saver, {"key0": 0})
     stored = checkpoint({"key0": 1}, {"key0": 2})
@@ -241,7 +241,7 @@ def test_much_that_was_written_is_not_read_with_the_checkpoint_it_led_to() -> No
     assert written(saver.get_tuple(chain.configs[-1])) == [("task", "x" * MAX_BYTES)]
 
 
-def test_a_write_that_stands_already_is_not_told_twice() -> None:
+def test_existing_write_is_not_reported_twice() -> None:
     saver, chain = DjangoSaver(), Chain()
     first = chain.go(saver, {"key0": 0})
     saver.put_writes(first, [("key0", "as first written")], "task 2", "path")

@@ -60,7 +60,7 @@ class Adapted(Theirs):  # type: ignore[type-arg]
         pytest.param(DjangoSaver, id="django", marks=pytest.mark.django_db),
     ],
 )
-def test_a_saver_does_what_langgraph_asks_of_one(
+def test_saver_passes_the_conformance_suite(
     saver: Callable[[], BaseCheckpointSaver], capability: Capability
 ) -> None:
     @checkpointer_test(name=saver.__name__)

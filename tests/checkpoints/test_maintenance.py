@@ -71,7 +71,7 @@ def nested(*, stateful: bool) -> Any:
 # Pruning.
 
 
-def test_the_newest_checkpoint_stays_with_its_values_and_writes(saver: BaseCheckpointSaver) -> None:
+def test_prune_keeps_newest_checkpoint_with_values_and_writes(saver: BaseCheckpointSaver) -> None:
     newest = chain(saver, 4)[-1]
     saver.put_writes(newest, [("a", "next")], TASK)
     before = saver.get_tuple(newest)
@@ -82,7 +82,7 @@ def test_the_newest_checkpoint_stays_with_its_values_and_writes(saver: BaseCheck
     assert after.checkpoint["channel_values"] == {"a": [4], "still": [1]}
 
 
-def test_a_pruned_thread_goes_on_and_has_a_history_again(saver: BaseCheckpointSaver) -> None:
+def test_pruned_thread_continues_with_new_history(saver: BaseCheckpointSaver) -> None:
     graph = nested(stateful=False).compile(checkpointer=saver)
     graph.invoke({"log": ["in"]}, place())
     saver.prune(["t"])
@@ -96,7 +96,7 @@ def test_a_pruned_thread_goes_on_and_has_a_history_again(saver: BaseCheckpointSa
 
 @pytest.mark.parametrize("stateful", [False, True], ids=["called anew", "with its own history"])
 @pytest.mark.promise("P4")
-def test_an_open_interrupt_below_is_answered_as_if_nothing_was_pruned(
+def test_pending_subgraph_interrupt_survives_prune(
     saver: BaseCheckpointSaver, stateful: bool
 ) -> None:
     graph = nested(stateful=stateful).compile(checkpointer=saver)
@@ -108,7 +108,7 @@ def test_an_open_interrupt_below_is_answered_as_if_nothing_was_pruned(
     assert done[0] == done[1]
 
 
-def test_open_interrupts_of_many_tasks_stay(saver: BaseCheckpointSaver) -> None:
+def test_pending_interrupts_of_many_tasks_survive_prune(saver: BaseCheckpointSaver) -> None:
     graph = StateGraph(State).add_node("ask", lambda item: {"log": [interrupt(item)]})
     graph.add_conditional_edges(START, lambda state: [Send("ask", n) for n in range(5)], ["ask"])
     compiled = graph.compile(checkpointer=saver)
@@ -124,7 +124,7 @@ def namespaces(saver: Any, thread: str = "t") -> set[str]:
 
 
 @pytest.mark.parametrize(("stateful", "left"), [(False, {""}), (True, {"", "below"})])
-def test_a_call_that_is_over_leaves_nothing_and_a_history_its_newest(
+def test_prune_of_finished_subgraph_keeps_newest_history(
     saver: BaseCheckpointSaver, stateful: bool, left: set[str]
 ) -> None:
     graph = nested(stateful=stateful).compile(checkpointer=saver)
@@ -135,7 +135,7 @@ def test_a_call_that_is_over_leaves_nothing_and_a_history_its_newest(
     assert namespaces(saver) == left
 
 
-def test_only_the_threads_named_are_pruned(saver: BaseCheckpointSaver) -> None:
+def test_prune_affects_only_named_threads(saver: BaseCheckpointSaver) -> None:
     chain(saver, 2)
     chain(saver, 2, place("other"))
     saver.prune(["t", "nobody", "t"])
@@ -144,7 +144,7 @@ def test_only_the_threads_named_are_pruned(saver: BaseCheckpointSaver) -> None:
     assert steps(saver, place("other")) == [2, 1]
 
 
-def test_a_thread_can_be_emptied(saver: BaseCheckpointSaver) -> None:
+def test_prune_can_empty_a_thread(saver: BaseCheckpointSaver) -> None:
     chain(saver, 2)
     chain(saver, 2, place("other"))
     saver.prune(["t"], strategy="delete")
@@ -152,7 +152,7 @@ def test_a_thread_can_be_emptied(saver: BaseCheckpointSaver) -> None:
     assert steps(saver, place("other")) == [2, 1]
 
 
-def test_a_call_that_asks_for_something_else_is_refused(saver: BaseCheckpointSaver) -> None:
+def test_prune_with_unknown_strategy_is_rejected(saver: BaseCheckpointSaver) -> None:
     chain(saver, 2)
     with pytest.raises(ValueError, match="keep_all"):
         saver.prune(["t"], strategy="keep_all")
@@ -164,7 +164,7 @@ def test_a_call_that_asks_for_something_else_is_refused(saver: BaseCheckpointSav
 # Copying.
 
 
-def test_a_copy_has_all_and_goes_its_own_way(saver: BaseCheckpointSaver) -> None:
+def test_copy_is_complete_and_independent(saver: BaseCheckpointSaver) -> None:
     graph = nested(stateful=False).compile(checkpointer=saver)
     graph.invoke({"log": ["in"]}, place())
     whole = [one._replace(config=None, parent_config=None) for one in saver.list(place())]
@@ -180,14 +180,14 @@ def test_a_copy_has_all_and_goes_its_own_way(saver: BaseCheckpointSaver) -> None
         assert graph.get_state(place(thread)).values["log"][-2:] == [answer, "last"]
 
 
-def test_there_is_nothing_to_copy_from_nobody(saver: BaseCheckpointSaver) -> None:
+def test_copy_of_unknown_thread_does_nothing(saver: BaseCheckpointSaver) -> None:
     chain(saver, 1, place("other"))
     with pytest.raises(ThreadNotFound):
         saver.copy_thread("nobody", "copy")
     assert saver.get_tuple(place("copy")) is None
 
 
-def test_a_thread_with_a_history_takes_no_other(saver: BaseCheckpointSaver) -> None:
+def test_copy_into_used_thread_is_rejected(saver: BaseCheckpointSaver) -> None:
     chain(saver, 1)
     chain(saver, 2, place("other"))
     with pytest.raises(ValueError, match="other"):
@@ -195,7 +195,7 @@ def test_a_thread_with_a_history_takes_no_other(saver: BaseCheckpointSaver) -> N
     assert steps(saver, place("other")) == [2, 1]
 
 
-def test_a_list_over_copies_leaves_none_out(saver: BaseCheckpointSaver) -> None:
+def test_list_over_copies_is_complete(saver: BaseCheckpointSaver) -> None:
     # Copies have the same checkpoint ids, and a page may end between two of them.
     chain(saver, 120)
     for target in ("one", "two"):
@@ -207,7 +207,7 @@ def test_a_list_over_copies_leaves_none_out(saver: BaseCheckpointSaver) -> None:
 # Deleting what runs stored.
 
 
-def test_the_checkpoints_of_a_run_go_and_what_others_share_stays(
+def test_delete_for_runs_keeps_shared_checkpoints(
     saver: BaseCheckpointSaver,
 ) -> None:
     first = chain(saver, 2, run_id="one")
@@ -227,13 +227,13 @@ def test_the_checkpoints_of_a_run_go_and_what_others_share_stays(
     assert steps(saver, None) == [3]
 
 
-def test_a_run_whose_name_is_only_mentioned_stays(saver: BaseCheckpointSaver) -> None:
+def test_delete_for_runs_keeps_runs_mentioned_in_metadata(saver: BaseCheckpointSaver) -> None:
     chain(saver, 1, run_id="one", about="another")
     saver.delete_for_runs(["another"])
     assert steps(saver, place()) == [1]
 
 
-def test_the_async_forms_do_the_same(saver: BaseCheckpointSaver) -> None:
+def test_async_methods_do_the_same(saver: BaseCheckpointSaver) -> None:
     async def use() -> tuple[Any, ...]:
         stored = checkpoint({"a": 1}, {"a": 1})
         config = await saver.aput(place(), stored, {"step": 1, "run_id": "one"}, {"a": 1})
@@ -256,7 +256,7 @@ def counts() -> list[int]:
 
 
 @pytest.mark.django_db
-def test_no_row_is_left_that_nothing_leads_to() -> None:
+def test_no_unreferenced_row_remains() -> None:
     saver = DjangoSaver()
     for config in chain(saver, 5):
         saver.put_writes(config, [("a", 1)], TASK)
@@ -269,7 +269,7 @@ def test_no_row_is_left_that_nothing_leads_to() -> None:
 
 
 @pytest.mark.django_db
-def test_deciding_what_goes_takes_as_many_statements_for_a_long_thread() -> None:
+def test_prune_queries_do_not_grow_with_the_thread() -> None:
     said = []
     for length in (3, 30):
         saver = DjangoSaver()
@@ -281,7 +281,7 @@ def test_deciding_what_goes_takes_as_many_statements_for_a_long_thread() -> None
 
 
 @pytest.mark.django_db
-def test_what_goes_is_deleted_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prune_deletes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "BATCH", 4)
     saver = DjangoSaver()
     for config in chain(saver, 10):
@@ -295,7 +295,7 @@ def test_what_goes_is_deleted_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("how", ["prune", "delete_for_runs"])
-def test_process_killed_while_it_deletes_history_has_deleted_nothing(how: str) -> None:
+def test_process_killed_during_prune_has_deleted_nothing(how: str) -> None:
     saver = DjangoSaver()
     for config in chain(saver, 5, run_id="r"):
         saver.put_writes(config, [("a", 1)], TASK)
@@ -325,7 +325,7 @@ def kill_at(statement: str) -> Iterator[None]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", Run.NOT_ENDED)
-def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
+def test_prune_keeps_rows_of_active_runs(state: str) -> None:
     saver = DjangoSaver()
     run = Run(graph="approval", state=state)
     chain(saver, 2, run_id=str(run.pk))
@@ -345,7 +345,7 @@ def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {*Run.NOT_ENDED}))
-def test_what_no_live_run_needs_is_deleted_whatever_others_need(state: str) -> None:
+def test_prune_deletes_rows_unused_by_active_runs(state: str) -> None:
     saver = DjangoSaver()
     runs = {"t": Run(graph="x", state=state), "other": Run(graph="x", state=Run.State.RUNNING)}
     for name, run in runs.items():
@@ -360,7 +360,7 @@ def test_what_no_live_run_needs_is_deleted_whatever_others_need(state: str) -> N
 
 
 @pytest.mark.django_db
-def test_a_copy_keeps_what_a_run_of_another_thread_stored() -> None:
+def test_copy_keeps_rows_of_the_source_run() -> None:
     saver = DjangoSaver()
     run = Run(graph="approval", state=Run.State.SUCCEEDED)
     chain(saver, 2, run_id=str(run.pk))
@@ -372,7 +372,7 @@ def test_a_copy_keeps_what_a_run_of_another_thread_stored() -> None:
 
 
 @pytest.mark.django_db
-def test_nobody_waits_for_a_thread_that_nothing_is_done_to() -> None:
+def test_prune_locks_only_changed_threads() -> None:
     saver = DjangoSaver()
     for name in ("t", "other", "another"):
         chain(saver, 1, place(name))
@@ -391,7 +391,7 @@ def test_nobody_waits_for_a_thread_that_nothing_is_done_to() -> None:
     ],
     ids=["prune", "delete_for_runs"],
 )
-def test_a_run_that_goes_on_before_the_lock_is_taken_keeps_its_history(
+def test_run_resumed_before_lock_keeps_its_history(
     delete: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saver = DjangoSaver()
@@ -431,7 +431,7 @@ def ask(thread: str, checkpoint_id: str) -> Interrupt:
 
 
 @pytest.mark.django_db
-def test_a_checkpoint_that_an_interrupt_is_at_stays() -> None:
+def test_prune_keeps_checkpoint_of_pending_interrupt() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     asked = ask("t", configs[0]["configurable"]["checkpoint_id"])
@@ -443,7 +443,7 @@ def test_a_checkpoint_that_an_interrupt_is_at_stays() -> None:
 
 
 @pytest.mark.django_db
-def test_a_checkpoint_whose_parent_stays_keeps_it() -> None:
+def test_prune_keeps_parent_of_kept_checkpoint() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     ask("t", configs[1]["configurable"]["checkpoint_id"])
@@ -454,7 +454,7 @@ def test_a_checkpoint_whose_parent_stays_keeps_it() -> None:
 
 
 @pytest.mark.django_db
-def test_a_call_stays_whose_root_checkpoint_is_gone_though_another_has_its_id() -> None:
+def test_prune_keeps_subgraph_without_root_checkpoint() -> None:
     saver = DjangoSaver()
     chain(saver, 1)
     [called_from] = chain(saver, 1, place(ns="another"))
@@ -465,7 +465,7 @@ def test_a_call_stays_whose_root_checkpoint_is_gone_though_another_has_its_id() 
 
 
 @pytest.mark.django_db
-def test_an_interrupt_keeps_nothing_of_a_copy_nor_what_is_gone() -> None:
+def test_interrupt_protects_no_rows_of_copies() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     saver.copy_thread("t", "copy")
@@ -479,7 +479,7 @@ def test_an_interrupt_keeps_nothing_of_a_copy_nor_what_is_gone() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.promise("P14")
-def test_nothing_is_deleted_on_the_word_of_a_damaged_checkpoint() -> None:
+def test_damaged_checkpoint_deletes_nothing() -> None:
     saver = DjangoSaver()
     chain(saver, 2)
     newest = Checkpoint.objects.order_by("-checkpoint_id").first()

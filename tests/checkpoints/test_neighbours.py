@@ -97,7 +97,7 @@ OF_A_PLACE: dict[str, Callable[[str, str], Any]] = {
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("name", OF_A_PLACE)
 @pytest.mark.parametrize("page", [1, 100])
-def test_a_place_is_read_as_if_there_were_no_other(
+def test_checkpoint_is_read_independently_of_others(
     name: str, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE_SIZE", page)
@@ -111,7 +111,7 @@ def test_a_place_is_read_as_if_there_were_no_other(
 
 
 @pytest.mark.promise("P4")
-def test_an_interrupt_is_read_with_the_answers_of_its_own_task() -> None:
+def test_interrupt_is_read_with_resume_values_of_its_task() -> None:
     interrupts, expected = [], {}
     for where in PLACES:
         build(where)
@@ -170,7 +170,7 @@ def of_head(read: Callable[..., Any], thread: str, *more: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", OF_A_THREAD)
-def test_a_threads_root_graph_is_read_as_if_there_were_nothing_else(name: str) -> None:
+def test_root_graph_is_read_independently_of_others(name: str) -> None:
     read = OF_A_THREAD[name]
     threads = list(dict.fromkeys(thread for thread, _ in PLACES))
     expected = {thread: alone([(thread, "")], read, thread) for thread in threads}
@@ -181,7 +181,7 @@ def test_a_threads_root_graph_is_read_as_if_there_were_nothing_else(name: str) -
         assert len({str(found) for found in expected.values()}) == len(threads)
 
 
-def test_what_ran_in_called_graphs_is_told_of_its_thread_and_of_no_root() -> None:
+def test_subgraph_steps_are_reported_for_their_thread() -> None:
     threads = list(dict.fromkeys(thread for thread, _ in PLACES))
     for where in PLACES:
         build(where)
@@ -192,7 +192,7 @@ def test_what_ran_in_called_graphs_is_told_of_its_thread_and_of_no_root() -> Non
         assert said == {f"{thread}/below:1"}
 
 
-def test_a_list_of_all_has_each_checkpoint_once_wherever_a_page_ends(
+def test_list_of_all_has_each_checkpoint_once_across_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for where in reversed(PLACES):  # not in the order of a listing
@@ -237,7 +237,7 @@ def ended(name: str, *, much: bool = False, sent: bool = False) -> TaskWrites:
 
 
 @pytest.mark.parametrize("much", [False, True])
-def test_what_ran_on_a_line_that_was_left_is_not_what_led_here(much: bool) -> None:
+def test_abandoned_branch_is_not_part_of_the_path(much: bool) -> None:
     put(0, None, [])
     put(1, 0, [ended("first", much=much)])
     put(2, 1, [ended("left", much=much)])
@@ -251,7 +251,7 @@ def test_what_ran_on_a_line_that_was_left_is_not_what_led_here(much: bool) -> No
     assert "on the line that was left" not in found
 
 
-def test_what_failed_before_the_newest_checkpoint_has_been_tried_again() -> None:
+def test_failure_before_newest_checkpoint_counts_as_retried() -> None:
     first = put(0, None, [])
     DjangoSaver().put_writes(first, [(ERROR, "no")], TASK, f"~{PULL}, earlier")
     newest = put(1, 0, [])
@@ -260,7 +260,7 @@ def test_what_failed_before_the_newest_checkpoint_has_been_tried_again() -> None
     assert of_head(thread_position.read_failed_nodes, "one") == {"now"}
 
 
-def test_a_channel_that_was_emptied_holds_nothing_whatever_it_holds_elsewhere() -> None:
+def test_emptied_channel_is_empty_whatever_other_channels_have() -> None:
     versions = {"kept": 1, "emptied": 2}
     for thread, ns in [("two", ""), ("one", "below:1"), ("one", "")]:
         values = {name: ["x"] for name in versions}
@@ -273,7 +273,7 @@ def test_a_channel_that_was_emptied_holds_nothing_whatever_it_holds_elsewhere() 
 
 
 @pytest.mark.parametrize("much", [False, True])
-def test_of_called_graphs_as_many_steps_are_told_as_are_looked_back_on(
+def test_number_of_reported_subgraph_steps_is_limited(
     much: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread_position, "MAX_STEPS", 2)
@@ -287,7 +287,7 @@ def test_of_called_graphs_as_many_steps_are_told_as_are_looked_back_on(
     assert of_head(thread_position.read_finished_in_subgraphs, "one") == {("below:2", "late")}
 
 
-def test_a_page_of_history_tells_the_tasks_of_its_own_steps(
+def test_history_page_has_tasks_of_its_own_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for number in range(6):
@@ -302,7 +302,7 @@ def test_a_page_of_history_tells_the_tasks_of_its_own_steps(
     assert [step.more for step in steps] == [False, True, True, True, True, False]
 
 
-def test_what_a_task_failed_with_is_no_change_of_the_state() -> None:
+def test_task_error_is_not_a_state_change() -> None:
     first = put(0, None, [])
     DjangoSaver().put_writes(first, [(ERROR, "x" * 70_000)], TASK, f"~{PULL}, failed at first")
     put(1, 0, [ended("done", much=True)])
@@ -311,7 +311,7 @@ def test_what_a_task_failed_with_is_no_change_of_the_state() -> None:
     assert [change.key for change in step.changes] == ["note"]
 
 
-def test_what_led_on_first_stands_whatever_was_stored_first() -> None:
+def test_first_continuation_wins_whatever_the_storage_order() -> None:
     put(0, None, [])
     first = put(1, 0, [])
     put(2, 0, [])
@@ -322,7 +322,7 @@ def test_what_led_on_first_stands_whatever_was_stored_first() -> None:
     assert found.pending_writes == [(TASK, "note", 5)]
 
 
-def test_a_node_that_ran_often_crowds_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frequent_node_does_not_hide_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_position, "MAX_SUBGRAPH_NODES", 2)
     put(0, None, [])
     for number in range(1, 6):

@@ -67,7 +67,7 @@ FAULTS: dict[str, tuple[Fault, type[Exception]]] = {
 @pytest.mark.django_db
 @pytest.mark.parametrize("place", ["alone", "beside"])
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_failure_is_stored_and_the_thread_goes_on(name: str, place: str) -> None:
+def test_failure_is_stored_and_thread_continues(name: str, place: str) -> None:
     fault, kind = FAULTS[name]
     trial = Trial(fault, place, DjangoSaver())
     error = trial.failure()
@@ -91,7 +91,7 @@ ODD: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ODD)
-def test_odd_values_come_back_as_they_were(name: str) -> None:
+def test_unusual_values_round_trip(name: str) -> None:
     trial = Trial(lambda state: {"x": ODD[name]()}, saver=DjangoSaver())
     assert trial.advance().status == "finished"
     assert repr(trial.graph.get_state(CONFIG).values["x"]) == repr(ODD[name]())
@@ -99,7 +99,7 @@ def test_odd_values_come_back_as_they_were(name: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
-def test_a_crash_loses_nothing_that_was_stored_before(kind: Any) -> None:
+def test_crash_loses_nothing_stored_before(kind: Any) -> None:
     trial = Trial(raising(kind()), saver=DjangoSaver())
     with pytest.raises(kind):
         trial.advance()
@@ -109,7 +109,7 @@ def test_a_crash_loses_nothing_that_was_stored_before(kind: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_an_interrupt_that_can_not_be_stored_fails_its_node() -> None:
+def test_unstorable_interrupt_fails_its_node() -> None:
     trial = Trial(lambda state: interrupt(User(username="ann")), saver=DjangoSaver())
     assert isinstance(trial.failure(), UnserializableError)
     trial.assert_waits_at_the_fault()
@@ -118,7 +118,7 @@ def test_an_interrupt_that_can_not_be_stored_fails_its_node() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ["n" * 300, "ünï ✓", "a\nb", "{0}%s"], ids=ascii)
-def test_an_odd_name_is_stored(name: str) -> None:
+def test_unusual_name_is_stored(name: str) -> None:
     graph = saved(
         line(**{name: lambda state: {"log": [interrupt("who?")]}, "b": says("b")}), DjangoSaver()
     )
@@ -144,7 +144,7 @@ def seen_afresh(trial: Trial) -> Any:
 
 
 @pytest.mark.usefixtures("real")
-def test_connections_of_nodes_that_ran_side_by_side_are_closed_when_they_have() -> None:
+def test_connections_of_parallel_nodes_are_closed() -> None:
     together, used = threading.Barrier(3, timeout=60), []
 
     def node(state: Any) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def test_connections_of_nodes_that_ran_side_by_side_are_closed_when_they_have() 
 
 @pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("place", ["alone", "beside"])
-def test_a_node_that_closes_the_connection_does_not_disturb_the_run(place: str) -> None:
+def test_node_closing_the_connection_does_not_affect_the_run(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         Group.objects.create(name="by the node")
         connection.close()
@@ -180,7 +180,7 @@ def test_a_node_that_closes_the_connection_does_not_disturb_the_run(place: str) 
 
 @pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("place", ["alone", "beside"])
-def test_a_node_that_leaves_a_transaction_open_fails_and_stores_nothing(place: str) -> None:
+def test_node_leaving_a_transaction_open_fails_and_stores_nothing(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         transaction.atomic().__enter__()
         Group.objects.create(name="by the node")
@@ -197,7 +197,7 @@ def test_a_node_that_leaves_a_transaction_open_fails_and_stores_nothing(place: s
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("savepoint", [True, False])
-def test_in_a_callers_transaction_only_what_the_node_began_is_undone(savepoint: bool) -> None:
+def test_open_transaction_of_node_is_undone_inside_the_caller_s(savepoint: bool) -> None:
     def node(state: Any) -> dict[str, Any]:
         transaction.atomic(savepoint=savepoint).__enter__()
         Group.objects.create(name="by the node")
@@ -212,7 +212,7 @@ def test_in_a_callers_transaction_only_what_the_node_began_is_undone(savepoint: 
 
 
 @pytest.mark.usefixtures("real")
-def test_a_node_with_a_transaction_of_its_own_keeps_it() -> None:
+def test_node_with_its_own_transaction_keeps_it() -> None:
     def node(state: Any) -> dict[str, Any]:
         with transaction.atomic():
             Group.objects.create(name="kept")
@@ -231,7 +231,7 @@ def test_a_node_with_a_transaction_of_its_own_keeps_it() -> None:
 
 
 @pytest.mark.usefixtures("real")
-def test_a_node_that_fails_within_its_transaction_rolls_back_its_own_rows_only() -> None:
+def test_node_failing_in_its_transaction_rolls_back_only_its_rows() -> None:
     def node(state: Any) -> dict[str, Any]:
         with transaction.atomic():
             Group.objects.create(name="dropped")
@@ -246,7 +246,7 @@ def test_a_node_that_fails_within_its_transaction_rolls_back_its_own_rows_only()
 
 
 @pytest.mark.usefixtures("real")
-def test_an_interrupt_within_a_transaction_stops_the_node_and_rolls_it_back() -> None:
+def test_interrupt_in_transaction_rolls_it_back_and_pauses() -> None:
     def node(state: Any) -> dict[str, Any]:
         with transaction.atomic():
             Group.objects.create(name="once")
@@ -266,7 +266,7 @@ def test_an_interrupt_within_a_transaction_stops_the_node_and_rolls_it_back() ->
 
 
 @pytest.mark.django_db
-def test_a_thread_deleted_while_it_runs_can_be_read_and_begun_again() -> None:
+def test_thread_deleted_during_execution_can_be_read_and_restarted() -> None:
     saver = DjangoSaver()
 
     def node(state: Any) -> dict[str, Any]:

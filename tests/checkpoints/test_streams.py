@@ -55,9 +55,7 @@ def logged(mode: str, data: Any) -> list[str]:
 
 @pytest.mark.parametrize("names", [("a",), ("a", "b", "c")])
 @pytest.mark.parametrize("mode", MODES)
-def test_what_a_stream_emits_is_stored_by_then(
-    saver: Saver, names: tuple[str, ...], mode: Any
-) -> None:
+def test_emitted_step_is_already_stored(saver: Saver, names: tuple[str, ...], mode: Any) -> None:
     graph = side_by_side(*names).compile(checkpointer=saver)
     told = []
     for data in graph.stream({"x": 1}, CONFIG, stream_mode=mode, durability="sync"):
@@ -67,7 +65,7 @@ def test_what_a_stream_emits_is_stored_by_then(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_an_async_stream_emits_is_stored_by_then(saver: Saver, mode: Any) -> None:
+def test_emitted_async_step_is_already_stored(saver: Saver, mode: Any) -> None:
     async def go_through() -> int:
         graph = side_by_side("a", "b").compile(checkpointer=saver)
         count = 0
@@ -79,7 +77,7 @@ def test_what_an_async_stream_emits_is_stored_by_then(saver: Saver, mode: Any) -
     assert async_to_sync(go_through)() > 2
 
 
-def test_a_stream_that_is_closed_at_an_update_has_it_stored(saver: Saver) -> None:
+def test_stream_closed_at_an_update_has_stored_it(saver: Saver) -> None:
     calls: list[str] = []
 
     def once(state: State) -> State:
@@ -95,7 +93,7 @@ def test_a_stream_that_is_closed_at_an_update_has_it_stored(saver: Saver) -> Non
     assert (calls, compiled.get_state(CONFIG).values["log"]) == (["once"], ["once"])
 
 
-def test_what_cannot_be_stored_is_not_emitted(saver: Saver) -> None:
+def test_unstorable_step_is_not_emitted(saver: Saver) -> None:
     graph = StateGraph(State).add_node("good", lambda state: {"log": ["good"]})
     graph.add_node("bad", lambda state: {"x": object()})
     graph.add_edge(START, "good").add_edge(START, "bad")
@@ -106,7 +104,7 @@ def test_what_cannot_be_stored_is_not_emitted(saver: Saver) -> None:
     assert told == [{"good": {"log": ["good"]}}]
 
 
-def test_a_pause_is_emitted_with_what_finished_beside_it(saver: Saver) -> None:
+def test_pause_is_emitted_with_parallel_results(saver: Saver) -> None:
     graph = side_by_side("a").add_node("ask", lambda state: {"log": [interrupt("?")]})
     graph.add_edge(START, "ask")
     told = list(
@@ -118,7 +116,7 @@ def test_a_pause_is_emitted_with_what_finished_beside_it(saver: Saver) -> None:
     assert ("updates", {"a": {"log": ["a"]}}) in told
 
 
-def test_what_a_called_task_returns_is_stored_when_it_is_emitted(saver: Saver) -> None:
+def test_called_task_result_is_stored_when_emitted(saver: Saver) -> None:
     @task
     def double(number: int) -> int:
         return 2 * number

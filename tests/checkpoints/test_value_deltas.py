@@ -89,7 +89,7 @@ changes = st.one_of(
 
 @pytest.mark.promise("P14")
 @given(st.lists(changes, max_size=40), st.booleans())
-def test_every_version_comes_back_byte_for_byte(steps: list[Any], is_dict: bool) -> None:
+def test_every_version_round_trips_byte_for_byte(steps: list[Any], is_dict: bool) -> None:
     codec, rows, history = Codec(), {}, []
     value, tip = ["x" * 30], None
 
@@ -124,7 +124,7 @@ def series(count: int) -> tuple[dict[Any, Any], list[Any]]:
 
 
 @pytest.mark.promise("P14")
-def test_a_changed_byte_is_noticed_or_changes_nothing() -> None:
+def test_modified_byte_is_detected_or_harmless() -> None:
     rows, value = series(6)
     sound = Codec().encode(value)
     refused = 0
@@ -144,7 +144,7 @@ def test_a_changed_byte_is_noticed_or_changes_nothing() -> None:
 
 
 @pytest.mark.promise("P14")
-def test_a_part_that_is_missing_or_of_another_format_is_refused() -> None:
+def test_missing_or_unknown_delta_is_rejected() -> None:
     rows, _ = series(6)
     for version, *_ in value_deltas._trace("log", 6, rows):
         less = {key: row for key, row in rows.items() if key[1] != version}
@@ -157,7 +157,7 @@ def test_a_part_that_is_missing_or_of_another_format_is_refused() -> None:
             value_deltas.restore_value("log", 6, {**rows, ("log", 6): (damaged, stored)})
 
 
-def test_each_item_is_stored_twice_however_long_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_item_is_stored_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 64)
     for count in (64, 640, 6400):
         rows, value = series(count)
@@ -169,7 +169,7 @@ def test_each_item_is_stored_twice_however_long_the_list(monkeypatch: pytest.Mon
         assert heads / count < 30 + count / 64 / 8
 
 
-def test_few_rows_lead_to_the_beginning_of_a_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_list_is_rebuilt_from_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 64)
     rows, value = series(2000)
     for version in (1, 2, 64, 65, 66, 129, 1999, 2000):
@@ -185,7 +185,7 @@ def test_few_rows_lead_to_the_beginning_of_a_long_list(monkeypatch: pytest.Monke
 
 @real
 @pytest.mark.promise("P14")
-def test_a_thread_of_messages_is_the_same_in_the_database_and_in_memory() -> None:
+def test_message_thread_is_equal_in_database_and_memory() -> None:
     def update(state: Any) -> Any:
         n = state["n"]
         spoken = [{"role": "ai", "content": f"message {n}", "id": str(n)}]
@@ -208,7 +208,7 @@ def test_a_thread_of_messages_is_the_same_in_the_database_and_in_memory() -> Non
 
 
 @real
-def test_bytes_of_a_step_don_t_grow_with_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_size_does_not_grow_with_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 16)
     saver, sizes = DjangoSaver(), {}
     for steps in (40, 160):
@@ -220,7 +220,7 @@ def test_bytes_of_a_step_don_t_grow_with_the_thread(monkeypatch: pytest.MonkeyPa
 
 
 @real
-def test_another_saver_goes_on_with_the_parts() -> None:
+def test_another_saver_continues_the_deltas() -> None:
     for steps in range(3, 20):
         logging(steps).compile(checkpointer=DjangoSaver()).invoke({"n": steps - 1}, place())
     values = logging(0).compile(checkpointer=DjangoSaver()).get_state(place()).values
@@ -229,7 +229,7 @@ def test_another_saver_goes_on_with_the_parts() -> None:
 
 
 @real
-def test_branches_of_a_thread_grow_apart() -> None:
+def test_branches_of_a_thread_grow_separately() -> None:
     saver = DjangoSaver()
     configs = grown(saver, 6)
     left = grown(saver, 4, configs[3], logs(saver, configs)[3])
@@ -241,7 +241,7 @@ def test_branches_of_a_thread_grow_apart() -> None:
 
 
 @real
-def test_loading_takes_four_queries_and_a_page_five_however_long_the_list() -> None:
+def test_load_takes_four_queries_and_page_five() -> None:
     said = []
     for steps in (20, 200):
         saver = DjangoSaver()
@@ -258,7 +258,7 @@ def test_loading_takes_four_queries_and_a_page_five_however_long_the_list() -> N
 
 
 @real
-def test_pruning_keeps_what_the_newest_list_is_made_of() -> None:
+def test_prune_keeps_deltas_of_the_newest_list() -> None:
     saver = DjangoSaver()
     grown(saver, 40)
     rows = ChannelBlob.objects.count()
@@ -273,7 +273,7 @@ def test_pruning_keeps_what_the_newest_list_is_made_of() -> None:
 
 
 @real
-def test_deleting_a_run_keeps_what_the_next_continues() -> None:
+def test_delete_for_runs_keeps_continued_deltas() -> None:
     saver = DjangoSaver()
     first = grown(saver, 10, run_id="one")
     later = grown(saver, 3, first[-1], logs(saver, first)[-1], run_id="two")
@@ -285,7 +285,7 @@ def test_deleting_a_run_keeps_what_the_next_continues() -> None:
 
 
 @real
-def test_a_copy_is_whole() -> None:
+def test_copy_is_complete() -> None:
     saver = DjangoSaver()
     grown(saver, 12)
     saver.copy_thread("t", "copy")
@@ -294,7 +294,7 @@ def test_a_copy_is_whole() -> None:
 
 
 @real
-def test_what_was_rolled_back_is_not_continued() -> None:
+def test_rolled_back_delta_is_not_continued() -> None:
     saver = DjangoSaver()
     configs = grown(saver, 5)
     log = logs(saver, configs)[-1]
@@ -307,7 +307,7 @@ def test_what_was_rolled_back_is_not_continued() -> None:
 
 
 @real
-def test_a_service_continues_the_list_in_its_transaction() -> None:
+def test_service_continues_deltas_in_its_transaction() -> None:
     log = logs(DjangoSaver(), grown(DjangoSaver(), 1) + grown(DjangoSaver(), 5))[-1]
     with transaction.atomic():
         saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
@@ -318,7 +318,7 @@ def test_a_service_continues_the_list_in_its_transaction() -> None:
 
 @real
 @pytest.mark.parametrize("row_stays", [True, False], ids=["with runs", "without"])
-def test_what_another_process_deleted_is_not_continued(row_stays: bool) -> None:
+def test_delta_deleted_by_another_process_is_not_continued(row_stays: bool) -> None:
     saver = DjangoSaver()
     log = logs(saver, grown(saver, 5))[-1]
     if row_stays:
@@ -332,7 +332,7 @@ def test_what_another_process_deleted_is_not_continued(row_stays: bool) -> None:
 
 @real
 @pytest.mark.parametrize("act", ["prune_to_latest", "delete_runs"])
-def test_what_is_read_while_history_goes_is_not_continued(
+def test_delta_read_during_deletion_is_not_continued(
     act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saver = DjangoSaver()
@@ -356,7 +356,7 @@ def test_what_is_read_while_history_goes_is_not_continued(
 
 @real
 @pytest.mark.promise("P14")
-def test_a_damaged_part_in_the_database_is_refused() -> None:
+def test_damaged_delta_in_database_is_rejected() -> None:
     grown(DjangoSaver(), 8)
     row = ChannelBlob.objects.order_by("-version")[2]
     assert value_deltas.is_delta(bytes(row.data))

@@ -77,7 +77,7 @@ steps = st.tuples(maps, st.sets(names, max_size=8), st.dictionaries(names, maps,
 
 @pytest.mark.promise("P14")
 @given(st.lists(steps, max_size=30))
-def test_every_checkpoint_comes_back(changes: list[Any]) -> None:
+def test_every_checkpoint_round_trips(changes: list[Any]) -> None:
     now, seen = {f"name{at}": at for at in range(80)}, {"node": {"name1": 1}}
     stored, rows, base, saved = [], {}, None, []
     for number, (changed, gone, read) in enumerate(changes):
@@ -98,7 +98,7 @@ def test_every_checkpoint_comes_back(changes: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("width", [100, 300, 1000])
-def test_differences_and_bases_stay_small_beside_the_whole(width: int) -> None:
+def test_differences_and_bases_stay_small(width: int) -> None:
     now, base, size = dict.fromkeys(map(str, range(width)), 1), None, 0
     for number in range(2, 500):
         now = {**now, str(number % width): number << 32}
@@ -113,7 +113,7 @@ def test_differences_and_bases_stay_small_beside_the_whole(width: int) -> None:
 
 @real
 @pytest.mark.promise("P14")
-def test_a_wide_thread_is_the_same_in_the_database_and_in_memory() -> None:
+def test_wide_thread_is_equal_in_database_and_memory() -> None:
     histories = []
     for saver in (InMemorySaver(), DjangoSaver()):
         graph = turning(60).compile(checkpointer=saver)
@@ -127,7 +127,7 @@ def test_a_wide_thread_is_the_same_in_the_database_and_in_memory() -> None:
 
 @real
 @pytest.mark.promise("P14")
-def test_what_is_loaded_is_what_was_put() -> None:
+def test_loaded_versions_equal_stored_versions() -> None:
     kept, written = InMemorySaver(), DjangoSaver()
     for saver in (kept, written):
         config = place()
@@ -140,7 +140,7 @@ def test_what_is_loaded_is_what_was_put() -> None:
 
 
 @real
-def test_a_step_stores_little_more_than_what_it_changed() -> None:
+def test_step_size_follows_its_changes() -> None:
     def stored(name: str) -> int:
         heads = Checkpoint.objects.filter(thread__thread_id=name)
         rows = ChannelBlob.objects.filter(thread__thread_id=name)
@@ -155,7 +155,7 @@ def test_a_step_stores_little_more_than_what_it_changed() -> None:
 
 
 @real
-def test_loading_takes_three_queries_a_page_four_and_a_narrow_state_two() -> None:
+def test_load_queries_are_constant() -> None:
     saver, counted = DjangoSaver(), []
     for steps in (20, 200):
         chain(saver, steps, place(f"of {steps}"))
@@ -175,7 +175,7 @@ def test_loading_takes_three_queries_a_page_four_and_a_narrow_state_two() -> Non
 
 
 @real
-def test_another_saver_goes_on_with_the_base() -> None:
+def test_another_saver_continues_the_base() -> None:
     first = chain(DjangoSaver(), 3)
     saver = DjangoSaver()
     saver.get_tuple(first[-1])
@@ -185,7 +185,7 @@ def test_another_saver_goes_on_with_the_base() -> None:
 
 
 @real
-def test_a_checkpoint_that_is_put_again_leaves_the_later_ones_alone() -> None:
+def test_repeated_put_keeps_later_checkpoints() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 4)
     before = found(configs[1:])
@@ -197,7 +197,7 @@ def test_a_checkpoint_that_is_put_again_leaves_the_later_ones_alone() -> None:
 
 
 @real
-def test_what_the_caller_changes_later_is_not_in_the_base() -> None:
+def test_later_mutation_by_caller_does_not_change_the_base() -> None:
     saver, names = DjangoSaver(), dict.fromkeys(KEYS, 1)
     given = checkpoint({}, names)
     config = saver.put(place(), given, {}, {})
@@ -210,7 +210,7 @@ def test_what_the_caller_changes_later_is_not_in_the_base() -> None:
 
 @real
 @pytest.mark.parametrize("same", [True, False], ids=["same saver", "another"])
-def test_pruning_keeps_the_base_that_the_newest_needs(same: bool) -> None:
+def test_prune_keeps_base_of_the_newest(same: bool) -> None:
     saver = DjangoSaver()
     configs = chain(saver, 60)
     before, count = found(configs[-1:]), bases().count()
@@ -225,7 +225,7 @@ def test_pruning_keeps_the_base_that_the_newest_needs(same: bool) -> None:
 
 @real
 @pytest.mark.parametrize("gone", ["one", "two"])
-def test_deleting_a_run_keeps_the_bases_of_the_others(gone: str) -> None:
+def test_delete_for_runs_keeps_bases_of_others(gone: str) -> None:
     saver = DjangoSaver()
     first = chain(saver, 20, run_id="one")
     later = chain(saver, 20, first[-1], 22, run_id="two")
@@ -240,7 +240,7 @@ def test_deleting_a_run_keeps_the_bases_of_the_others(gone: str) -> None:
 
 
 @real
-def test_a_copy_is_whole() -> None:
+def test_copy_is_complete() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 30)
     before = found(configs)
@@ -252,7 +252,7 @@ def test_a_copy_is_whole() -> None:
 
 
 @real
-def test_what_was_rolled_back_is_no_base() -> None:
+def test_rolled_back_base_is_not_used() -> None:
     saver = DjangoSaver()
     with transaction.atomic():
         put_wide(saver, place(), {})
@@ -262,7 +262,7 @@ def test_what_was_rolled_back_is_no_base() -> None:
 
 
 @real
-def test_a_service_goes_on_with_the_base_in_its_transaction() -> None:
+def test_service_continues_base_in_its_transaction() -> None:
     [config] = chain(DjangoSaver(), 1)
     with transaction.atomic():
         saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
@@ -288,7 +288,7 @@ def move(row: ChannelBlob) -> None:
 @real
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("damage", [cut, exchange, move, ChannelBlob.delete])
-def test_a_base_that_is_damaged_or_gone_is_refused(damage: Any) -> None:
+def test_damaged_or_missing_base_is_rejected(damage: Any) -> None:
     chain(DjangoSaver(), 3)
     damage(bases().get())
     for read in (
@@ -301,7 +301,7 @@ def test_a_base_that_is_damaged_or_gone_is_refused(damage: Any) -> None:
     assert Checkpoint.objects.count() == 3
 
 
-def test_a_saver_remembers_a_bounded_number_of_threads() -> None:
+def test_saver_cache_is_bounded() -> None:
     cache = WriteCache(6, wide=3)
     tip, base = (
         ValueTip(1, False, 10, b"", (1,), 10, 0),

@@ -102,7 +102,7 @@ def check(url: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_runs_under_way_go_on_from_a_backup(
+def test_runs_resume_from_a_backup(
     cluster: Callable[..., Cluster], restored: Restored, tmp_path: Path
 ) -> None:
     book = tmp_path / "book"

@@ -29,9 +29,7 @@ def rest(cluster: Cluster) -> None:
 
 
 @pytest.mark.promise("P13")
-def test_a_supervised_cluster_leaves_its_runs_at_the_next_edge_and_ends(
-    cluster: Start, book: Path
-) -> None:
+def test_supervised_cluster_stops_between_steps(cluster: Start, book: Path) -> None:
     # In slices, so that the runs take turns: none ends before all have been taken up again.
     told = {"TEST_HITL": json.dumps({**PATIENT, "TIME_SLICE_SECONDS": 1})}
     first = cluster("hitl", "worker", **told).ready()
@@ -53,9 +51,7 @@ def test_a_supervised_cluster_leaves_its_runs_at_the_next_edge_and_ends(
 
 @pytest.mark.promise("P13")
 @pytest.mark.parametrize("everybody", [False, True])
-def test_a_worker_that_gets_sigterm_leaves_its_run_and_ends(
-    cluster: Start, book: Path, everybody: bool
-) -> None:
+def test_worker_stops_between_steps_on_sigterm(cluster: Start, book: Path, everybody: bool) -> None:
     plain = cluster("qcluster", TEST_HITL=json.dumps(PATIENT)).ready()
     runs = start_laps(book, 2, laps=600 if everybody else 30)
     plain.wait_for(under_way(book))
@@ -75,9 +71,7 @@ def test_a_worker_that_gets_sigterm_leaves_its_run_and_ends(
 
 
 @pytest.mark.promise("P13")
-def test_a_plain_cluster_that_is_told_to_stop_leaves_its_runs_when_their_slices_end(
-    cluster: Start, book: Path
-) -> None:
+def test_plain_cluster_stops_at_time_slices(cluster: Start, book: Path) -> None:
     told = json.dumps({**PATIENT, "TIME_SLICE_SECONDS": 1})
     plain = cluster("qcluster", TEST_HITL=told).ready()
     runs = start_laps(book, 2, laps=600)
@@ -89,7 +83,7 @@ def test_a_plain_cluster_that_is_told_to_stop_leaves_its_runs_when_their_slices_
 
 
 @pytest.mark.promise("P13")
-def test_an_idle_worker_that_gets_sigterm_takes_nothing_along(cluster: Start, book: Path) -> None:
+def test_idle_worker_stops_on_sigterm_without_claiming(cluster: Start, book: Path) -> None:
     plain = cluster("qcluster", q={"workers": 1}).ready(workers=1)
     for _ in range(3):
         before = psutil.Process(plain.last("worker"))
@@ -101,7 +95,7 @@ def test_an_idle_worker_that_gets_sigterm_takes_nothing_along(cluster: Start, bo
     assert plain.stop() == 0
 
 
-def test_a_task_of_somebody_else_is_ended_at_once_as_before(cluster: Start, book: Path) -> None:
+def test_foreign_task_is_stopped_immediately(cluster: Start, book: Path) -> None:
     from django_q.tasks import async_task
 
     plain = cluster("qcluster", q={"workers": 1}).ready(workers=1)

@@ -64,7 +64,7 @@ def product(cluster: Start) -> Callable[[], Cluster]:
     return lambda: cluster("qcluster", q={"workers": 1}).ready(workers=1)
 
 
-def test_runs_go_on_while_the_products_own_cluster_is_held_up(
+def test_runs_continue_while_the_project_cluster_is_blocked(
     worker: Callable[[], Cluster], product: Callable[[], Cluster], gate: Path, tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
@@ -79,7 +79,7 @@ def test_runs_go_on_while_the_products_own_cluster_is_held_up(
     assert len(re.findall(SAYS["worker"], workers.log.read_text())) == 1
 
 
-def test_the_products_own_tasks_go_on_while_all_workers_for_runs_are_held_up(
+def test_project_tasks_continue_while_run_workers_are_blocked(
     worker: Callable[[], Cluster], product: Callable[[], Cluster], book: Path, tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
@@ -91,16 +91,14 @@ def test_the_products_own_tasks_go_on_while_all_workers_for_runs_are_held_up(
     assert states(runs) == {"running": 1}
 
 
-def test_messages_that_are_lost_are_sent_to_it_again(
-    worker: Callable[[], Cluster], book: Path
-) -> None:
+def test_lost_messages_are_sent_again(worker: Callable[[], Cluster], book: Path) -> None:
     runs = start_laps(book, 3, laps=1, seconds=0)
     assert set(OrmQ.objects.values_list("key", flat=True)) == {"runs"}
     OrmQ.objects.all().delete()
     worker().wait_for(all_succeeded(runs))
 
 
-def test_the_sweep_is_scheduled_for_it(settings: Any) -> None:
+def test_sweep_is_scheduled_in_the_named_cluster(settings: Any) -> None:
     def clusters() -> set[str | None]:
         installed = schedules.Schedule.objects.filter(name__startswith=schedules.NAME)
         return set(installed.values_list("cluster", flat=True))

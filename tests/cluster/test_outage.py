@@ -34,7 +34,7 @@ def nobody_holds_anything() -> bool:
 @pytest.mark.promise("P7")
 @pytest.mark.promise("P8")
 @pytest.mark.promise("P10")
-def test_a_database_that_is_away_for_a_while_costs_each_worker_the_step_it_was_in(
+def test_database_outage_costs_one_step_per_worker(
     cluster: Start, book: Path, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     with Proxy(lambda: "pass") as proxy:

@@ -40,7 +40,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisSer
 
 
 @pytest.mark.promise("P3")
-def test_the_hint_follows_the_commit(server: RedisServer) -> None:
+def test_message_is_sent_after_the_commit(server: RedisServer) -> None:
     with transaction.atomic():
         enqueue_run("an id")
         assert server.length("hitl") == 0
@@ -53,7 +53,7 @@ def test_the_hint_follows_the_commit(server: RedisServer) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_a_broker_that_is_away_for_a_while_loses_nothing(
+def test_broker_outage_loses_nothing(
     server: RedisServer,
     cluster: Start,
     book: Path,
@@ -84,7 +84,7 @@ def test_a_broker_that_is_away_for_a_while_loses_nothing(
 
 
 @pytest.mark.promise("P8")
-def test_messages_that_die_with_their_cluster_are_sent_again(
+def test_messages_lost_with_their_cluster_are_sent_again(
     server: RedisServer, cluster: Start, book: Path
 ) -> None:
     supervised = cluster("hitl", "worker", TEST_REDIS_URL=server.url).ready()
@@ -96,7 +96,7 @@ def test_messages_that_die_with_their_cluster_are_sent_again(
 
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("broker", ["orm", "redis"])
-def test_hints_under_an_old_secret_key_are_made_good(
+def test_messages_signed_with_old_secret_key_are_repaired(
     request: pytest.FixtureRequest, cluster: Start, book: Path, broker: str
 ) -> None:
     url = request.getfixturevalue("server").url if broker == "redis" else ""

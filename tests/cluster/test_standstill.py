@@ -22,7 +22,7 @@ Start = Callable[..., Cluster]
 
 
 @pytest.mark.promise("P7")
-def test_whichever_process_is_killed_all_runs_come_to_their_end(
+def test_all_runs_end_whichever_process_is_killed(
     cluster: Start, book: Path, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     supervised = cluster("hitl", "worker").ready()
@@ -46,7 +46,7 @@ def test_whichever_process_is_killed_all_runs_come_to_their_end(
 
 @pytest.mark.any_database
 @pytest.mark.promise("P7")
-def test_a_cluster_that_stands_still_is_started_anew(cluster: Start, book: Path) -> None:
+def test_stalled_cluster_is_restarted(cluster: Start, book: Path) -> None:
     supervised = cluster("hitl", "worker", q={"workers": 1}).ready(workers=1)
     # The one worker waits for a task, and dies with the queue's lock in its hands.
     os.kill(supervised.last("worker"), signal.SIGKILL)
@@ -57,9 +57,7 @@ def test_a_cluster_that_stands_still_is_started_anew(cluster: Start, book: Path)
 
 @pytest.mark.any_database
 @pytest.mark.promise("P7")
-def test_a_cluster_of_which_all_were_told_to_stop_is_started_anew(
-    cluster: Start, book: Path
-) -> None:
+def test_fully_stopped_cluster_is_restarted(cluster: Start, book: Path) -> None:
     supervised = cluster("hitl", "worker").ready()
     os.killpg(supervised.main(), signal.SIGTERM)  # its main process hangs, with nobody left
     supervised.wait_for(all_succeeded(start_laps(book, 3, laps=1)))
@@ -69,9 +67,7 @@ def family(main: int) -> list[psutil.Process]:
     return [psutil.Process(main), *psutil.Process(main).children(recursive=True)]
 
 
-def test_none_of_its_processes_outlives_a_supervisor_that_is_killed(
-    cluster: Start, book: Path
-) -> None:
+def test_no_process_survives_a_killed_supervisor(cluster: Start, book: Path) -> None:
     supervised = cluster("hitl", "worker").ready()
     runs = start_laps(book, 3, laps=100)  # more than workers: some are under way, and some wait
     supervised.wait_for(lambda: len(begun(book)) >= 2)
@@ -84,7 +80,7 @@ def test_none_of_its_processes_outlives_a_supervisor_that_is_killed(
     assert not all_succeeded(runs)()
 
 
-def test_where_the_kernel_does_not_help_the_next_task_ends_them(cluster: Start, book: Path) -> None:
+def test_orphans_end_with_the_next_task_without_kernel_support(cluster: Start, book: Path) -> None:
     supervised = cluster("hitl", "worker", TEST_PARENT_DEATH="unheard").ready()
     processes = family(supervised.main())
     os.kill(supervised.process.pid, signal.SIGKILL)
@@ -97,7 +93,7 @@ def test_where_the_kernel_does_not_help_the_next_task_ends_them(cluster: Start, 
     assert begun(book) == {}, "an orphan has taken up work"
 
 
-def test_none_of_its_processes_outlives_a_main_process_that_is_killed(cluster: Start) -> None:
+def test_no_process_survives_a_killed_main_process(cluster: Start) -> None:
     supervised = cluster("hitl", "worker").ready()
     processes = family(supervised.main())
     os.kill(supervised.main(), signal.SIGKILL)
@@ -106,9 +102,7 @@ def test_none_of_its_processes_outlives_a_main_process_that_is_killed(cluster: S
 
 
 @pytest.mark.any_database
-def test_a_cluster_whose_results_nobody_takes_in_is_started_anew(
-    cluster: Start, book: Path
-) -> None:
+def test_cluster_with_unread_results_is_restarted(cluster: Start, book: Path) -> None:
     supervised = cluster("hitl", "worker").ready()
     os.kill(supervised.last("monitor"), signal.SIGKILL)
     runs = start_laps(book, 2, laps=1)
@@ -116,7 +110,7 @@ def test_a_cluster_whose_results_nobody_takes_in_is_started_anew(
     supervised.wait_for(lambda: "results are not taken in" in supervised.log.read_text())
 
 
-def test_work_that_really_ran_leaves_a_heartbeat(cluster: Start, book: Path) -> None:
+def test_executed_work_leaves_a_heartbeat(cluster: Start, book: Path) -> None:
     supervised = cluster("hitl", "worker").ready()
     assert not WorkerHeartbeat.objects.exists()
     assert services.worker_health().last_seen is None

@@ -28,7 +28,7 @@ def delivered(count: int) -> Callable[[], bool]:
 
 
 @pytest.mark.promise("P8")
-def test_what_a_killed_worker_was_sending_is_sent_again_and_nothing_is_lost(
+def test_message_of_killed_worker_is_sent_again(
     cluster: Callable[..., Cluster], settings: Any
 ) -> None:
     settings.HITL = HITL
@@ -53,7 +53,7 @@ def test_what_a_killed_worker_was_sending_is_sent_again_and_nothing_is_lost(
     assert Delivery.objects.get(pk=hanging).attempts >= 2
 
 
-def test_runs_go_on_beside_a_receiver_that_hangs(
+def test_runs_continue_beside_a_hanging_receiver(
     cluster: Callable[..., Cluster], settings: Any, book: Any
 ) -> None:
     settings.HITL = HITL

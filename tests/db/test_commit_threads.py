@@ -21,7 +21,7 @@ def threads() -> Iterator[CommitThreads]:
     made.close()
 
 
-def test_one_commit_after_the_other_is_stored_by_the_same_thread(threads: CommitThreads) -> None:
+def test_successive_commits_use_one_thread(threads: CommitThreads) -> None:
     seen: list[int] = []
     for _ in range(3):
         threads.submit(lambda: seen.append(threading.get_ident())).result(10)
@@ -29,7 +29,7 @@ def test_one_commit_after_the_other_is_stored_by_the_same_thread(threads: Commit
     assert threading.get_ident() not in seen
 
 
-def test_two_at_a_time_have_a_thread_each(threads: CommitThreads) -> None:
+def test_parallel_commits_use_a_thread_each(threads: CommitThreads) -> None:
     both = threading.Barrier(2, timeout=10)
     met: list[int] = []
     stored = [threads.submit(lambda: met.append(both.wait())) for _ in range(2)]
@@ -38,7 +38,7 @@ def test_two_at_a_time_have_a_thread_each(threads: CommitThreads) -> None:
     assert sorted(met) == [0, 1]
 
 
-def test_the_future_says_what_went_wrong_and_the_next_commit_has_another_connection(
+def test_failed_commit_is_in_its_future_and_replaces_the_connection(
     threads: CommitThreads,
 ) -> None:
     made: list[object] = []
@@ -58,9 +58,7 @@ def test_the_future_says_what_went_wrong_and_the_next_commit_has_another_connect
     assert made[1] is None
 
 
-def test_a_thread_without_work_ends(
-    threads: CommitThreads, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_thread_ends(threads: CommitThreads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE", 0.01)
     seen: list[threading.Thread] = []
     threads.submit(lambda: seen.append(threading.current_thread())).result(10)
@@ -69,7 +67,7 @@ def test_a_thread_without_work_ends(
     threads.submit(lambda: None).result(10)
 
 
-def test_a_forked_process_begins_without_threads(threads: CommitThreads) -> None:
+def test_forked_process_starts_without_threads(threads: CommitThreads) -> None:
     threads.submit(lambda: None).result(10)
     threads.close()
     threads.submit(lambda: None).result(10)

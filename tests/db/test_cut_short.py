@@ -82,18 +82,18 @@ def history(count: int = 5, **metadata: Any) -> DjangoSaver:
     return saver
 
 
-def test_a_thread_begins_with_its_first_checkpoint_or_not_at_all() -> None:
+def test_interrupted_thread_start_is_all_or_nothing() -> None:
     at_once = connection.vendor == "postgresql"
     cut_everywhere(lambda: DjangoSaver().commit(told(1, place())), least=1 if at_once else 3)
 
 
-def test_a_copy_is_whole_or_there_is_none() -> None:
+def test_interrupted_copy_is_all_or_nothing() -> None:
     saver = history()
     cut_everywhere(lambda: saver.copy_thread("t", "copy"), least=4)
 
 
 @pytest.mark.parametrize("act", ["delete_thread", "prune"])
-def test_a_thread_is_deleted_whole_or_not_at_all(act: str) -> None:
+def test_interrupted_thread_deletion_is_all_or_nothing(act: str) -> None:
     saver = history()
     if act == "prune":
         cut_everywhere(lambda: saver.prune(["t"], strategy="delete"), least=4)
@@ -102,7 +102,7 @@ def test_a_thread_is_deleted_whole_or_not_at_all(act: str) -> None:
 
 
 @pytest.mark.parametrize("act", ["prune", "delete_for_runs"])
-def test_of_a_history_all_goes_that_is_to_go_or_nothing(
+def test_interrupted_history_deletion_is_all_or_nothing(
     act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "BATCH", 2)
@@ -115,7 +115,7 @@ def test_of_a_history_all_goes_that_is_to_go_or_nothing(
     assert Checkpoint.objects.count() == 1
 
 
-def test_whether_a_run_is_under_way_is_asked_in_the_transaction_that_deletes() -> None:
+def test_deletion_checks_active_runs_in_its_transaction() -> None:
     saver = history()
     with CaptureQueriesContext(connection) as queries:
         saver.prune(["t"], strategy="delete")
@@ -138,17 +138,17 @@ def ended(*answers: str) -> Run:
     return Run.objects.select_related("thread").get(pk=info.id)
 
 
-def test_a_thread_is_forgotten_whole_or_not_at_all() -> None:
+def test_interrupted_erase_is_all_or_nothing() -> None:
     run = ended()
     cut_everywhere(lambda: services.erase_thread(run.thread.thread_id), least=10)
 
 
-def test_the_events_of_a_run_go_as_it_says_that_they_are_gone() -> None:
+def test_events_are_deleted_with_their_marker() -> None:
     ended()
     cut_everywhere(lambda: retention.delete_events(7, 10), least=2)
 
 
-def test_a_thread_that_ended_is_deleted_whole_in_the_transaction_that_looked_at_it() -> None:
+def test_ended_thread_is_deleted_in_the_checking_transaction() -> None:
     ended()
     cut_everywhere(lambda: retention.delete_ended(7, 10), least=5)
     ended()
@@ -161,7 +161,7 @@ def test_a_thread_that_ended_is_deleted_whole_in_the_transaction_that_looked_at_
     assert all(at > begins for at in looked)
 
 
-def test_a_run_goes_on_under_a_shape_that_is_stored_or_under_its_own() -> None:
+def test_run_resumes_with_stored_or_own_structure() -> None:
     run = ended()
     key = ThreadKey(run.thread.pk, run.thread.thread_id, run.thread.epoch)
     Run.objects.update(fingerprint="")
@@ -175,7 +175,7 @@ def test_a_run_goes_on_under_a_shape_that_is_stored_or_under_its_own() -> None:
     assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
 
 
-def test_a_shape_that_was_not_stored_is_not_taken_for_stored() -> None:
+def test_unstored_structure_is_not_taken_as_stored() -> None:
     compatibility.clear_shapes()
     with pytest.raises(CutError), cut_before(0):
         compatibility.store_shape(registry.get_graph("approval"))
@@ -183,7 +183,7 @@ def test_a_shape_that_was_not_stored_is_not_taken_for_stored() -> None:
     assert GraphShape.objects.exists()
 
 
-def test_what_a_call_wrote_stands_with_the_commit_of_what_came_of_it() -> None:
+def test_transact_rows_are_committed_with_its_result() -> None:
     saver = history(1)
     on = saver.get_tuple(place()).config  # type: ignore[union-attr]
 
@@ -200,7 +200,7 @@ def test_what_a_call_wrote_stands_with_the_commit_of_what_came_of_it() -> None:
     cut_everywhere(together, least=2)
 
 
-def test_what_a_call_wrote_that_fails_is_undone_and_what_it_raised_is_returned() -> None:
+def test_failed_transact_is_rolled_back_and_its_error_returned() -> None:
     error = LookupError("no such order")
 
     def act() -> int:

@@ -114,14 +114,14 @@ LOST: dict[str, Act] = {
 @pytest.mark.sessions
 @pytest.mark.database("postgresql")
 @pytest.mark.parametrize("how", LOST)
-def test_a_session_that_the_server_ended_or_cannot_serve_is_a_lost_database(how: str) -> None:
+def test_closed_or_unserved_session_is_an_outage(how: str) -> None:
     error = raised(LOST[how])
     assert is_database_lost(error, "default")
     assert not is_database_lost(error, "another")
 
 
 @pytest.mark.database("postgresql")
-def test_a_server_that_is_not_there_is_a_lost_database(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_server_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     connection.close()
     monkeypatch.setitem(connection.settings_dict, "PORT", "1")
     assert is_database_lost(raised(query), "default")
@@ -144,7 +144,7 @@ ON_POSTGRESQL: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("what", STATEMENTS)
-def test_a_statement_that_failed_is_none(what: str) -> None:
+def test_failed_statement_is_not_an_outage(what: str) -> None:
     error = raised(STATEMENTS[what])
     assert isinstance(error, DatabaseError)
     assert not is_database_lost(error, "default")
@@ -152,13 +152,13 @@ def test_a_statement_that_failed_is_none(what: str) -> None:
 
 @pytest.mark.database("postgresql")
 @pytest.mark.parametrize("what", ON_POSTGRESQL)
-def test_a_statement_that_took_too_long_or_was_undone_is_none(what: str) -> None:
+def test_timeout_or_rollback_is_not_an_outage(what: str) -> None:
     error = raised(ON_POSTGRESQL[what])
     assert isinstance(error, DatabaseError)
     assert not is_database_lost(error, "default")
 
 
-def test_what_no_database_has_said_is_none() -> None:
+def test_error_without_database_is_not_an_outage() -> None:
     for error in (IntegrityError("mine"), DatabaseError("mine"), OSError(errno.EPIPE, "pipe")):
         assert not is_database_lost(error, "default")
 
@@ -185,9 +185,7 @@ def files(wrapper: BaseDatabaseWrapper, code: int) -> Iterator[None]:
         (sqlite3.SQLITE_ERROR, False),
     ],
 )
-def test_a_file_that_fails_is_a_lost_database_and_one_that_is_locked_none(
-    code: int, lost: bool
-) -> None:
+def test_failing_file_is_an_outage_and_locked_file_is_not(code: int, lost: bool) -> None:
     def fail() -> None:
         with files(connection, code):
             pass
@@ -196,7 +194,7 @@ def test_a_file_that_fails_is_a_lost_database_and_one_that_is_locked_none(
 
 
 @pytest.mark.database("sqlite")
-def test_a_database_that_is_full_is_a_lost_one() -> None:
+def test_full_database_is_an_outage() -> None:
     def fill() -> None:
         query("PRAGMA max_page_count = 1")  # as few as it has by now
         for number in range(10_000):

@@ -170,7 +170,7 @@ def plan(sql: str, params: Any, mode: str) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("database", ["full"], indirect=True)
 @pytest.mark.parametrize("text", ["zebra", "ebr inside", "x"])
-def test_a_search_of_what_waits_is_narrowed_by_its_index(text: str, database: str) -> None:
+def test_search_of_pending_interrupts_uses_its_index(text: str, database: str) -> None:
     found = queue_filters.Search.build(queue_filters.list_waiting(None), text)
     sql, params = found.few.values("pk")[:100].query.sql_with_params()
     nodes = list(plan(sql, params, MODES[0]))
@@ -179,7 +179,7 @@ def test_a_search_of_what_waits_is_narrowed_by_its_index(text: str, database: st
 
 @pytest.mark.parametrize("database", ["full"], indirect=True)
 @pytest.mark.parametrize("model", [Interrupt, Decision, Run, Thread])
-def test_a_search_of_what_is_over_looks_at_the_newest_rows_alone(
+def test_search_of_closed_interrupts_reads_newest_rows(
     model: Any, database: str, rf: Any, admin_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_filters, "SCANNED", 100)

@@ -48,7 +48,7 @@ def counted(name: str, error: type[Exception] | None = None) -> WriteBatch:
 
 
 @pytest.mark.database("postgresql")
-def test_a_connection_that_fails_its_health_check_is_opened_anew() -> None:
+def test_unhealthy_connection_is_reopened() -> None:
     assert FIND.run(DEFAULT_DB_ALIAS, name="a") == []
     wrapper = connections[DEFAULT_DB_ALIAS]
     lost = wrapper.connection
@@ -59,7 +59,7 @@ def test_a_connection_that_fails_its_health_check_is_opened_anew() -> None:
 
 
 @pytest.mark.usefixtures("preparing")
-def test_a_server_that_keeps_plans_gives_the_same_answers() -> None:
+def test_prepared_plans_return_the_same_rows() -> None:
     make("a", "b")
     for _ in range(10):  # PostgreSQL thinks about another plan after the fifth
         assert counted("a").commit() == counted("b").commit()
@@ -71,7 +71,7 @@ def test_a_server_that_keeps_plans_gives_the_same_answers() -> None:
             assert cursor.fetchone()[0] >= 3
 
 
-def test_what_the_code_itself_compares_with_is_text_and_what_it_is_given_is_not() -> None:
+def test_literals_are_inlined_and_parameters_are_not() -> None:
     # Else an index for rows of one state is of no use to a plan for all values.
     free = PreparedSelect(
         lambda: Thread.objects.filter(thread_id=NAMED, graph="", attempts=0, lease_owner="a 'b'")
@@ -82,7 +82,7 @@ def test_what_the_code_itself_compares_with_is_text_and_what_it_is_given_is_not(
     assert "= 0" in text
 
 
-def test_whoever_watches_a_connection_sees_every_statement() -> None:
+def test_connection_wrapper_sees_every_statement() -> None:
     seen: list[str] = []
 
     def watch(execute: Any, sql: str, *rest: Any) -> Any:
@@ -98,9 +98,7 @@ def test_whoever_watches_a_connection_sees_every_statement() -> None:
 
 
 @pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
-def test_marks_and_percent_signs_reach_the_driver_as_they_are_meant(
-    keeps: bool, request: pytest.FixtureRequest
-) -> None:
+def test_marks_and_percent_signs_are_escaped(keeps: bool, request: pytest.FixtureRequest) -> None:
     if keeps:
         request.getfixturevalue("preparing")
     make("50%s off", "%s", "other")
@@ -113,7 +111,7 @@ def test_marks_and_percent_signs_reach_the_driver_as_they_are_meant(
 
 @pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
 @pytest.mark.parametrize("is_watched", [False, True])
-def test_what_is_read_along_with_a_writing_sees_what_it_wrote(
+def test_combined_read_sees_the_write(
     keeps: bool, is_watched: bool, request: pytest.FixtureRequest
 ) -> None:
     if keeps:
@@ -135,7 +133,7 @@ def test_what_is_read_along_with_a_writing_sees_what_it_wrote(
 
 @pytest.mark.usefixtures("preparing")
 @pytest.mark.database("postgresql")
-def test_what_is_read_along_with_a_writing_fails_with_it_and_breaks_nothing() -> None:
+def test_combined_read_fails_with_the_write() -> None:
     make("a")
     batch = counted("a")
     batch.prefetch(PreparedSelect(lambda: Thread.objects.values_list(1 / F("attempts"))), {})
@@ -148,7 +146,7 @@ def test_what_is_read_along_with_a_writing_fails_with_it_and_breaks_nothing() ->
 
 @pytest.mark.usefixtures("preparing")
 @pytest.mark.database("postgresql")
-def test_what_is_read_along_with_a_writing_sees_what_that_had_to_wait_for() -> None:
+def test_combined_read_sees_rows_the_write_waited_for() -> None:
     make("a")
     found: list[Any] = []
 
@@ -172,7 +170,7 @@ def test_what_is_read_along_with_a_writing_sees_what_that_had_to_wait_for() -> N
     assert [graph for _, graph in found] == [""]
 
 
-def test_what_does_not_hold_leaves_nothing_open_behind() -> None:
+def test_failed_condition_leaves_no_open_transaction() -> None:
     make("a")
     with pytest.raises(LeaseLostError):
         counted("absent", LeaseLostError).commit()
@@ -197,7 +195,7 @@ def elsewhere() -> list[Any]:
         connections.close_all()
 
 
-def test_a_transaction_that_is_broken_takes_no_further_statement() -> None:
+def test_broken_transaction_rejects_statements() -> None:
     with transaction.atomic():
         make("a")
         connection.set_rollback(True)
@@ -206,14 +204,14 @@ def test_a_transaction_that_is_broken_takes_no_further_statement() -> None:
     assert not Thread.objects.exists()
 
 
-def test_a_connection_that_was_closed_is_opened_again() -> None:
+def test_closed_connection_is_reopened() -> None:
     make("a")
     assert len(FIND.run(DEFAULT_DB_ALIAS, name="a")) == 1
     connection.close()
     assert len(FIND.run(DEFAULT_DB_ALIAS, name="a")) == 1
 
 
-def test_an_event_loop_is_not_made_to_wait() -> None:
+def test_call_on_event_loop_is_rejected() -> None:
     async def look() -> None:
         FIND.run(DEFAULT_DB_ALIAS, name="a")
 
@@ -221,7 +219,7 @@ def test_an_event_loop_is_not_made_to_wait() -> None:
         asyncio.run(look())
 
 
-def test_a_connection_of_another_thread_is_refused() -> None:
+def test_connection_of_another_thread_is_rejected() -> None:
     refused: list[str] = []
     mine = connections[DEFAULT_DB_ALIAS]
 

@@ -38,7 +38,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("code", retry.CODES)
-def test_what_was_undone_begins_again_until_it_gets_through(code: str) -> None:
+def test_conflict_is_retried_until_success(code: str) -> None:
     tries: list[str] = []
 
     @retry_on_conflict
@@ -55,7 +55,7 @@ def test_what_was_undone_begins_again_until_it_gets_through(code: str) -> None:
     assert len(tries) == 4 + retry.MOST + 1
 
 
-def test_a_part_of_somebodys_transaction_is_undone_with_the_whole() -> None:
+def test_nested_transaction_is_retried_with_the_outer_one() -> None:
     tries: list[int] = []
 
     @retry_on_conflict
@@ -69,7 +69,7 @@ def test_a_part_of_somebodys_transaction_is_undone_with_the_whole() -> None:
 
 
 @pytest.mark.parametrize("code", ["57P01", "", None])
-def test_another_error_is_an_error(code: Any) -> None:
+def test_other_errors_are_raised(code: Any) -> None:
     tries: list[int] = []
 
     @retry_on_conflict
@@ -114,7 +114,7 @@ def touch() -> None:
 @pytest.mark.database("postgresql")
 @pytest.mark.promise("P1")
 @pytest.mark.usefixtures("repeatable")
-def test_who_decides_while_another_touches_the_thread_decides_all_the_same(
+def test_decision_beside_a_conflicting_write_succeeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = services.start("approval", {"text": "x"}).id
@@ -140,7 +140,7 @@ def test_who_decides_while_another_touches_the_thread_decides_all_the_same(
 @pytest.mark.database("postgresql")
 @pytest.mark.promise("P10")
 @pytest.mark.usefixtures("repeatable")
-def test_a_worker_whose_thread_is_touched_commits_all_the_same(
+def test_worker_commit_beside_a_conflicting_write_succeeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = services.start("panel", {"log": []}).id

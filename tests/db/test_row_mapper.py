@@ -18,7 +18,7 @@ from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread, Wor
 
 
 @pytest.mark.parametrize("model", [Thread, Run, Interrupt, Decision, AuditEntry])
-def test_what_is_not_given_has_its_default(model: type[Model]) -> None:
+def test_missing_columns_have_defaults(model: type[Model]) -> None:
     made, constructed = vars(RowMapper(model).new()), vars(model())
     assert made.keys() == constructed.keys()
     assert {name: type(value) for name, value in made.items()} == {
@@ -29,7 +29,7 @@ def test_what_is_not_given_has_its_default(model: type[Model]) -> None:
     assert {name: made[name] for name in own} == {name: constructed[name] for name in own}
 
 
-def test_no_two_share_what_is_made_for_each() -> None:
+def test_mutable_defaults_are_not_shared() -> None:
     record: RowMapper[Any] = RowMapper(Interrupt)
     one, other = record.new(), record.new()
     assert one.pk != other.pk
@@ -37,13 +37,13 @@ def test_no_two_share_what_is_made_for_each() -> None:
     assert record.new(id=one.pk).pk == one.pk
 
 
-def test_a_column_that_the_model_has_not_got_is_refused() -> None:
+def test_unknown_column_is_rejected() -> None:
     with pytest.raises(TypeError, match="Thread has no column grpah"):
         RowMapper(Thread).new(grpah="x")
 
 
 @pytest.mark.django_db
-def test_a_row_that_was_read_is_as_the_manager_reads_it() -> None:
+def test_mapped_row_equals_row_of_the_manager() -> None:
     insert, record = BulkInsert(Thread, insertable_columns(Thread), fresh=True), RowMapper(Thread)
     made = record.new(thread_id="one", metadata={"a": [1]})
     assert made._state.adding
@@ -80,7 +80,7 @@ def read(mapper: RowMapper[WorkerHeartbeat]) -> Any:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.django_db(transaction=True)
-def test_moment_is_read_in_the_time_zone_of_its_connection(request: Any) -> None:
+def test_datetime_is_read_in_connection_time_zone(request: Any) -> None:
     mapper = RowMapper(WorkerHeartbeat)
     found: list[Any] = []
     other = OsThread(target=lambda: found.append(read(mapper)))

@@ -28,7 +28,7 @@ def on_a_new_thread(call: Callable[[], Any]) -> Any:
         return threads.submit(call).result(10)
 
 
-def test_one_call_after_the_other_has_the_same_connection_on_whichever_thread(
+def test_successive_calls_share_a_connection_across_threads(
     pool: SharedConnections,
 ) -> None:
     def call() -> Any:
@@ -48,7 +48,7 @@ def test_one_call_after_the_other_has_the_same_connection_on_whichever_thread(
     assert lent[0].connection is not None
 
 
-def test_two_at_a_time_have_a_connection_each_and_on_sqlite_a_turn_each(
+def test_parallel_calls_use_separate_connections_or_turns(
     pool: SharedConnections,
 ) -> None:
     is_lent, is_over = threading.Event(), threading.Event()
@@ -76,7 +76,7 @@ def test_two_at_a_time_have_a_connection_each_and_on_sqlite_a_turn_each(
         assert came_after is (lent is first.result(10)) is (connection.vendor == "sqlite")
 
 
-def test_a_turn_is_over_where_a_call_fails(pool: SharedConnections) -> None:
+def test_turn_ends_with_a_failed_call(pool: SharedConnections) -> None:
     def fail() -> None:
         with pool.lend("default"):
             raise ValueError
@@ -86,7 +86,7 @@ def test_a_turn_is_over_where_a_call_fails(pool: SharedConnections) -> None:
             on_a_new_thread(fail)
 
 
-def test_after_a_failure_the_next_call_has_another_connection(pool: SharedConnections) -> None:
+def test_failed_call_replaces_its_connection(pool: SharedConnections) -> None:
     made: list[Any] = []
 
     def fail() -> None:
@@ -106,7 +106,7 @@ def test_after_a_failure_the_next_call_has_another_connection(pool: SharedConnec
     assert made[0].connection is None
 
 
-def test_one_that_nobody_is_lent_for_a_while_is_closed(
+def test_unused_connection_is_closed(
     pool: SharedConnections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "IDLE", 0.01)
@@ -120,7 +120,7 @@ def test_one_that_nobody_is_lent_for_a_while_is_closed(
         assert other is not lent
 
 
-def test_opening_one_is_heard_in_no_context_of_the_caller_s(pool: SharedConnections) -> None:
+def test_connection_opens_outside_the_caller_s_context(pool: SharedConnections) -> None:
     from hitl_django.contrib.langgraph.node_connections import close_node_connections
 
     with close_node_connections(), pool.lend("default") as lent:
@@ -128,7 +128,7 @@ def test_opening_one_is_heard_in_no_context_of_the_caller_s(pool: SharedConnecti
     assert lent.connection is not None
 
 
-def test_a_forked_process_begins_without_connections(pool: SharedConnections) -> None:
+def test_forked_process_starts_without_connections(pool: SharedConnections) -> None:
     with pool.lend("default") as lent:
         pass
     pool.reset()

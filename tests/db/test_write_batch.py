@@ -57,26 +57,26 @@ def graphs() -> list[str]:
     return list(Thread.objects.order_by("pk").values_list("graph", flat=True))
 
 
-def test_all_that_was_required_is_written(threads: list[str]) -> None:
+def test_batch_with_all_guards_is_written(threads: list[str]) -> None:
     assert batch(*threads).commit() == [(), ()]
     assert graphs() == ["new", "new"]
 
 
 @pytest.mark.database("sqlite")
-def test_nothing_is_written_where_a_later_row_is_missing(threads: list[str]) -> None:
+def test_batch_with_failed_later_guard_writes_nothing(threads: list[str]) -> None:
     with pytest.raises(Missing):
         batch(threads[0], "nobody").commit()
     assert graphs() == ["old", "old"]
     assert not connection.connection.in_transaction
 
 
-def test_nothing_stays_of_a_transaction_where_a_later_row_is_missing(threads: list[str]) -> None:
+def test_batch_in_transaction_with_failed_later_guard_writes_nothing(threads: list[str]) -> None:
     with pytest.raises(Missing), transaction.atomic():
         batch(threads[0], "nobody").run()
     assert graphs() == ["old", "old"]
 
 
-def test_what_follows_a_missing_row_is_not_written_nor_done(threads: list[str]) -> None:
+def test_statements_after_failed_guard_are_skipped(threads: list[str]) -> None:
     done: list[str] = []
     made = WriteBatch("default")
     for name in ("nobody", threads[0]):
@@ -87,7 +87,7 @@ def test_what_follows_a_missing_row_is_not_written_nor_done(threads: list[str]) 
     assert (graphs(), done) == (["old", "old"], [])
 
 
-def test_what_is_to_be_done_is_done_once_it_is_written(threads: list[str]) -> None:
+def test_callbacks_run_after_the_write(threads: list[str]) -> None:
     seen: list[Any] = []
     made = batch(*threads)
     made.before_commit(lambda: seen.append(("within", connection.in_atomic_block, graphs())))
@@ -97,7 +97,7 @@ def test_what_is_to_be_done_is_done_once_it_is_written(threads: list[str]) -> No
 
 
 @pytest.mark.database("sqlite")
-def test_what_fails_as_it_commits_leaves_no_transaction_open(threads: list[str]) -> None:
+def test_error_at_commit_leaves_no_open_transaction(threads: list[str]) -> None:
     made = batch(*threads)
 
     def fail() -> None:
@@ -124,7 +124,7 @@ def begun(name: str, runs: int) -> tuple[WriteBatch, Thread]:
 
 
 @pytest.mark.parametrize("is_inner", [False, True], ids=["alone", "in a transaction"])
-def test_rows_are_written_with_the_row_that_they_belong_to(is_inner: bool) -> None:
+def test_rows_are_written_with_their_parent(is_inner: bool) -> None:
     for name in ("a", "b"):
         made, thread = begun(name, 2)
         with transaction.atomic() if is_inner else nullcontext(), counting() as counts:
@@ -136,7 +136,7 @@ def test_rows_are_written_with_the_row_that_they_belong_to(is_inner: bool) -> No
         assert counts.statements == control
 
 
-def test_of_a_row_that_is_there_already_nothing_is_written() -> None:
+def test_existing_row_is_not_written() -> None:
     Thread.objects.create(thread_id="a")
     made, _ = begun("a", 1)
     with pytest.raises(IntegrityError):
@@ -149,7 +149,7 @@ def test_of_a_row_that_is_there_already_nothing_is_written() -> None:
 
 
 @pytest.mark.parametrize("is_inner", [False, True], ids=["alone", "in a transaction"])
-def test_a_row_is_written_where_another_is_found_in_one_statement(is_inner: bool) -> None:
+def test_conditional_insert_is_one_statement(is_inner: bool) -> None:
     Thread.objects.create(thread_id="found")
     for name, expected in (("found", ["found", "new"]), ("nobody", ["found", "new"])):
         made = WriteBatch("default")
@@ -162,7 +162,7 @@ def test_a_row_is_written_where_another_is_found_in_one_statement(is_inner: bool
         assert [*Thread.objects.order_by("pk").values_list("thread_id", flat=True)] == expected
 
 
-def test_a_row_that_may_stand_already_says_nothing_of_what_had_to_be_found() -> None:
+def test_optional_insert_does_not_satisfy_a_guard() -> None:
     Thread.objects.create(thread_id="found")
     made = WriteBatch("default")
     made.lock(FIND, {"name": "found"}, Missing)
@@ -177,7 +177,7 @@ def test_a_row_that_may_stand_already_says_nothing_of_what_had_to_be_found() -> 
     assert Thread.objects.count() == 1
 
 
-def test_a_durable_batch_is_refused_where_it_would_be_lost(threads: list[str]) -> None:
+def test_durable_batch_inside_transaction_is_rejected(threads: list[str]) -> None:
     transaction.set_autocommit(False)
     try:
         with pytest.raises(RuntimeError, match="Autocommit is off"):

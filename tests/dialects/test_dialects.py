@@ -178,7 +178,7 @@ def decisions_for(draw: Any, interrupt: AnswerOptions, decision: str) -> Any:
 
 @pytest.mark.parametrize("dialect", payloads)
 @given(data=st.data())
-def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
+def test_every_offered_decision_composes_the_dialect_s_format(
     dialect: str, data: st.DataObject
 ) -> None:
     payload = data.draw(payloads[dialect])
@@ -206,9 +206,7 @@ def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
 
 @pytest.mark.parametrize("dialect", payloads)
 @given(data=st.data())
-def test_no_value_whatever_makes_an_answer_of_another_shape(
-    dialect: str, data: st.DataObject
-) -> None:
+def test_no_value_composes_another_format(dialect: str, data: st.DataObject) -> None:
     interrupt = AnswerOptions(payload=data.draw(payloads[dialect]), dialect=dialect)
     decision = data.draw(st.sampled_from(interrupt.allowed))
     value = data.draw(values | st.just(interrupt.start) | st.just([{"type": "approve"}]))
@@ -292,12 +290,12 @@ def without(payload: dict[str, Any], name: str) -> dict[str, Any]:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_only_resembles_a_dialect_is_plain_json(payload: Any) -> None:
+def test_similar_payload_is_plain_json(payload: Any) -> None:
     assert recognise_dialect(payload) == "raw"
 
 
 @pytest.mark.parametrize("payload", [HUMAN, [HUMAN], REQUEST, APPROVAL, CALL])
-def test_a_response_schema_or_a_name_says_otherwise(payload: Any) -> None:
+def test_response_schema_or_name_overrides_detection(payload: Any) -> None:
     assert recognise_dialect(payload) != "raw"
     assert recognise_dialect(payload, {"type": "boolean"}) == "raw"
     assert recognise_dialect(payload, kind="breakpoint") == "raw"
@@ -319,7 +317,7 @@ def decision_schema(*allowed: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "allowed", [("approve", "edit", "reject", "respond"), ("reject", "approve"), ("approve",)]
 )
-def test_an_approval_request_takes_what_its_response_schema_has(allowed: tuple[str, ...]) -> None:
+def test_approval_request_uses_its_response_schema(allowed: tuple[str, ...]) -> None:
     schema = decision_schema(*allowed)
     assert recognise_dialect(APPROVAL, schema) == "approval_request"
     assert recognise_dialect(HUMAN, schema) == "raw"
@@ -337,7 +335,7 @@ def test_an_approval_request_takes_what_its_response_schema_has(allowed: tuple[s
         ({"name": "send", "args": {}, "id": "c"}, ["/id"]),
     ],
 )
-def test_faults_of_an_edited_call_point_into_it(value: Any, pointers: list[str]) -> None:
+def test_edited_call_errors_have_pointers(value: Any, pointers: list[str]) -> None:
     interrupt = AnswerOptions(
         payload=APPROVAL, schema=decision_schema("approve", "edit"), dialect="approval_request"
     )
@@ -350,7 +348,7 @@ def test_faults_of_an_edited_call_point_into_it(value: Any, pointers: list[str])
     assert infer_decision(interrupt, answer) == ("edit", edited, "/edited_action")
 
 
-def test_each_action_takes_the_configuration_of_its_name() -> None:
+def test_each_action_uses_the_configuration_of_its_name() -> None:
     send, read = {"name": "send", "args": {}}, {"name": "read", "args": {}}
     configs = [
         {"action_name": "read", "allowed_decisions": ["approve", "respond"]},
@@ -384,7 +382,7 @@ def test_each_action_takes_the_configuration_of_its_name() -> None:
         ("edit", [5], ["/0"]),
     ],
 )  # fmt: skip
-def test_faults_point_into_what_was_given(decision: str, value: Any, pointers: list[str]) -> None:
+def test_errors_point_into_the_given_value(decision: str, value: Any, pointers: list[str]) -> None:
     schema = {"properties": {"to": {"type": "string"}}}
     config = {**REQUEST["review_configs"][0], "args_schema": schema}
     interrupt = AnswerOptions(
@@ -395,7 +393,7 @@ def test_faults_point_into_what_was_given(decision: str, value: Any, pointers: l
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
-def test_fewer_decisions_than_actions_are_refused() -> None:
+def test_fewer_decisions_than_actions_are_rejected() -> None:
     two = {name: [*REQUEST[name]] * 2 for name in REQUEST}
     interrupt = AnswerOptions(payload=two, dialect="hitl_request")
     for value in ([{"type": "approve"}], [{"type": "approve"}] * 3, "no", {}):
@@ -421,7 +419,7 @@ def test_fewer_decisions_than_actions_are_refused() -> None:
         ({"a": 1}, "raw", "ask requests a review", "approve", UNSET, True),
     ],
 )  # fmt: skip
-def test_an_interrupt_is_stored_with_its_dialect_and_answered_in_it(
+def test_interrupt_is_stored_and_answered_in_its_dialect(
     advance: Callable[[], int],
     payload: Any,
     dialect: str,
@@ -441,14 +439,14 @@ def test_an_interrupt_is_stored_with_its_dialect_and_answered_in_it(
     assert values_of(interrupt.thread)["answer"] == answer
 
 
-def test_why_a_call_is_rejected_goes_to_the_model(advance: Callable[[], int]) -> None:
+def test_rejection_reason_reaches_the_model(advance: Callable[[], int]) -> None:
     interrupt = asked("plain", {"payload": REQUEST}, advance)
     info = services.decide(interrupt.pk, "reject", "Wrong address.", reason="For the record.")
     assert info.value == {"decisions": [{"type": "reject", "message": "Wrong address."}]}
     assert info.reason == "For the record."
 
 
-def test_what_an_interrupt_of_an_agent_says_of_itself_is_why_it_is_asked(
+def test_agent_interrupt_description_is_its_reason(
     advance: Callable[[], int],
 ) -> None:
     assert asked("plain", {"payload": HUMAN}, advance).why == "Send it?"
@@ -458,7 +456,7 @@ def test_what_an_interrupt_of_an_agent_says_of_itself_is_why_it_is_asked(
     assert asked("plain", {"payload": {"why": ["no text"]}}, advance).why == ""
 
 
-def test_an_edit_of_an_agents_action_is_kept_as_what_it_changes(
+def test_edited_agent_action_is_stored_as_changes(
     advance: Callable[[], int],
 ) -> None:
     interrupt = asked("plain", {"payload": [HUMAN]}, advance)
@@ -471,5 +469,5 @@ def test_an_edit_of_an_agents_action_is_kept_as_what_it_changes(
     assert Interrupt.objects.get(pk=interrupt.pk).closing().patch == info.patch  # type: ignore[union-attr]
 
 
-def test_a_title_of_no_dialect_is_the_payloads_own() -> None:
+def test_title_without_dialect_is_that_of_the_payload() -> None:
     assert make_title(HUMAN, "ask") == "ask requests a review"

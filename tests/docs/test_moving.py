@@ -99,7 +99,7 @@ def manage(new_database: str, tmp_path: Path) -> Manage:
     return run
 
 
-def test_what_waits_and_the_record_move_along(manage: Manage, tmp_path: Path) -> None:
+def test_pending_interrupts_and_audit_log_are_moved(manage: Manage, tmp_path: Path) -> None:
     before, moving, after = '{"default": OLD}', '{"default": NEW, "old": OLD}', '{"default": NEW}'
     manage(before, "migrate", "-v0")
     manage(before, "shell", "-c", WORK)

@@ -30,7 +30,7 @@ from .pages import PAGES, ROOT
 REFERENCE = "\n".join(page.text for page in PAGES if page.name.startswith("docs/reference/"))
 
 
-def test_every_part_stands_on_one_page() -> None:
+def test_every_part_is_on_one_page() -> None:
     tree = ast.parse((ROOT / "docs/extension/directives.py").read_text())
     parts = {
         ast.literal_eval(key)
@@ -44,7 +44,7 @@ def test_every_part_stands_on_one_page() -> None:
     assert {name for name, _ in used} == parts
 
 
-def test_every_setting_has_its_type_default_and_meaning() -> None:
+def test_every_setting_has_type_default_and_meaning() -> None:
     page = settings.page()
     for key in list_settings():
         entry = f"```{{confval}} {key.name}\n:type: `{key.type}`\n:default: `{key.default!r}`\n"
@@ -61,22 +61,22 @@ def test_every_public_name_is_documented() -> None:
     assert {*grouped} <= words
 
 
-def test_every_transition_has_its_reason() -> None:
+def test_every_state_transition_has_a_reason() -> None:
     assert set(states.transitions()) == states.REASONS.keys()
 
 
-def test_every_verb_of_the_command_is_documented() -> None:
+def test_every_command_is_documented() -> None:
     used = re.findall(r"\{hitl-command\} ([\w-]+)", REFERENCE)
     assert sorted(used) == sorted(commands.verbs())
     assert "--grace SECONDS" in commands.section("worker")
 
 
-def test_every_address_is_documented() -> None:
+def test_every_endpoint_is_documented() -> None:
     routes = {"/" + re.sub(r"<\w+:(\w+)>", r"{\1}", str(each.pattern)) for each in urlpatterns}
     assert {address for _, address, _ in operations.operations()} == routes
 
 
-def test_every_error_is_documented_with_its_answer() -> None:
+def test_every_error_is_documented_with_its_response() -> None:
     page = errors.tree()
     for error in errors.classes():
         assert f".. autoexception:: {errors.public_path(error)}\n" in page
@@ -93,7 +93,7 @@ def test_every_check_is_documented_with_its_severity() -> None:
         assert message.words, message
 
 
-def test_every_permission_is_one_that_the_policy_asks_for() -> None:
+def test_every_permission_is_checked_by_the_policy() -> None:
     asked = permissions.interrupts_of_the_policy()
     assert permissions.labels().keys() <= asked.keys()
     assert "view_interrupt" in asked
@@ -102,12 +102,12 @@ def test_every_permission_is_one_that_the_policy_asks_for() -> None:
 @pytest.mark.parametrize(
     "path", [value for name, value in vars(sources).items() if name.isupper()], ids=str
 )
-def test_every_source_is_there(path: str | tuple[str, ...]) -> None:
+def test_every_source_exists(path: str | tuple[str, ...]) -> None:
     for each in [path] if isinstance(path, str) else path:
         sources.load(each)
 
 
-def test_every_queue_that_is_brought_is_documented() -> None:
+def test_every_dispatcher_is_documented() -> None:
     brought = {f"{each.name}.Dispatcher" for each in find_queues()}
     assert brought == set(sources.DISPATCHERS)
     assert all(path in names.dispatchers() for path in brought)

@@ -55,12 +55,12 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("page", [page for page in PAGES if page.programs], ids=str)
-def test_the_snippets_of_a_page_run(page: Page, read: Reader) -> None:
+def test_snippets_of_a_page_run(page: Page, read: Reader) -> None:
     read(page)
 
 
 @pytest.mark.django_db
-def test_the_view_that_a_page_shows_starts_a_run(read: Reader) -> None:
+def test_shown_view_starts_a_run(read: Reader) -> None:
     (page,) = (page for page in PAGES if "def return_order(" in page.text)
     view = read(page)["return_order"]
 
@@ -70,12 +70,12 @@ def test_the_view_that_a_page_shows_starts_a_run(read: Reader) -> None:
     assert Run.objects.get(graph="order").started_by == request.user
 
 
-def test_only_the_tutorial_shows_files_of_a_project() -> None:
+def test_only_tutorial_shows_project_files() -> None:
     shown = [page for page in PAGES for snippet in page.snippets if "=" in snippet.info]
     assert {page.name for page in shown} <= {"docs/tutorial.md"}
 
 
-def test_what_is_fenced_is_of_a_language_that_is_shown_in_colour() -> None:
+def test_fenced_blocks_have_a_known_language() -> None:
     """A fence without a language, or with one misspelt, would be left out in silence."""
     known = {"console", "css", "html", "http", "ini", "json", "nginx", "python", "sh", "sql"}
     known |= {"text", "toml", "xml", "yaml", "javascript", "diff"}
@@ -88,7 +88,7 @@ def test_what_is_fenced_is_of_a_language_that_is_shown_in_colour() -> None:
     assert {(page, language) for page, language in found if language not in known} == set()
 
 
-def test_the_formatter_that_a_page_shows_writes_the_ids_of_a_record(read: Reader) -> None:
+def test_shown_log_formatter_writes_ids(read: Reader) -> None:
     (page,) = (page for page in PAGES if "class JsonFormatter" in page.text)
     settings = read(page)["LOGGING"]
     formatter = DictConfigurator(settings).configure_formatter(settings["formatters"]["json"])

@@ -252,7 +252,7 @@ ODD: dict[str, Make] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", ODD)
-def test_odd_values_come_back_as_they_were(name: str, place: str) -> None:
+def test_unusual_values_round_trip(name: str, place: str) -> None:
     trial = Trial(lambda state: {"x": ODD[name](), "log": ["odd"]}, place)
     assert trial.advance().status == "finished"
     found = trial.graph.get_state(CONFIG).values["x"]

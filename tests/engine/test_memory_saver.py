@@ -23,7 +23,7 @@ class Count(TypedDict):
     n: int
 
 
-def test_a_page_of_history_is_decoded_and_nothing_beside_it() -> None:
+def test_history_page_decodes_only_its_rows() -> None:
     taken = []
     for steps in (20, 200):
         codec = Counting()

@@ -50,7 +50,7 @@ def test_subscriber_is_called_with_each_event_of_a_run(advance: Callable[[], int
     }
 
 
-def test_error_of_a_subscriber_rolls_the_change_back(advance: Callable[[], int]) -> None:
+def test_subscriber_error_rolls_back_the_change(advance: Callable[[], int]) -> None:
     interrupt = ask(advance)
 
     def refuse(batch: Any, event: Event) -> None:
@@ -63,13 +63,13 @@ def test_error_of_a_subscriber_rolls_the_change_back(advance: Callable[[], int])
     assert (Interrupt.objects.get().status, Run.objects.get().state) == ("pending", "interrupted")
 
 
-def test_event_of_two_extensions_is_refused() -> None:
+def test_event_of_two_extensions_is_rejected() -> None:
     register(Extension(name="first", events={"rating.given": "a rating was given"}))
     with pytest.raises(ImproperlyConfigured, match=r"'second' .* event 'rating\.given'.* 'first'"):
         register(Extension(name="second", events={"rating.given": "stars"}))
 
 
-def test_labels_hold_the_events_of_extensions() -> None:
+def test_event_labels_include_extensions() -> None:
     register(Extension(name="first", events={"rating.given": "a rating was given"}))
     labels = events.list_labels()
     assert labels["rating.given"] == "a rating was given"

@@ -37,26 +37,26 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     conf.use_settings("first", None)
 
 
-def test_verb_of_two_extensions_is_refused() -> None:
+def test_verb_of_two_extensions_is_rejected() -> None:
     register(Extension(name="first", verbs={"rate": "first.rate"}))
     with pytest.raises(ImproperlyConfigured, match=r"'second' .* verb 'rate'.* 'first'"):
         register(Extension(name="second", verbs={"rate": "second.rate"}))
     assert [each.name for each in extensions.list_extensions()] == ["first"]
 
 
-def test_panel_of_two_extensions_is_refused() -> None:
+def test_panel_of_two_extensions_is_rejected() -> None:
     register(Extension(name="first", panels={"rating": "first.Panel"}))
     with pytest.raises(ImproperlyConfigured, match=r"'second' .* panel 'rating'.* 'first'"):
         register(Extension(name="second", panels={"rating": "second.Panel"}))
 
 
-def test_audit_verb_of_two_extensions_is_refused() -> None:
+def test_audit_verb_of_two_extensions_is_rejected() -> None:
     register(Extension(name="first", audit_verbs={"rate": "Rated"}))
     with pytest.raises(ImproperlyConfigured, match=r"'second' .* audit verb 'rate'.* 'first'"):
         register(Extension(name="second", audit_verbs={"rate": "Rated"}))
 
 
-def test_model_of_two_extensions_is_refused() -> None:
+def test_model_of_two_extensions_is_rejected() -> None:
     table = Table(model=WorkerHeartbeat)
     register(Extension(name="first", tables=[table]))
     with pytest.raises(ImproperlyConfigured, match=r"model 'hitl_django\.WorkerHeartbeat'"):
@@ -73,7 +73,7 @@ class ClashingSettings:
     LEASE_SECONDS: int = setting(5, "How long a rating may take.")
 
 
-def test_setting_of_an_extension_is_a_checked_key_of_hitl(settings: Any) -> None:
+def test_setting_of_extension_is_checked(settings: Any) -> None:
     with pytest.raises(AttributeError):
         _ = conf.hitl.STARS
     register(Extension(name="first", settings=FirstSettings))
@@ -87,26 +87,26 @@ def test_setting_of_an_extension_is_a_checked_key_of_hitl(settings: Any) -> None
     )
 
 
-def test_setting_of_the_core_is_refused_to_an_extension() -> None:
+def test_core_setting_in_extension_is_rejected() -> None:
     with pytest.raises(ImproperlyConfigured, match=r"setting 'LEASE_SECONDS'.* 'hitl_django'"):
         register(Extension(name="first", settings=ClashingSettings))
     assert extensions.list_extensions() == []
 
 
-def test_second_registration_of_an_extension_replaces_the_first() -> None:
+def test_second_registration_of_extension_replaces_the_first() -> None:
     register(Extension(name="first", verbs={"rate": "first.rate"}))
     register(Extension(name="first", verbs={"score": "first.score"}))
     [found] = extensions.list_extensions()
     assert list(found.verbs) == ["score"]
 
 
-def test_verb_of_this_app_is_refused_to_an_extension() -> None:
+def test_core_verb_in_extension_is_rejected() -> None:
     register(Extension(name="first", verbs={"sweep": "first.sweep"}))
     with pytest.raises(CommandError, match=r"'sweep' .* 'first'"):
         call_command("hitl", "sweep")
 
 
-def test_table_without_a_thread_is_not_archived() -> None:
+def test_table_without_thread_is_not_archived() -> None:
     before = list_thread_tables()
     register(Extension(name="first", tables=[Table(model=WorkerHeartbeat)]))
     assert list_thread_tables() == before
@@ -128,13 +128,13 @@ def test_urls_exist_only_with_the_extension() -> None:
 
 
 @pytest.mark.django_db
-def test_time_that_an_extension_waits_counts_for_the_health() -> None:
+def test_overdue_time_of_extension_counts_for_health() -> None:
     since = datetime(2001, 2, 3, tzinfo=UTC)
     register(Extension(name="first", overdue=[lambda late: None, lambda late: since]))
     assert find_missed_since() == since
 
 
-def test_error_with_a_status_and_a_code_is_a_problem() -> None:
+def test_error_with_status_and_code_is_a_problem() -> None:
     class TooFewStars(HitlError):
         """A rating has one star at least."""
 
@@ -148,7 +148,7 @@ def test_error_with_a_status_and_a_code_is_a_problem() -> None:
 
 
 @pytest.mark.process
-def test_app_of_another_package_plugs_in() -> None:
+def test_app_of_another_package_is_registered() -> None:
     tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/extensions/ratings"]
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.extensions.settings"}
     environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}

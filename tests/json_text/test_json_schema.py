@@ -104,7 +104,7 @@ def seconds(act: Callable[[], object], tries: int = 5) -> float:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("values", [range(MOST), [*range(5_000), *map(str, range(4_990))]])
-def test_unique_items_are_found_in_one_pass(values: Any) -> None:
+def test_unique_items_takes_linear_time(values: Any) -> None:
     schema, numbers = schema_of(set[int | str]), list(values)
     assert seconds(lambda: json_schema.find_faults(schema, numbers)) < BOUND
     assert json_schema.find_faults(schema, numbers) == []
@@ -112,7 +112,7 @@ def test_unique_items_are_found_in_one_pass(values: Any) -> None:
     assert (pointer, reason) == ("", "contains duplicates")
 
 
-def test_no_numbers_can_be_chosen_that_are_slow_to_tell_apart() -> None:
+def test_number_comparison_time_is_bounded() -> None:
     # In a set of Python's all of these have the same hash.
     numbers = [n * (2**61 - 1) for n in range(1, 9_000)]
     schema = {"uniqueItems": True}
@@ -138,7 +138,7 @@ def test_no_numbers_can_be_chosen_that_are_slow_to_tell_apart() -> None:
         (2**60, float(2**60), True),
     ],
 )
-def test_values_are_the_same_as_json_schema_has_it(one: Any, other: Any, same: bool) -> None:
+def test_equality_follows_json_schema(one: Any, other: Any, same: bool) -> None:
     for schema, value in (
         ({"uniqueItems": True}, [one, other]),
         ({"not": {"const": one}}, other),
@@ -149,7 +149,7 @@ def test_values_are_the_same_as_json_schema_has_it(one: Any, other: Any, same: b
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("schema", [schema_of(Tagged), untagged(schema_of(Tagged))])
-def test_a_union_of_constants_that_contains_itself_is_as_deep_as_it_likes(schema: Any) -> None:
+def test_recursive_union_of_constants_has_no_depth_limit(schema: Any) -> None:
     deep, wrong = expression(15), expression(15, name=5)
     assert seconds(lambda: json_schema.find_faults(schema, deep)) < BOUND
     assert json_schema.find_faults(schema, deep) == []
@@ -157,12 +157,12 @@ def test_a_union_of_constants_that_contains_itself_is_as_deep_as_it_likes(schema
     assert json_schema.find_faults(schema, wrong) not in ([], TOO_COMPLEX)
 
 
-def test_a_discriminator_says_which_branch_is_at_fault() -> None:
+def test_discriminator_selects_the_failing_branch() -> None:
     found = json_schema.find_faults(schema_of(Tagged), expression(3, name=5))
     assert [pointer for pointer, _ in found] == ["/args/0/args/0/args/0/name"]
 
 
-def test_a_discriminator_counts_where_the_branches_have_no_constants() -> None:
+def test_discriminator_without_constants_is_used() -> None:
     schema = {
         "oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}],
         "discriminator": {"propertyName": "is", "mapping": {"a": "#/$defs/a", "b": "#/$defs/b"}},
@@ -180,7 +180,7 @@ def test_a_discriminator_counts_where_the_branches_have_no_constants() -> None:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("levels", [12, 16, 31])
-def test_a_union_that_is_tried_in_every_way_is_too_complex(levels: int) -> None:
+def test_ambiguous_union_is_too_complex(levels: int) -> None:
     schema, value = schema_of(Either), chain(levels)
     assert seconds(lambda: json_schema.find_faults(schema, value)) < BOUND
     found = json_schema.find_faults(schema, value)
@@ -256,14 +256,14 @@ COSTLY: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("name", COSTLY)
-def test_whatever_is_costly_has_a_bound(name: str) -> None:
+def test_every_costly_keyword_is_bounded(name: str) -> None:
     schema, value = COSTLY[name]
     assert seconds(lambda: json_schema.find_faults(schema, value)) < BOUND
 
 
 @pytest.mark.parametrize("keyword", ["2020-12/schema", "2019-09/schema"])
 @pytest.mark.parametrize("where", ["below", "referenced"])
-def test_a_schema_that_names_its_dialect_gets_no_other_keywords(keyword: str, where: str) -> None:
+def test_declared_dialect_uses_only_its_keywords(keyword: str, where: str) -> None:
     part = {"$schema": f"https://json-schema.org/draft/{keyword}", "pattern": "^(a+)+$"}
     schema = {"below": {"items": part}, "referenced": {**part, "items": {"$ref": "#"}}}[where]
     # With Python's own engine this never came to an end.
@@ -273,7 +273,7 @@ def test_a_schema_that_names_its_dialect_gets_no_other_keywords(keyword: str, wh
     assert json_schema.find_faults({"const": {"$schema": "x"}, **part}, {"$schema": "x"}) == []
 
 
-def test_a_model_of_the_usual_kind_takes_as_many_values_as_an_answer_may_have() -> None:
+def test_common_model_allows_the_maximum_of_values() -> None:
     class Line(BaseModel):
         sku: str = Field(max_length=20)
         count: int = Field(ge=1)
@@ -287,7 +287,7 @@ def test_a_model_of_the_usual_kind_takes_as_many_values_as_an_answer_may_have() 
     assert json_schema.find_faults(schema_of(Order), {"lines": [line] * 1_990}) == []
 
 
-def test_all_validations_of_a_decision_share_one_budget() -> None:
+def test_validations_of_a_decision_share_one_budget() -> None:
     action = {"name": "send", "args": {}}
     deep = {"v": chain(13)}
     configs = {
@@ -316,7 +316,7 @@ def _refused(payload: Any, value: Any) -> None:
     assert reason == json_schema.TOO_COMPLEX
 
 
-def test_a_resume_value_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_value_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     apply = json_schema.find_faults
     monkeypatch.setattr(
@@ -375,7 +375,7 @@ SCHEMAS = st.builds(
 
 @settings(max_examples=100)
 @given(schema=SCHEMAS, value=json_values(40))
-def test_each_verdict_is_the_one_of_jsonschema(schema: Any, value: Any) -> None:
+def test_results_equal_those_of_jsonschema(schema: Any, value: Any) -> None:
     checker = FormatChecker(())
     checker.checkers = {
         name: (lambda text, check=check: not isinstance(text, str) or check(text), ())
@@ -392,9 +392,7 @@ def test_each_verdict_is_the_one_of_jsonschema(schema: Any, value: Any) -> None:
 
 
 @pytest.mark.promise("P21")
-def test_a_request_that_decides_has_a_bound_whatever_the_schema(
-    interrupt: Interrupt, reviewer: User
-) -> None:
+def test_decision_time_is_bounded_for_any_schema(interrupt: Interrupt, reviewer: User) -> None:
     client = Client()
     client.force_login(reviewer)
     rows = Interrupt.objects.filter(pk=interrupt.pk)

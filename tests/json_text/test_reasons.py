@@ -54,14 +54,14 @@ from hitl_django.json_text.reasons import ValidationMessage, describe_limits, sa
         ),
     ],
 )
-def test_a_fault_is_told_in_words(schema: Any, value: Any, english: str, german: str) -> None:
+def test_validation_error_is_described(schema: Any, value: Any, english: str, german: str) -> None:
     with translation.override("de"):
         [(_, reason)] = find_faults(schema, value)
         assert reason == english
         assert say(reason) == german
 
 
-def test_what_has_no_words_of_ours_keeps_its_own() -> None:
+def test_unknown_validation_error_keeps_its_text() -> None:
     assert say("is odd") == "is odd"
     assert find_faults({"maxProperties": 0}, {"a": 1}) != []
 
@@ -81,7 +81,7 @@ class Payment(BaseModel):
     seats: int | None = Field(None, ge=1, le=9)
 
 
-def test_of_a_union_the_faults_are_those_of_the_branch_that_is_meant() -> None:
+def test_union_error_is_that_of_the_intended_branch() -> None:
     found = find_faults(Payment.model_json_schema(), {"by": {"kind": "cash", "cents": -1}})
     assert found == [("/by/cents", "must be at least 0")]
     found = find_faults(
@@ -92,12 +92,12 @@ def test_of_a_union_the_faults_are_those_of_the_branch_that_is_meant() -> None:
     assert found == [("/by", "does not match any allowed schema")]
 
 
-def test_limits_that_say_nothing_are_not_told() -> None:
+def test_meaningless_limits_are_omitted() -> None:
     assert describe_limits({"minLength": 1, "minItems": 0, "multipleOf": 1}) == []
     assert describe_limits({"minimum": "low", "maxLength": True}) == []
 
 
-def test_a_reason_quotes_no_more_than_fits_a_line() -> None:
+def test_quoted_value_is_truncated() -> None:
     [(_, reason)] = find_faults({"enum": ["x" * 500] * 500}, "y")
     assert len(reason) < 150
     assert isinstance(reason, ValidationMessage)
@@ -142,17 +142,17 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("name", "text"), [(n, t) for n, many in VALID.items() for t in many])
-def test_a_text_of_a_format_is_taken(name: str, text: str) -> None:
+def test_text_of_a_format_is_accepted(name: str, text: str) -> None:
     assert find_faults({"format": name}, text) == []
 
 
 @pytest.mark.parametrize(("name", "text"), [(n, t) for n, many in INVALID.items() for t in many])
-def test_a_text_of_no_format_is_refused(name: str, text: str) -> None:
+def test_text_of_no_format_is_rejected(name: str, text: str) -> None:
     [(pointer, reason)] = find_faults({"format": name}, text)
     assert pointer == ""
     assert reason.startswith("must be ")
 
 
 @given(st.sampled_from(sorted(text_formats.CHECKS)), st.text())
-def test_every_text_is_of_a_format_or_not(name: str, text: str) -> None:
+def test_every_text_is_valid_or_invalid_for_a_format(name: str, text: str) -> None:
     assert text_formats.CHECKS[name](text) in (True, False)

@@ -21,7 +21,7 @@ from hitl_django.json_text.strict_json import StrictJSONError, collect_violation
         ("-1234", "integer_too_long", ()),
     ],
 )
-def test_the_first_violation_is_raised_with_the_way_to_it(
+def test_first_violation_is_raised_with_its_path(
     text: str, rule: str, path: tuple[str | int, ...]
 ) -> None:
     with pytest.raises(StrictJSONError) as caught:
@@ -30,19 +30,19 @@ def test_the_first_violation_is_raised_with_the_way_to_it(
     assert str(caught.value) == str(caught.value.violation)
 
 
-def test_an_integer_has_as_many_digits_as_are_allowed() -> None:
+def test_integer_digits_are_limited() -> None:
     assert parse_strict("[-123, 999]", max_digits=3) == [-123, 999]
     assert parse_strict("1234") == 1234
 
 
-def test_what_is_no_json_or_nested_too_deeply_is_a_value_error() -> None:
+def test_invalid_or_deeply_nested_json_is_a_value_error() -> None:
     with pytest.raises(json.JSONDecodeError):
         parse_strict("{")
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_strict("[" * 100_000)
 
 
-def test_what_cannot_be_stored_is_refused_where_that_is_asked_for() -> None:
+def test_unstorable_json_is_rejected_on_request() -> None:
     text = r'{"\u0000": "x", "y": ["\ud800"]}'
     assert collect_violations(text)[1] == []
     found = collect_violations(text, storable=True)[1]
@@ -53,5 +53,5 @@ def test_what_cannot_be_stored_is_refused_where_that_is_asked_for() -> None:
 
 
 @given(st.lists(st.text("ab/~01", max_size=4)))
-def test_a_pointer_is_parsed_to_the_parts_it_was_made_of(parts: list[str]) -> None:
+def test_pointer_round_trips(parts: list[str]) -> None:
     assert parse_pointer(format_pointer(parts)) == parts

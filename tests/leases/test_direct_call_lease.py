@@ -100,7 +100,7 @@ def call(threads: ThreadPoolExecutor, graph: Any, value: Any, **options: Any) ->
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_of_two_first_inputs_one_is_refused(
+def test_concurrent_first_inputs_one_is_rejected(
     savers: MakeSaver, threads: ThreadPoolExecutor, durability: Any
 ) -> None:
     gate = Gate()
@@ -116,7 +116,7 @@ def test_of_two_first_inputs_one_is_refused(
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_of_two_answers_one_takes_effect(
+def test_concurrent_responses_one_is_used(
     savers: MakeSaver, threads: ThreadPoolExecutor, durability: Any
 ) -> None:
     gate = Gate()
@@ -138,7 +138,7 @@ def test_of_two_answers_one_takes_effect(
     assert build(savers(), node).get_state(CONFIG).values == {"log": ["yes", "gate"]}
 
 
-def test_the_next_run_begins_when_the_first_has_ended(savers: MakeSaver) -> None:
+def test_next_run_starts_after_the_first_ends(savers: MakeSaver) -> None:
     graph, other = build(savers(), lambda state: None), build(savers(), lambda state: None)
     graph.invoke({"log": ["1"]}, CONFIG)
     other.invoke({"log": ["2"]}, CONFIG)
@@ -156,9 +156,7 @@ def test_readers_never_wait(savers: MakeSaver, threads: ThreadPoolExecutor) -> N
     first.result(PATIENCE)
 
 
-def test_threads_of_other_names_go_on_side_by_side(
-    savers: MakeSaver, threads: ThreadPoolExecutor
-) -> None:
+def test_other_threads_run_in_parallel(savers: MakeSaver, threads: ThreadPoolExecutor) -> None:
     gate = Gate()
     first = call(threads, build(savers(), gate), {"log": ["in"]})
     assert gate.begun.wait(PATIENCE)
@@ -170,7 +168,7 @@ def test_threads_of_other_names_go_on_side_by_side(
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_of_two_asyncio_tasks_one_is_refused(savers: MakeSaver, is_async: bool) -> None:
+def test_concurrent_asyncio_tasks_one_is_rejected(savers: MakeSaver, is_async: bool) -> None:
     calls = []
 
     async def main() -> Any:
@@ -201,7 +199,7 @@ def test_of_two_asyncio_tasks_one_is_refused(savers: MakeSaver, is_async: bool) 
 
 
 @pytest.mark.parametrize("end", ["fails", "is refused", "is closed", "pauses"])
-def test_whatever_ends_a_run_gives_the_thread_back(savers: MakeSaver, end: str) -> None:
+def test_any_end_of_run_releases_the_thread(savers: MakeSaver, end: str) -> None:
     def fail(state: State) -> State:
         raise ValueError("no")
 
@@ -223,7 +221,7 @@ def test_whatever_ends_a_run_gives_the_thread_back(savers: MakeSaver, end: str) 
     assert graph.get_state(CONFIG).values == {"log": ["in", "other"]}
 
 
-def test_a_cancelled_run_gives_the_thread_back(savers: MakeSaver) -> None:
+def test_cancelled_run_releases_the_thread(savers: MakeSaver) -> None:
     async def main() -> Any:
         begun = asyncio.Event()
 
@@ -242,7 +240,7 @@ def test_a_cancelled_run_gives_the_thread_back(savers: MakeSaver) -> None:
     assert async_to_sync(main)() == {"log": ["in", "b"]}
 
 
-def test_who_was_told_of_a_pause_may_answer_elsewhere(
+def test_paused_run_can_be_resumed_elsewhere(
     savers: MakeSaver, threads: ThreadPoolExecutor
 ) -> None:
     stream = build(savers(), ask).stream({"log": []}, CONFIG)
@@ -252,7 +250,7 @@ def test_who_was_told_of_a_pause_may_answer_elsewhere(
     assert list(stream) == []
 
 
-def test_a_stream_left_half_way_by_its_own_reader_is_taken_over() -> None:
+def test_abandoned_stream_is_taken_over_by_its_reader() -> None:
     for saver in (InMemorySaver(), DjangoSaver()):
         first = build(saver, lambda state: {"log": ["a"]}, lambda state: {"log": ["b"]})
         left = first.stream({"log": ["in"]}, CONFIG)
@@ -264,7 +262,7 @@ def test_a_stream_left_half_way_by_its_own_reader_is_taken_over() -> None:
         assert first.invoke({"log": ["more"]}, CONFIG)["log"][3:] == ["more", "a", "b"]
 
 
-def test_an_async_stream_left_half_way_by_its_own_task_is_taken_over(savers: MakeSaver) -> None:
+def test_abandoned_async_stream_is_taken_over_by_its_task(savers: MakeSaver) -> None:
     saver = savers()
 
     async def main() -> Any:
@@ -276,7 +274,7 @@ def test_an_async_stream_left_half_way_by_its_own_task_is_taken_over(savers: Mak
     assert async_to_sync(main)() == {"log": ["in", "a", "b"]}
 
 
-def test_a_stream_left_half_way_on_another_thread_is_not(
+def test_abandoned_stream_on_other_os_thread_is_not_taken_over(
     savers: MakeSaver, threads: ThreadPoolExecutor
 ) -> None:
     graph = build(savers(), lambda state: {"log": ["a"]}, lambda state: {"log": ["b"]})
@@ -288,7 +286,7 @@ def test_a_stream_left_half_way_on_another_thread_is_not(
     assert [*left] == [{"n1": {"log": ["b"]}}]
 
 
-def test_a_node_that_calls_its_own_thread_is_refused(savers: MakeSaver) -> None:
+def test_node_calling_its_own_thread_is_rejected(savers: MakeSaver) -> None:
     other = build(savers(), lambda state: None)
 
     def node(state: State) -> State:
@@ -308,7 +306,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_another_process_is_refused_too(
+def test_other_process_is_rejected(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None], durability: Any
 ) -> None:
     gate = Gate()
@@ -323,7 +321,7 @@ def test_another_process_is_refused_too(
     assert gate.calls == 1
 
 
-def test_who_read_the_thread_before_another_run_is_refused(elsewhere: Callable[[], None]) -> None:
+def test_run_that_read_an_old_state_is_rejected(elsewhere: Callable[[], None]) -> None:
     graph = build(DjangoSaver(), ask)
     graph.invoke({"log": []}, CONFIG)
 
@@ -339,7 +337,7 @@ def test_who_read_the_thread_before_another_run_is_refused(elsewhere: Callable[[
     assert graph.get_state(CONFIG).values == {"log": ["first"]}
 
 
-def test_who_begins_a_thread_that_another_has_begun_is_refused(
+def test_start_of_thread_started_meanwhile_is_rejected(
     elsewhere: Callable[[], None],
 ) -> None:
     class Slow(DjangoSaver):
@@ -363,7 +361,7 @@ def run_forever(begun: Any) -> None:
     build(DjangoSaver(), node).invoke({"log": ["in"]}, CONFIG)
 
 
-def test_the_thread_of_a_process_that_was_killed_is_free_when_its_lease_has_run_out() -> None:
+def test_thread_of_killed_process_is_free_after_its_lease() -> None:
     begun = processes.SERVER.Event()
     graph = build(DjangoSaver(), lambda state: {"log": ["after"]})
     with override_settings(HITL={**settings.HITL, "LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.2}):
@@ -385,7 +383,7 @@ def test_the_thread_of_a_process_that_was_killed_is_free_when_its_lease_has_run_
     assert found == {"log": ["in", "after"]}
 
 
-def test_a_run_that_lost_its_thread_stores_nothing_more(
+def test_run_without_its_lease_stores_nothing(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
 ) -> None:
     gate = Gate()
@@ -402,7 +400,7 @@ def test_a_run_that_lost_its_thread_stores_nothing_more(
     assert Thread.objects.get().lease_until is None
 
 
-def test_who_read_the_thread_before_a_late_run_went_on_is_refused(
+def test_run_that_read_before_a_late_run_resumed_is_rejected(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
 ) -> None:
     gate, next_gate = Gate(), Gate()
@@ -425,7 +423,7 @@ def test_who_read_the_thread_before_a_late_run_went_on_is_refused(
     assert first.result(PATIENCE) == {"log": ["in", "gate", "gate"]}
 
 
-def test_direct_call_that_read_the_thread_before_a_late_run_ended_is_refused(
+def test_direct_call_that_read_before_a_late_run_ended_is_rejected(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
 ) -> None:
     gate = Gate()
@@ -448,7 +446,7 @@ def test_direct_call_that_read_the_thread_before_a_late_run_ended_is_refused(
 
 
 @pytest.mark.parametrize("outcome", [None, Outcome("drained")])
-def test_direct_call_that_read_the_thread_before_a_late_worker_stored_is_refused(
+def test_direct_call_that_read_before_a_late_worker_stored_is_rejected(
     outcome: Outcome | None,
 ) -> None:
     with testing.inline():
@@ -469,7 +467,7 @@ def test_direct_call_that_read_the_thread_before_a_late_worker_stored_is_refused
         build(Slow(), lambda state: {"log": ["second"]}).invoke({"log": ["in"]}, place)
 
 
-def test_in_a_callers_transaction_the_lease_goes_with_it() -> None:
+def test_lease_in_transaction_is_rolled_back_with_it() -> None:
     graph = build(DjangoSaver(), ask)
     with transaction.atomic():
         graph.invoke({"log": ["in"]}, CONFIG)
@@ -481,7 +479,7 @@ def test_in_a_callers_transaction_the_lease_goes_with_it() -> None:
     assert graph.invoke(Command(resume="yes"), CONFIG) == {"log": ["in", "yes"]}
 
 
-def test_a_workers_thread_is_not_taken() -> None:
+def test_thread_leased_by_worker_is_rejected() -> None:
     build(DjangoSaver(), ask).invoke({"log": []}, CONFIG)
     Thread.objects.update(lease_owner="worker", lease_until="2999-01-01T00:00Z")
     with pytest.raises(LeaseHeldError, match="worker has it"):

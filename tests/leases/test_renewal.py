@@ -39,7 +39,7 @@ def renewals() -> Iterator[LeaseRenewer]:
         yield LeaseRenewer()
 
 
-def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: LeaseRenewer) -> None:
+def test_one_os_thread_renews_all_leases_and_ends_without_any(renewals: LeaseRenewer) -> None:
     leases = [Renewal(), Renewal()]
     for lease in leases:
         renewals.add(lease)
@@ -57,13 +57,13 @@ def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Lea
     renewals.remove(another)
 
 
-def test_a_forked_process_begins_without_the_thread(renewals: LeaseRenewer) -> None:
+def test_forked_process_starts_without_the_os_thread(renewals: LeaseRenewer) -> None:
     renewals._thread, renewals._leases = threading.current_thread(), {Renewal()}
     renewals.reset()  # what the fork calls in the child
     assert (renewals._thread, renewals._leases) == (None, set())
 
 
-def test_a_connection_that_can_not_be_closed_ends_no_renewing(
+def test_unclosable_connection_does_not_stop_renewal(
     renewals: LeaseRenewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
@@ -78,7 +78,7 @@ def test_a_connection_that_can_not_be_closed_ends_no_renewing(
     renewals.remove(lease)
 
 
-def test_a_lease_that_was_removed_is_not_renewed_any_more(renewals: LeaseRenewer) -> None:
+def test_removed_lease_is_not_renewed(renewals: LeaseRenewer) -> None:
     removed, other = Renewal(), Renewal()
     renewals.add(removed)
     renewals.remove(removed)
@@ -89,7 +89,7 @@ def test_a_lease_that_was_removed_is_not_renewed_any_more(renewals: LeaseRenewer
     assert len(removed.seen) == count
 
 
-def test_a_lease_that_is_due_sooner_than_the_others_wakes_the_thread(
+def test_earlier_due_lease_wakes_the_os_thread(
     renewals: LeaseRenewer,
 ) -> None:
     with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 3600}):

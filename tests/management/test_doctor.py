@@ -58,7 +58,7 @@ def test_doctor_names_a_read_only_database() -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_program_reads_the_same() -> None:
+def test_doctor_prints_json() -> None:
     code, said = examined("--json")
     found = [json.loads(line) for line in said.splitlines()]
     assert (code, {each["level"] for each in found}) == (0, {"ok", "note"})
@@ -77,7 +77,7 @@ def worker() -> WorkerHeartbeat:
     return WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
 
 
-def test_of_what_is_well_it_says_so(worker: WorkerHeartbeat) -> None:
+def test_doctor_reports_passed_checks(worker: WorkerHeartbeat) -> None:
     code, said = examined("--audit")
     assert code == 0
     for words in ("is reachable", "migrations are applied", "No known problems in the settings"):
@@ -89,11 +89,11 @@ def test_of_what_is_well_it_says_so(worker: WorkerHeartbeat) -> None:
 
 
 @override_settings(HITL={"EVENT_MAX_WAITING_THREADS": 0})
-def test_where_nobody_waits_no_threads_are_needed(worker: WorkerHeartbeat) -> None:
+def test_doctor_without_waiting_requests_needs_no_threads(worker: WorkerHeartbeat) -> None:
     assert "waiting requests" not in examined()[1]
 
 
-def test_a_worker_that_is_missed_is_an_error_with_what_to_do(worker: WorkerHeartbeat) -> None:
+def test_doctor_missing_worker_is_an_error_with_advice(worker: WorkerHeartbeat) -> None:
     WorkerHeartbeat.objects.update(at=Now() - timedelta(hours=3))
     code, said = examined()
     assert code == 1
@@ -105,9 +105,7 @@ def test_a_worker_that_is_missed_is_an_error_with_what_to_do(worker: WorkerHeart
 
 @pytest.mark.parametrize("verb", ["worker", "sweep", "purge", "start"])
 @pytest.mark.parametrize("app", ["hitl_django", "django_q"])
-def test_where_migrations_are_missing_every_command_says_so(
-    verb: str, app: str, tmp_path: Path
-) -> None:
+def test_every_command_reports_missing_migrations(verb: str, app: str, tmp_path: Path) -> None:
     (tmp_path / "none").touch()
     options = {"purge": ["--days", "3"], "start": ["--input", str(tmp_path / "none")]}
     applied = MigrationRecorder.Migration.objects.filter(app=app)
@@ -118,7 +116,7 @@ def test_where_migrations_are_missing_every_command_says_so(
         call_command("hitl", verb, *options.get(verb, ()))
 
 
-def test_a_worker_is_refused_with_the_sentence_of_the_check(settings: Any) -> None:
+def test_worker_is_rejected_with_the_message_of_the_check(settings: Any) -> None:
     settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "django_q"]
     for verb in ("worker", "sweep"):
         with pytest.raises(CommandError, match="'django_q' is not in INSTALLED_APPS"):
@@ -128,21 +126,21 @@ def test_a_worker_is_refused_with_the_sentence_of_the_check(settings: Any) -> No
     assert "(hitl_django.E018)" in said
 
 
-def test_a_queue_that_can_not_be_imported_ends_the_examination(settings: Any) -> None:
+def test_doctor_with_unimportable_queue_stops(settings: Any) -> None:
     settings.HITL = {"DISPATCH": "shop.queue.Missing"}
     code, said = examined()
     assert code == 1
     assert "(hitl_django.E004)" in said
 
 
-def test_migrations_of_the_project_s_own_keep_no_worker_from_its_work() -> None:
+def test_project_migrations_do_not_stop_the_worker() -> None:
     # A deploy may apply them when the last of the old processes is gone.
     MigrationRecorder.Migration.objects.filter(app="sessions").delete()
     call_command("hitl", "sweep", stdout=io.StringIO())
     assert "sessions.0001_initial" in examined()[1]
 
 
-def test_a_database_that_is_away_is_named_by_the_commands_that_need_it_at_once(
+def test_commands_name_an_unavailable_database_immediately(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(self: Any) -> None:
@@ -153,7 +151,7 @@ def test_a_database_that_is_away_is_named_by_the_commands_that_need_it_at_once(
         call_command("hitl", "sweep")
 
 
-def test_runs_that_nobody_sweeps_are_noticed(worker: WorkerHeartbeat) -> None:
+def test_doctor_reports_unswept_runs(worker: WorkerHeartbeat) -> None:
     with testing.inline():
         runs = [services.start("steps", {"log": []}).id for _ in range(2)]
     Run.objects.update(hinted_at=Now() - timedelta(hours=2), queued_at=Now() - timedelta(hours=3))
@@ -165,7 +163,7 @@ def test_runs_that_nobody_sweeps_are_noticed(worker: WorkerHeartbeat) -> None:
     assert "The sweep is not running" not in examined()[1]
 
 
-def test_interrupts_that_nobody_lets_expire_are_noticed(worker: WorkerHeartbeat) -> None:
+def test_doctor_reports_overdue_expiries(worker: WorkerHeartbeat) -> None:
     with testing.inline() as advance:
         services.start("approval", {"text": "x"})
         advance()
@@ -175,13 +173,13 @@ def test_interrupts_that_nobody_lets_expire_are_noticed(worker: WorkerHeartbeat)
     assert "The sweep is not running" in examined()[1]
 
 
-def test_a_queue_without_workers_misses_none() -> None:
+def test_doctor_with_queue_without_workers_reports_none_missing() -> None:
     with override_settings(HITL={"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}):
         code, said = examined()
     assert (code, "No worker" in said) == (0, False)
 
 
-def test_a_database_that_is_away_ends_the_examination(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_with_unavailable_database_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Any) -> None:
         raise OperationalError("connection\nrefused")
 
@@ -191,7 +189,7 @@ def test_a_database_that_is_away_ends_the_examination(monkeypatch: pytest.Monkey
     assert "connection refused" in found[0].words
 
 
-def test_a_migration_that_is_not_applied_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_unapplied_migration(monkeypatch: pytest.MonkeyPatch) -> None:
     MigrationRecorder.Migration.objects.filter(app="hitl_django").delete()
     code, said = examined()
     assert code == 1
@@ -199,7 +197,7 @@ def test_a_migration_that_is_not_applied_is_named(monkeypatch: pytest.MonkeyPatc
     assert "manage.py migrate" in said
 
 
-def test_a_setting_that_hurts_is_repeated(
+def test_doctor_repeats_failing_checks(
     worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Conf, "WORKERS", 1)
@@ -208,7 +206,7 @@ def test_a_setting_that_hurts_is_repeated(
     assert "warning  Q_CLUSTER['workers'] is 1" in said
 
 
-def test_a_broker_that_is_away_is_an_error(
+def test_doctor_unavailable_broker_is_an_error(
     worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Conf, "ORM", None)
@@ -218,14 +216,14 @@ def test_a_broker_that_is_away_is_an_error(
     assert "broker is unreachable" in said
 
 
-def test_a_sweep_that_nobody_scheduled_is_an_error(worker: WorkerHeartbeat) -> None:
+def test_doctor_missing_sweep_schedule_is_an_error(worker: WorkerHeartbeat) -> None:
     Schedule.objects.all().delete()
     code, said = examined()
     assert code == 1
     assert "sweep isn't scheduled" in said
 
 
-def test_reviewers_who_could_run_code_by_a_schedule_are_a_warning(worker: WorkerHeartbeat) -> None:
+def test_doctor_warns_of_reviewers_who_can_edit_queue_schedules(worker: WorkerHeartbeat) -> None:
     def may(group: Group, app: str, codename: str) -> None:
         group.permissions.add(
             Permission.objects.get(content_type__app_label=app, codename=codename)
@@ -239,14 +237,16 @@ def test_reviewers_who_could_run_code_by_a_schedule_are_a_warning(worker: Worker
     assert "edit django-q2 schedules: reviewers. (hitl_django.W033)" in examined()[1]
 
 
-def test_what_costs_time_is_noted(worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_notes_slow_settings(
+    worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "'bulk'] is 1" in examined()[1]
     assert "note" not in examined("--verbosity", "0")[1]
     monkeypatch.setattr(Conf, "BULK", 10)
     assert "Task overhead" not in examined()[1]
 
 
-def test_runs_that_wait_or_are_parked_are_counted(worker: WorkerHeartbeat) -> None:
+def test_doctor_counts_waiting_and_parked_runs(worker: WorkerHeartbeat) -> None:
     with testing.inline():
         for _ in range(3):
             services.start("steps", {"log": []})
@@ -258,7 +258,7 @@ def test_runs_that_wait_or_are_parked_are_counted(worker: WorkerHeartbeat) -> No
     assert "1 parked run: needs an operator" in said
 
 
-def test_links_that_lead_nowhere_are_a_warning(worker: WorkerHeartbeat, settings: Any) -> None:
+def test_doctor_warns_of_unusable_links(worker: WorkerHeartbeat, settings: Any) -> None:
     assert "SITE_URL" not in examined()[1]
     webhook_services.create_webhook("https://crm.example/hooks/hitl")
     assert "warning  HITL['SITE_URL'] isn't set, and there are webhooks" in examined()[1]
@@ -266,9 +266,7 @@ def test_links_that_lead_nowhere_are_a_warning(worker: WorkerHeartbeat, settings
     assert "SITE_URL" not in examined()[1]
 
 
-def test_how_fast_the_tables_grow_is_noted_and_what_would_bound_them(
-    worker: WorkerHeartbeat, settings: Any
-) -> None:
+def test_doctor_notes_table_growth_and_limits(worker: WorkerHeartbeat, settings: Any) -> None:
     assert "stored in" not in examined()[1]
     with testing.inline():
         for number in range(14):
@@ -283,7 +281,7 @@ def test_how_fast_the_tables_grow_is_noted_and_what_would_bound_them(
     assert "RETENTION_DAYS = 90 bounds it" in examined()[1]
 
 
-def test_a_clock_that_is_off_is_a_warning(
+def test_doctor_warns_of_clock_difference(
     worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = diagnosis.timezone.now
@@ -292,7 +290,7 @@ def test_a_clock_that_is_off_is_a_warning(
 
 
 @pytest.mark.parametrize("name", ["lease_until", "resumes_at"])
-def test_doctor_with_database_clock_set_back_warns(worker: WorkerHeartbeat, name: str) -> None:
+def test_doctor_warns_of_database_clock_set_back(worker: WorkerHeartbeat, name: str) -> None:
     with testing.inline() as advance:
         run = services.start("approval", {"text": "x"})
         advance()
@@ -341,7 +339,7 @@ class TestTheAudit:
             (lambda of: of(3, 2).update(seq=7), 2),
         ],
     )
-    def test_names_the_first_bad_entry(self, tamper: Callable[..., Any], seq: int) -> None:
+    def test_audit_names_the_first_broken_entry(self, tamper: Callable[..., Any], seq: int) -> None:
         assert examined("--audit")[0] == 0
         tamper(self.of)
         code, said = examined("--audit")
@@ -349,7 +347,7 @@ class TestTheAudit:
         assert f"'thread 3' is broken: entry {seq} is the first" in said
         assert "All audit logs are intact" not in said
 
-    def test_a_thread_that_grows_meanwhile_is_sound(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_audit_of_growing_thread_passes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # A run is cancelled between reading its thread and reading the thread's entries.
         runs = list(Run.objects.filter(thread__thread_id="thread 0").values_list("pk", flat=True))
         again: list[str] = []
@@ -369,13 +367,13 @@ class TestTheAudit:
             assert list(audit.find_faults()) == []
         assert again == ["thread 0"]
 
-    def test_is_not_looked_at_unless_asked(self) -> None:
+    def test_audit_is_checked_only_on_request(self) -> None:
         self.of(3).delete()
         assert examined()[0] == 0
 
 
 @pytest.mark.database("postgresql")
-def test_the_months_of_the_archive_count_as_one_table() -> None:
+def test_doctor_counts_archive_partitions_as_one_table() -> None:
     at = timezone.now()
     partitions.make_partitions("default", [at])
     before = tables.measure_tables("default").bytes
@@ -385,7 +383,7 @@ def test_the_months_of_the_archive_count_as_one_table() -> None:
     assert tables.measure_tables("default").bytes - before > 300_000
 
 
-def test_site_url_is_not_missed_for_disabled_or_uninstalled_channels(
+def test_doctor_site_url_is_optional_without_active_channels(
     worker: WorkerHeartbeat,
 ) -> None:
     webhook_services.create_webhook("https://crm.example/hooks/hitl")

@@ -36,14 +36,14 @@ def words() -> str:
     return " ".join(found for _, found in find_forged_rows())
 
 
-def test_rows_as_they_were_recorded_are_sound(advance: Callable[[], int]) -> None:
+def test_unchanged_rows_pass(advance: Callable[[], int]) -> None:
     item = decided(advance)
     assert words() == ""
     services.erase_thread(item.thread.thread_id)
     assert words() == ""
 
 
-def test_rejected_row_is_sound(advance: Callable[[], int]) -> None:
+def test_rejected_row_passes(advance: Callable[[], int]) -> None:
     run = services.start("approval", {"text": "x"})
     advance()
     services.decide(Interrupt.objects.get(run=run.id).pk, "reject", reason="no")
@@ -66,7 +66,7 @@ def test_rejected_row_is_sound(advance: Callable[[], int]) -> None:
         ),
     ],
 )
-def test_forged_row_is_found(
+def test_forged_row_is_reported(
     advance: Callable[[], int], forge: Callable[[Any], Any], found: str
 ) -> None:
     forge(decided(advance))
@@ -77,7 +77,9 @@ def test_forged_row_is_found(
     assert found in errors.getvalue()
 
 
-def test_lost_key_is_named_and_ends_no_check(advance: Callable[[], int], settings: Any) -> None:
+def test_lost_key_is_reported_and_checks_continue(
+    advance: Callable[[], int], settings: Any
+) -> None:
     given = settings.HITL
     settings.HITL = {**given, "ENCRYPTION_KEYS": [Fernet.generate_key().decode()]}
     decided(advance)

@@ -14,11 +14,11 @@ def read(text: str | bytes, graph: str | None = "refund") -> StartRequest:
     return parse_line(StartLine(1, text if isinstance(text, bytes) else text.encode()), graph)
 
 
-def test_a_bare_object_is_the_input() -> None:
+def test_plain_object_is_the_input() -> None:
     assert read('{"amount": 12}') == StartRequest("refund", {"amount": 12}, None)
 
 
-def test_an_envelope_brings_its_key() -> None:
+def test_envelope_has_a_key() -> None:
     request = read('{"input": {"amount": 12}, "key": "r1"}')
     assert request == StartRequest("refund", {"amount": 12}, "r1")
 
@@ -33,23 +33,23 @@ def test_envelope_with_subject_context_and_configurable_returns_them() -> None:
     assert request == expected
 
 
-def test_unknown_key_of_a_line_with_its_own_graph_is_named() -> None:
+def test_unknown_key_of_line_with_graph_is_named() -> None:
     with pytest.raises(BadLine, match="unknown key 'subjct'; the keys are configurable"):
         read('{"graph": "refund", "input": {}, "subjct": {}}', graph=None)
 
 
-def test_a_state_with_an_input_field_and_others_is_no_envelope() -> None:
+def test_state_with_input_field_is_not_an_envelope() -> None:
     assert read('{"input": "hello", "language": "cy"}').input == {
         "input": "hello",
         "language": "cy",
     }
 
 
-def test_a_line_may_name_its_own_graph() -> None:
+def test_line_can_name_its_graph() -> None:
     assert read('{"graph": "agent", "input": {}}', graph=None).graph == "agent"
 
 
-def test_an_input_that_is_null_is_passed_on_for_the_graph_to_judge() -> None:
+def test_null_input_is_passed_to_the_graph() -> None:
     assert read('{"input": null}') == StartRequest("refund", None, None)
 
 
@@ -84,16 +84,16 @@ def test_an_input_that_is_null_is_passed_on_for_the_graph_to_judge() -> None:
         ),
     ],
 )
-def test_a_bad_line_says_what_is_wrong(text: str | bytes, reason: str) -> None:
+def test_invalid_line_is_explained(text: str | bytes, reason: str) -> None:
     with pytest.raises(BadLine, match=re.escape(reason)):
         read(text)
 
 
-def test_a_line_without_a_graph_needs_one_from_the_command() -> None:
+def test_line_without_graph_uses_that_of_the_command() -> None:
     with pytest.raises(BadLine, match="no graph: add"):
         read("{}", graph=None)
 
 
-def test_blank_lines_count_but_ask_for_nothing() -> None:
+def test_blank_lines_are_counted_and_skipped() -> None:
     lines = list(read_lines([b"\xef\xbb\xbf{}\n", b"\n", b"  \r\n", b"{}"]))
     assert lines == [StartLine(1, b"{}\n"), StartLine(4, b"{}")]

@@ -93,7 +93,7 @@ def retry(*arguments: str) -> tuple[str, str]:
     return out.getvalue(), ""
 
 
-def test_runs_that_wait_at_a_node_that_is_gone_are_named(deploy: Any) -> None:
+def test_runs_at_removed_node_are_reported(deploy: Any) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         run = hitl.start("deployed", {})
@@ -114,7 +114,7 @@ def test_runs_that_wait_at_a_node_that_is_gone_are_named(deploy: Any) -> None:
         hitl.assert_parked(run, "ask")
 
 
-def test_runs_of_a_graph_that_isn_t_there_are_named(deploy: Any) -> None:
+def test_runs_of_removed_graph_are_reported(deploy: Any) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         hitl.start("deployed", {})
@@ -128,7 +128,7 @@ def test_runs_of_a_graph_that_isn_t_there_are_named(deploy: Any) -> None:
     assert set(Run.objects.values_list("state", flat=True)) == {"interrupted"}
 
 
-def test_runs_are_counted_by_reason_and_named_up_to_a_limit(
+def test_runs_are_counted_by_reason_and_listed_up_to_a_limit(
     deploy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE", 2)
@@ -150,7 +150,7 @@ def test_runs_are_counted_by_reason_and_named_up_to_a_limit(
     assert preflight("--summary")[0] == "5 runs of deployed 1: other reasons\n"
 
 
-def test_a_rename_a_migration_and_a_pin_are_known(deploy: Any) -> None:
+def test_rename_migration_and_pin_are_recognised(deploy: Any) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         run = hitl.start("deployed", {})
@@ -168,7 +168,7 @@ def test_a_rename_a_migration_and_a_pin_are_known(deploy: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", ["plain", "fan", "below", "joined"])
-def test_a_dump_says_what_the_database_says_and_holds_no_value(
+def test_dump_gives_the_same_report_and_contains_no_values(
     deploy: Any, tmp_path: Path, shape: str, django_db_blocker: Any
 ) -> None:
     """Of each kind of pause, where nothing has changed, a node was renamed, or a node is gone."""
@@ -192,7 +192,7 @@ def test_a_dump_says_what_the_database_says_and_holds_no_value(
     assert refused == [False, False, True]
 
 
-def test_a_type_that_changed_can_not_be_told_from_a_dump(deploy: Any, tmp_path: Path) -> None:
+def test_changed_type_is_unknown_from_a_dump(deploy: Any, tmp_path: Path) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         hitl.start("deployed", {"answer": 1})
@@ -208,7 +208,7 @@ def test_a_type_that_changed_can_not_be_told_from_a_dump(deploy: Any, tmp_path: 
     assert "isn't in the dump" in preflight("--shapes", dump)[0]
 
 
-def test_what_is_no_dump_is_refused_in_words(tmp_path: Path) -> None:
+def test_invalid_dump_is_rejected_with_reason(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text('{"kind": "run"}\n')
     assert preflight("--shapes", str(wrong))[1].startswith("line 1 is not a valid export: ")
@@ -218,7 +218,7 @@ def test_what_is_no_dump_is_refused_in_words(tmp_path: Path) -> None:
     )
 
 
-def test_parked_runs_are_retried_by_a_command(deploy: Any) -> None:
+def test_retry_command_retries_parked_runs(deploy: Any) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         runs = [hitl.start("deployed", {}) for _ in range(3)]
@@ -231,7 +231,7 @@ def test_parked_runs_are_retried_by_a_command(deploy: Any) -> None:
         assert retry("--state", "failed")[0] == "0 runs queued.\n"
 
 
-def test_a_run_that_can_not_be_retried_is_named(
+def test_retry_command_names_unretryable_run(
     deploy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = uuid4()

@@ -25,13 +25,13 @@ def always_time_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "TERMINAL_INTERVAL", 0.0)
 
 
-def test_a_terminal_shows_the_share_that_is_read() -> None:
+def test_terminal_shows_percentage() -> None:
     stream = Terminal()
     Progress(OutputWrapper(stream), total=200).show(50, "1 started")
     assert stream.getvalue() == "\r[########......................]  25%  1 started"
 
 
-def test_a_shorter_text_leaves_nothing_of_a_longer_one() -> None:
+def test_shorter_text_overwrites_longer_text() -> None:
     stream = Terminal()
     bar = Progress(OutputWrapper(stream), total=None)
     bar.show(1, "a long note")
@@ -39,7 +39,7 @@ def test_a_shorter_text_leaves_nothing_of_a_longer_one() -> None:
     assert stream.getvalue().endswith("\rshort      ")
 
 
-def test_a_cleared_bar_leaves_an_empty_line() -> None:
+def test_cleared_bar_leaves_empty_line() -> None:
     stream = Terminal()
     bar = Progress(OutputWrapper(stream), total=None)
     bar.show(1, "note")
@@ -47,14 +47,14 @@ def test_a_cleared_bar_leaves_an_empty_line() -> None:
     assert stream.getvalue() == "\rnote\r    \r"
 
 
-def test_a_pipe_has_no_share_but_counts() -> None:
+def test_pipe_shows_counts_without_percentage() -> None:
     stream = Terminal()
     Progress(OutputWrapper(stream), total=None).show(50, "1 started")
     assert "%" not in stream.getvalue()
     assert "1 started" in stream.getvalue()
 
 
-def test_a_log_gets_no_bar_and_no_carriage_return(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_has_no_bar_and_no_carriage_return(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LOG_INTERVAL", 0.0)
     stream = io.StringIO()
     log = Progress(OutputWrapper(stream), total=200)
@@ -63,7 +63,7 @@ def test_a_log_gets_no_bar_and_no_carriage_return(monkeypatch: pytest.MonkeyPatc
     assert stream.getvalue() == "1 started\n"
 
 
-def test_rows_are_counted_as_they_pass() -> None:
+def test_rows_are_counted() -> None:
     stream = Terminal()
     assert list(Progress(OutputWrapper(stream), total=2).count("ab", "run", "runs")) == ["a", "b"]
     drawn = stream.getvalue().split("\r")
@@ -97,9 +97,7 @@ def threads() -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_a_command_that_may_take_long_shows_how_far_it_is(
-    threads: None, arguments: list[str], note: str
-) -> None:
+def test_long_command_shows_progress(threads: None, arguments: list[str], note: str) -> None:
     terminal = Terminal()
     call_command("hitl", *arguments, stdout=io.StringIO(), stderr=terminal)
     drawn = [text.strip() for text in terminal.getvalue().split("\r")]

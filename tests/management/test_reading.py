@@ -33,7 +33,7 @@ def lines(*arguments: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in call(*arguments, "--json").splitlines()]
 
 
-def test_interrupts_that_wait_are_listed_the_longest_asked_first(hitl: GraphEnvironment) -> None:
+def test_pending_interrupts_are_listed_oldest_first(hitl: GraphEnvironment) -> None:
     assert call("list") == "No results.\n"
     first = hitl.start("approval", {"text": "A"})
     hitl.start("approval", {"text": "B"})
@@ -51,7 +51,7 @@ def test_interrupts_that_wait_are_listed_the_longest_asked_first(hitl: GraphEnvi
     assert decided["title"] == "C"
 
 
-def test_runs_are_listed_the_newest_first_and_by_state(hitl: GraphEnvironment) -> None:
+def test_runs_are_listed_newest_first_and_by_state(hitl: GraphEnvironment) -> None:
     first = hitl.start("approval", {"text": "A"}, key="k-1")
     second = hitl.start("approval", {"text": "B"})
     hitl.decide(run=second, type="approve")
@@ -65,7 +65,7 @@ def test_runs_are_listed_the_newest_first_and_by_state(hitl: GraphEnvironment) -
         call("list", "runs", "--state", "open")
 
 
-def test_an_interrupt_is_shown_with_its_payload_and_decisions(hitl: GraphEnvironment) -> None:
+def test_interrupt_is_shown_with_payload_and_decisions(hitl: GraphEnvironment) -> None:
     interrupt = hitl.make_interrupt(
         {"sum": 3, "to": "Dana\u202e\x1b[2J"}, title="Pay?", why="Late."
     )
@@ -81,7 +81,7 @@ def test_an_interrupt_is_shown_with_its_payload_and_decisions(hitl: GraphEnviron
     assert (made["type"], made["value"], made["reason"]) == ("respond", {"sum": 4}, "As agreed.")
 
 
-def test_a_run_is_shown_with_its_interrupts_and_an_id_of_nothing_is_refused(
+def test_run_is_shown_with_interrupts_and_unknown_id_is_rejected(
     hitl: GraphEnvironment,
 ) -> None:
     run = hitl.start("approval", {"text": "A"})
@@ -95,7 +95,7 @@ def test_a_run_is_shown_with_its_interrupts_and_an_id_of_nothing_is_refused(
         call("show", "nonsense")
 
 
-def test_an_interrupt_is_decided_for_nobody_or_for_a_user(
+def test_decide_command_with_and_without_user(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
     django_user_model.objects.create_superuser("rita")
@@ -123,7 +123,7 @@ def test_an_interrupt_is_decided_for_nobody_or_for_a_user(
         call("decide", other.pk, "respond", "--value", "1")
 
 
-def test_one_approval_of_several_says_how_many_are_missing(
+def test_incomplete_approval_shows_missing_count(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
     django_user_model.objects.create_superuser("rita")
@@ -132,7 +132,7 @@ def test_one_approval_of_several_says_how_many_are_missing(
     assert said == "Recorded: approve. 2 more approvals required.\n"
 
 
-def test_a_claim_of_somebody_else_s_is_respected_where_that_is_asked(
+def test_decide_command_respects_claims_on_request(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
     interrupt = hitl.make_interrupt("A?")
@@ -143,7 +143,7 @@ def test_a_claim_of_somebody_else_s_is_respected_where_that_is_asked(
     assert Run.objects.get(pk=interrupt.run_id).state == "queued"
 
 
-def test_a_graph_is_drawn(tmp_path: Path) -> None:
+def test_graph_command_draws_the_graph(tmp_path: Path) -> None:
     assert "ask" in call("graph", "approval")
     assert call("graph", "approval", "--format", "mermaid").count("-->") == 2
     assert call("graph", "approval", "--format", "svg", "--output", tmp_path / "a.svg") == ""

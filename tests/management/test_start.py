@@ -66,7 +66,7 @@ def lines(tmp_path: Path) -> Any:
     return write
 
 
-def test_one_run_is_started_for_each_line(lines: Any) -> None:
+def test_one_run_is_started_per_line(lines: Any) -> None:
     said = Said("counting", "--input", lines({"count": 1}, {"count": 2}, {"count": 3}))
     assert (said.out, said.err, said.failure) == (
         "3 started, 0 already existed, 0 failed.\n",
@@ -76,13 +76,13 @@ def test_one_run_is_started_for_each_line(lines: Any) -> None:
     assert Run.objects.filter(graph="counting", state="queued").count() == 3
 
 
-def test_the_record_says_that_the_command_did_it(lines: Any) -> None:
+def test_audit_log_names_the_command(lines: Any) -> None:
     Said("counting", "--input", lines({"count": 1}))
     entry = AuditEntry.objects.get(verb="start")
     assert (entry.via, entry.actor) == ("command", None)
 
 
-def test_a_bad_line_is_named_and_stops_none_of_the_others(lines: Any) -> None:
+def test_invalid_line_is_reported_and_others_start(lines: Any) -> None:
     said = Said(
         "counting",
         "--input",
@@ -99,14 +99,14 @@ def test_a_bad_line_is_named_and_stops_none_of_the_others(lines: Any) -> None:
     assert Run.objects.count() == 2
 
 
-def test_the_same_file_again_starts_nothing(lines: Any) -> None:
+def test_repeated_file_starts_nothing(lines: Any) -> None:
     name = lines({"input": {"count": 1}, "key": "a"}, {"input": {"count": 2}, "key": "b"})
     Said("counting", "--input", name)
     assert Said("counting", "--input", name).out == "0 started, 2 already existed, 0 failed.\n"
     assert Run.objects.count() == 2
 
 
-def test_a_key_that_was_used_for_something_else_is_refused(lines: Any) -> None:
+def test_key_used_for_other_input_is_rejected(lines: Any) -> None:
     said = Said(
         "counting",
         "--input",
@@ -116,7 +116,7 @@ def test_a_key_that_was_used_for_something_else_is_refused(lines: Any) -> None:
     assert "line 2: Idempotency key 'a' was already used" in said.err
 
 
-def test_a_file_may_be_for_several_graphs(lines: Any) -> None:
+def test_file_can_start_several_graphs(lines: Any) -> None:
     said = Said(
         "--input",
         lines(
@@ -131,7 +131,7 @@ def test_a_file_may_be_for_several_graphs(lines: Any) -> None:
     assert 'line 4: no graph: add "graph" to the line' in said.err
 
 
-def test_line_with_subject_ties_its_thread_to_the_object(lines: Any) -> None:
+def test_line_with_subject_links_its_thread(lines: Any) -> None:
     team = Group.objects.create(name="Night shift")
     subject = {"type": "auth.group", "id": str(team.pk)}
     said = Said("counting", "--input", lines({"input": {"count": 1}, "subject": subject}))
@@ -139,7 +139,7 @@ def test_line_with_subject_ties_its_thread_to_the_object(lines: Any) -> None:
     assert Thread.objects.get().subject == team
 
 
-def test_line_with_unknown_subject_is_refused_with_the_reason(lines: Any) -> None:
+def test_line_with_unknown_subject_is_rejected_with_reason(lines: Any) -> None:
     wrong = [("auth.grup", "1"), ("group", "1"), ("auth.group", "0"), ("auth.group", "x")]
     said = Said(
         "counting",
@@ -158,7 +158,7 @@ def test_line_with_unknown_subject_is_refused_with_the_reason(lines: Any) -> Non
     assert not Thread.objects.exists()
 
 
-def test_line_with_context_and_configurable_stores_them_for_the_run(lines: Any) -> None:
+def test_line_with_context_and_configurable_stores_them(lines: Any) -> None:
     class Caller(BaseModel):
         user_id: str
 
@@ -189,19 +189,19 @@ def test_line_with_context_and_configurable_stores_them_for_the_run(lines: Any) 
     ]
 
 
-def test_a_line_for_another_graph_than_the_command_is_refused(lines: Any) -> None:
+def test_line_for_other_graph_than_the_command_is_rejected(lines: Any) -> None:
     said = Said("counting", "--input", lines({"graph": "weighing", "input": {"grams": 1}}))
     assert said.out == "0 started, 0 already existed, 1 failed.\n"
     assert not Run.objects.exists()
 
 
-def test_an_unknown_graph_is_refused_before_the_file_is_opened() -> None:
+def test_unknown_graph_is_rejected_before_reading() -> None:
     said = Said("guessing", "--input", "no such file")
     assert said.failure.startswith("Graph 'guessing' is not registered.")
 
 
 @pytest.mark.parametrize("name", ["no such file", "."])
-def test_a_file_that_can_not_be_read_is_named(name: str) -> None:
+def test_unreadable_file_is_named(name: str) -> None:
     assert Said("counting", "--input", name).failure.startswith(f"Can't read {name}: ")
 
 
@@ -210,12 +210,12 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Said("counting", "--input", "-").out == "2 started, 0 already existed, 0 failed.\n"
 
 
-def test_an_empty_file_is_no_failure(lines: Any) -> None:
+def test_empty_file_succeeds(lines: Any) -> None:
     said = Said("counting", "--input", lines())
     assert (said.out, said.failure) == ("0 started, 0 already existed, 0 failed.\n", "")
 
 
-def test_a_terminal_gets_a_bar_and_the_reason_stands_on_a_line_of_its_own(
+def test_terminal_shows_bar_and_reasons_on_their_own_lines(
     lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.management.progress.TERMINAL_INTERVAL", 0.0)
@@ -231,7 +231,7 @@ def test_a_terminal_gets_a_bar_and_the_reason_stands_on_a_line_of_its_own(
     assert "\rline 2: expected an object, got a list" in text
 
 
-def test_ctrl_c_says_how_far_it_came(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_prints_the_counts(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
@@ -241,7 +241,7 @@ def test_ctrl_c_says_how_far_it_came(lines: Any, monkeypatch: pytest.MonkeyPatch
     assert said.code == 130
 
 
-def test_a_failing_database_is_no_bad_line(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_error_is_not_an_invalid_line(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db import OperationalError
 
     def down(*args: Any, **kwargs: Any) -> None:

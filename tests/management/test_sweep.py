@@ -14,7 +14,7 @@ from hitl_django.models import Run, Thread
 
 
 @pytest.mark.django_db
-def test_a_run_that_nobody_was_told_about_is_hinted() -> None:
+def test_sweep_command_sends_a_lost_message() -> None:
     thread = Thread.objects.create(thread_id="t", graph="any")
     long_ago = timezone.now() - timedelta(hours=1)
     Run.objects.create(thread=thread, graph="any", queued_at=long_ago, hinted_at=long_ago)
@@ -24,6 +24,6 @@ def test_a_run_that_nobody_was_told_about_is_hinted() -> None:
     assert OrmQ.objects.count() == 1
 
 
-def test_a_verb_is_needed() -> None:
+def test_command_requires_a_verb() -> None:
     with pytest.raises(CommandError, match="VERB"):
         call_command("hitl")

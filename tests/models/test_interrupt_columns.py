@@ -13,7 +13,7 @@ from hitl_django.models.review import ERASED_COLUMNS, INTERRUPT_COLUMNS, LARGE_C
 COLUMNS = [field.name for field in Interrupt._meta.concrete_fields]
 
 
-def test_the_table_has_every_column() -> None:
+def test_every_column_is_declared() -> None:
     assert sorted(INTERRUPT_COLUMNS) == sorted(COLUMNS)
 
 
@@ -26,19 +26,19 @@ def column_of(name: str, field: Any) -> str:
     ("serializer", "shown_in"),
     [(InterruptSerializer, {"list"}), (InterruptDetailSerializer, {"list", "detail"})],
 )
-def test_the_api_shows_the_columns_that_it_is_to(serializer: type, shown_in: set[str]) -> None:
+def test_api_shows_the_declared_columns(serializer: type, shown_in: set[str]) -> None:
     shown = {column_of(name, field) for name, field in serializer().fields.items()}
     wanted = {name for name, column in INTERRUPT_COLUMNS.items() if column.api in shown_in}
     assert shown.intersection(COLUMNS) == wanted
 
 
-def test_no_list_of_interrupts_reads_what_is_large() -> None:
+def test_lists_read_no_large_columns() -> None:
     listed = {name for name, column in INTERRUPT_COLUMNS.items() if column.api == "list"}
     queued = {name for name, column in INTERRUPT_COLUMNS.items() if column.in_queue}
     assert set(LARGE_COLUMNS).isdisjoint(listed | queued)
 
 
-def test_what_is_erased_can_be_stored() -> None:
+def test_erased_values_can_be_stored() -> None:
     for name, left in ERASED_COLUMNS.items():
         field = Interrupt._meta.get_field(name)
         assert left is not None or field.null or name == "payload"  # JSON's null

@@ -42,18 +42,18 @@ NOT_FOUND = [
 
 
 @pytest.mark.parametrize(("asked", "text"), FOUND)
-def test_letters_are_found_within_words_and_fewer_than_three_where_a_word_begins(
+def test_search_finds_parts_of_words_and_short_prefixes(
     asked: Any, text: str, interrupt: Interrupt
 ) -> None:
     assert _finds(interrupt, asked, text)
 
 
 @pytest.mark.parametrize(("asked", "text"), NOT_FOUND)
-def test_what_no_word_has_is_not_found(asked: Any, text: str, interrupt: Interrupt) -> None:
+def test_search_without_match_finds_nothing(asked: Any, text: str, interrupt: Interrupt) -> None:
     assert not _finds(interrupt, asked, text)
 
 
-def test_a_search_text_is_bounded_whatever_is_asked() -> None:
+def test_search_text_is_bounded() -> None:
     for asked in ("word " * 10**6, ["ﷺ" * 100] * 10**5, "x" * 10**7, {"a": ["y"] * 10**5}):
         text = build_search_text("A title", asked)
         assert text.startswith(" a title")

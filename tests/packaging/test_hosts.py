@@ -111,7 +111,7 @@ class Client:
 
 
 @pytest.mark.parametrize("name", ["plain", "awkward"])
-def test_a_product_uses_public_names_alone(name: str) -> None:
+def test_project_uses_public_names_only(name: str) -> None:
     used = set()
     for path in (HOSTS / name).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -127,7 +127,7 @@ def test_a_product_uses_public_names_alone(name: str) -> None:
     [("plain", ["manage.py", "test"]), ("awkward", ["-m", "pytest", "-q"])],
     ids=["plain", "awkward"],
 )
-def test_a_product_s_own_tests_pass(
+def test_project_test_suite_passes(
     host: Callable[[str], Host], installed: Path, name: str, tests: list[str]
 ) -> None:
     product = host(name)
@@ -163,7 +163,7 @@ def office(host: Callable[[str], Host], tmp_path: Path) -> Iterator[Host]:
 
 
 @pytest.mark.browser
-def test_a_claim_is_settled_by_its_processes_though_a_worker_is_killed(
+def test_project_settles_a_claim_despite_a_killed_worker(
     office: Host,
     chromium: Any,  # noqa: F811
 ) -> None:

@@ -30,7 +30,7 @@ def page(metadata: Message) -> str:
     return str(rendered)
 
 
-def test_every_link_of_the_page_leads_somewhere(page: str) -> None:
+def test_links_of_package_page_have_targets(page: str) -> None:
     targets = re.findall(r'(?:href|src)="([^"]*)"', page)
     anchors = set(re.findall(r'\b(?:id|name)="([^"]+)"', page))
     within = {target for target in targets if target.startswith("#")}
@@ -39,11 +39,11 @@ def test_every_link_of_the_page_leads_somewhere(page: str) -> None:
     assert [target for target in outside if not target.startswith("https://")] == []
 
 
-def test_a_page_of_the_source_is_named_where_the_readme_links_to_it(page: str) -> None:
+def test_relative_readme_links_name_the_source(page: str) -> None:
     assert "Tutorial (<code>docs/tutorial.md</code>)" in page
 
 
-def test_the_page_says_all_that_the_readme_says(page: str) -> None:
+def test_package_page_contains_the_readme(page: str) -> None:
     headings = re.findall(r"(?m)^## (.+)$", (ROOT / "README.md").read_text())
     assert headings
     for heading in headings:

@@ -45,30 +45,30 @@ LEFT_ALONE = [
 
 
 @pytest.mark.parametrize("source", CHANGED)
-def test_an_import_is_changed(source: str) -> None:
+def test_import_is_changed(source: str) -> None:
     assert port_source(source) == (CHANGED[source], [])
 
 
 @pytest.mark.parametrize("source", KEPT)
-def test_what_has_no_counterpart_stays_and_is_named(source: str) -> None:
+def test_import_without_counterpart_is_kept_and_named(source: str) -> None:
     after, (remark,) = port_source(f"\n{source}\n")
     assert after == f"\n{source}\n"
     assert (remark.line, KEPT[source] in remark.text) == (2, True)
 
 
 @pytest.mark.parametrize("source", LEFT_ALONE)
-def test_what_is_no_import_of_it_stays(source: str) -> None:
+def test_unrelated_import_is_kept(source: str) -> None:
     assert port_source(source) == (source, [])
 
 
-def test_a_caught_pause_is_named() -> None:
+def test_caught_interrupt_is_named() -> None:
     source = "try:\n    x = interrupt(1)\nexcept GraphInterrupt:\n    pass\n"
     (remark,) = port_source(source)[1]
     assert (remark.line, "the node pauses all the same" in remark.text) == (3, True)
     assert port_source(source.replace("GraphInterrupt", "ValueError"))[1] == []
 
 
-def test_the_articles_program_is_ported_as_its_test_does_it() -> None:
+def test_article_program_is_ported_like_its_test() -> None:
     assert port_source(PROGRAM) == (ported("memory"), [])
 
 
@@ -83,9 +83,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_dry_run_shows_what_would_change(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dry_run_shows_changes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(project)]) == 1
     said = capsys.readouterr()
     assert "+from hitl_django.langgraph.graph import StateGraph" in said.out
@@ -96,7 +94,7 @@ def test_a_dry_run_shows_what_would_change(
     assert (project / "graph.py").read_text() == "from langgraph.graph import StateGraph\n"
 
 
-def test_it_writes_where_it_is_asked_to(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_writes_to_the_given_place(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main([str(project), "--write"])
     assert capsys.readouterr().out == f"{project / 'graph.py'}: changed\n"
     changed = (project / "graph.py").read_text()
@@ -105,7 +103,7 @@ def test_it_writes_where_it_is_asked_to(project: Path, capsys: pytest.CaptureFix
     assert main([str(project / "graph.py")]) == 0
 
 
-def test_it_is_a_command(project: Path) -> None:
+def test_port_is_a_command(project: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "hitl_django.port", str(project / "nowhere")],
         capture_output=True, text=True, check=False,

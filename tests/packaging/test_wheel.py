@@ -47,7 +47,7 @@ print("visited")
 """
 
 
-def test_the_wheel_has_everything_the_package_has(wheel: Path) -> None:
+def test_wheel_contains_the_whole_package(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     present = {
         str(path.relative_to(ROOT))
@@ -61,14 +61,14 @@ def test_the_wheel_has_everything_the_package_has(wheel: Path) -> None:
     assert "hitl_django/locale/de/LC_MESSAGES/django.mo" in names
 
 
-def test_the_source_distribution_has_the_documentation(wheel: Path) -> None:
+def test_source_distribution_contains_the_documentation(wheel: Path) -> None:
     (source,) = wheel.parent.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"docs/conf.py", "docs/index.md", "docs/extension/settings.py"} <= names
 
 
-def test_a_new_project_opens_the_review_queue(wheel: Path, tmp_path: Path) -> None:
+def test_new_project_opens_the_review_queue(wheel: Path, tmp_path: Path) -> None:
     run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)

@@ -87,7 +87,7 @@ def requests_of(method: str, body: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("who", list(WHO))
-def test_the_api_keeps_what_is_there_from_who_does_not_see_it(who: str, world: World) -> None:
+def test_api_hides_existing_objects(who: str, world: World) -> None:
     person, things = PEOPLE[who], world.areas[WHO[who]]
     client, faults, before = world.client(person), [], everything_of_ours()
     every = {**API, **AGENT}
@@ -120,7 +120,7 @@ def ask(client: Client, method: str, path: str, more: dict[str, Any]) -> Any:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("who", list(WHO))
-def test_the_admin_keeps_what_is_there_from_who_does_not_see_it(who: str, world: World) -> None:
+def test_admin_hides_existing_objects(who: str, world: World) -> None:
     person, things = PEOPLE[who], world.areas[WHO[who]]
     client, faults, before = world.client(person), [], everything_of_ours()
     for name, page in ADMIN.items():
@@ -154,7 +154,7 @@ def variants(name: str, page: Page, world: World, things: Things) -> Iterator[An
 
 
 @pytest.mark.promise("P18")
-def test_a_hidden_thing_within_one_that_is_seen_is_not_there_either(world: World) -> None:
+def test_hidden_object_inside_visible_one_is_absent(world: World) -> None:
     opened, vault = world.areas["open"], world.areas["vault"]
     client = world.client(PEOPLE["minter"])
     path = path_of("hitl_django:link-detail", (opened.interrupt.pk, vault.link.pk))
@@ -169,7 +169,7 @@ def test_a_hidden_thing_within_one_that_is_seen_is_not_there_either(world: World
 
 
 @pytest.mark.promise("P18")
-def test_of_many_decisions_those_on_hidden_interrupts_are_on_none(world: World) -> None:
+def test_bulk_decision_skips_hidden_interrupts(world: World) -> None:
     client = world.client(PEOPLE["minter"])
     path, vault = path_of("hitl_django:decisions-bulk", ()), world.areas["vault"]
     seen = str(world.areas["open"].free.pk)
@@ -184,7 +184,7 @@ def test_of_many_decisions_those_on_hidden_interrupts_are_on_none(world: World) 
     assert results == [results[0]] * 3
 
 
-def test_a_page_of_many_decisions_names_no_hidden_interrupt(world: World) -> None:
+def test_bulk_page_names_no_hidden_request(world: World) -> None:
     client, vault = world.client(PEOPLE["minter"]), world.areas["vault"]
     path = path_of("admin:hitl_django_reviewitem_bulk", ())
     pages = []
@@ -196,7 +196,7 @@ def test_a_page_of_many_decisions_names_no_hidden_interrupt(world: World) -> Non
     assert pages[:2] == pages[2:]
 
 
-def test_an_action_on_hidden_rows_does_nothing(world: World) -> None:
+def test_action_on_hidden_rows_does_nothing(world: World) -> None:
     world_before = everything_of_ours()
     client, vault = world.client(PEOPLE["minter"]), world.areas["vault"]
     path = path_of("admin:hitl_links_reviewlink_changelist", ())
@@ -210,7 +210,7 @@ def test_an_action_on_hidden_rows_does_nothing(world: World) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_whether_a_user_exists_is_told_to_nobody_who_may_not_assign(world: World) -> None:
+def test_usernames_are_hidden_without_assign_permission(world: World) -> None:
     client, item = world.client(PEOPLE["reviewer"]), world.areas["open"].free
     page = path_of("admin:hitl_django_reviewitem_handling", (item.pk,))
     api = path_of("hitl_django:assign", (item.pk,))
@@ -224,7 +224,7 @@ def test_whether_a_user_exists_is_told_to_nobody_who_may_not_assign(world: World
 
 
 @pytest.mark.promise("P18")
-def test_starting_a_run_tells_of_no_hidden_thread_or_key(world: World) -> None:
+def test_start_reveals_no_hidden_thread_or_key(world: World) -> None:
     client, shut = world.client(PEOPLE["only start_run"]), world.areas["shut"]
     before = everything_of_ours()
     path = path_of("hitl_django:runs", ())
@@ -240,7 +240,7 @@ def test_starting_a_run_tells_of_no_hidden_thread_or_key(world: World) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_a_run_that_would_lose_interrupts_names_those_only_that_one_sees(world: World) -> None:
+def test_pending_interrupts_error_names_visible_ones_only(world: World) -> None:
     vault = world.areas["vault"]
     thread = vault.thread.thread_id
     body = {"graph": "vault", "input": {"area": "vault"}, "thread_id": thread}

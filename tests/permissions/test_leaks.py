@@ -72,7 +72,7 @@ def may_read(person: Person, area: str, kind: str) -> bool:
 
 
 @pytest.mark.promise("P18")
-def test_no_answer_holds_what_its_reader_may_not_see(world: World, people: list[Person]) -> None:
+def test_responses_contain_no_hidden_values(world: World, people: list[Person]) -> None:
     faults: dict[str, str] = {}
     seen: set[tuple[str, str]] = set()
     secrets = {
@@ -103,7 +103,7 @@ def test_no_answer_holds_what_its_reader_may_not_see(world: World, people: list[
 
 
 @pytest.mark.promise("P18")
-def test_what_is_hidden_changes_no_list_count_search_or_order(empty_world: World) -> None:
+def test_hidden_rows_change_no_list_count_search_or_order(empty_world: World) -> None:
     world = empty_world
     world.fill("open")
     world.hooks = hook()

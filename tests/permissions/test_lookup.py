@@ -36,7 +36,7 @@ def threads(db: None, settings: Any) -> list[Thread]:
     return [Thread.objects.create(thread_id=name, graph=name) for name in ("open", "shut")]
 
 
-def test_the_program_itself_sees_every_row(threads: list[Thread]) -> None:
+def test_code_without_user_sees_every_row(threads: list[Thread]) -> None:
     every = Thread.objects.all()
     assert select_visible(every, None) is every
     runs = Run.objects.all()
@@ -44,21 +44,19 @@ def test_the_program_itself_sees_every_row(threads: list[Thread]) -> None:
 
 
 @pytest.mark.any_database
-def test_rows_are_seen_as_far_as_their_threads_are(threads: list[Thread]) -> None:
+def test_rows_are_visible_with_their_threads(threads: list[Thread]) -> None:
     runs = [Run.objects.create(thread=thread, graph=thread.graph) for thread in threads]
     seen = select_visible_through(Run.objects.all(), "thread", AnonymousUser())
     assert [*seen] == runs[:1]
 
 
-def test_where_nothing_is_seen_no_query_is_made(
-    world: World, django_assert_num_queries: Any
-) -> None:
+def test_no_permission_makes_no_query(world: World, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(0):
         assert not select_visible_through(Run.objects.all(), "thread", AnonymousUser())
 
 
 @pytest.mark.parametrize("model", [Interrupt, ReviewItem])
-def test_a_proxy_is_seen_as_its_model_is(world: World, model: Any) -> None:
+def test_proxy_is_visible_like_its_model(world: World, model: Any) -> None:
     user = world.crowd.user(PEOPLE["superuser"])
     assert select_visible(model.objects.all(), user).count() == model.objects.count() > 0
     assert not select_visible(model.objects.all(), AnonymousUser())
@@ -66,12 +64,12 @@ def test_a_proxy_is_seen_as_its_model_is(world: World, model: Any) -> None:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("key", ["no id", "", None, 7, b"x", [], {}, object()])
-def test_what_can_be_no_key_is_absent_like_any_other(db: None, key: Any) -> None:
+def test_invalid_key_is_absent(db: None, key: Any) -> None:
     with pytest.raises(RunNotFound, match="Run not found"):
         find_row(Run.objects.all(), RunNotFound, pk=key)
 
 
-def test_a_refusal_names_the_row_and_its_thread(world: World) -> None:
+def test_denial_names_the_row_and_its_thread(world: World) -> None:
     run = Run.objects.select_related("thread")[0]
     refuse_unless_may(None, get_policy().may_operate, run, "No.")
     with pytest.raises(NotAllowedError, match="No") as refused:

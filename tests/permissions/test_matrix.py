@@ -58,12 +58,12 @@ RESERVED, SHUT = ("question", "link", "graph", "archived"), (
 )  # fmt: skip
 
 
-def test_every_address_has_its_row() -> None:
+def test_every_admin_url_has_a_row() -> None:
     rows = {name for name, _ in {**API, **AGENT}} | {*ADMIN, *FRAME, *PUBLIC, NOTHING, *NOT_THERE}
     assert rows == set(addresses())
 
 
-def test_every_method_of_the_api_has_its_row() -> None:
+def test_every_api_method_has_a_row() -> None:
     handled = {
         (name, method.upper())
         for name, view in addresses().items()
@@ -92,7 +92,7 @@ def send(client: Client, method: str, path: str, body: Any = None) -> Any:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("rows", [API, AGENT], ids=["ours", "langgraph's"])
-def test_what_the_api_answers(
+def test_api_status_per_user(
     rows: dict[tuple[str, str], Row], world: World, people: list[Person]
 ) -> None:
     faults = []
@@ -124,7 +124,7 @@ def test_what_the_api_answers(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("who", STRANGERS)
-def test_methods_that_an_address_has_not(who: str, world: World) -> None:
+def test_unsupported_methods_are_405(who: str, world: World) -> None:
     client, before = world.client(PEOPLE[who]), everything_of_ours()
     things = world.areas["open"]
     for (name, _), row in API.items():
@@ -180,7 +180,7 @@ def row_of(name: str, page: Page, world: World, things: Things) -> Any:
 
 @pytest.mark.any_database
 @pytest.mark.promise("P18")
-def test_what_the_admin_answers(world: World, people: list[Person]) -> None:
+def test_admin_get_status_per_user(world: World, people: list[Person]) -> None:
     faults = []
 
     def expect(who: Person, what: str, response: Any, expected: int) -> None:
@@ -218,7 +218,7 @@ def frame(name: str) -> str:
 
 @pytest.mark.any_database
 @pytest.mark.promise("P18")
-def test_what_is_sent_to_the_admin(world: World, people: list[Person]) -> None:
+def test_admin_post_status_per_user(world: World, people: list[Person]) -> None:
     faults = []
     for person in browsing(people):
         client, before = world.client(person), everything_of_ours()
@@ -248,7 +248,7 @@ def test_what_is_sent_to_the_admin(world: World, people: list[Person]) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_a_graph_that_a_policy_keeps_to_itself_is_none(world: World) -> None:
+def test_graph_hidden_by_policy_is_absent(world: World) -> None:
     client = world.client(PEOPLE["blindfolded superuser"])
     body = {"graph": SHUT_GRAPH, "input": {"area": "open"}}
     assert send(client, "POST", path_of("hitl_django:runs", ()), body).status_code == FORBIDDEN
@@ -259,7 +259,7 @@ def test_a_graph_that_a_policy_keeps_to_itself_is_none(world: World) -> None:
 
 @pytest.mark.usefixtures("db")
 @pytest.mark.parametrize("who", ["nobody", "only operate_run", "only decide_interrupt"])
-def test_where_no_graph_is_reserved_lists_of_interrupts_are_for_who_may_see_some(who: str) -> None:
+def test_interrupt_lists_require_view_permission_without_reserved_graphs(who: str) -> None:
     client = Crowd().client(PEOPLE[who])
     for model in ("reviewitem", "interrupt", "decision"):
         path = path_of(f"admin:hitl_django_{model}_changelist", ())
@@ -267,9 +267,7 @@ def test_where_no_graph_is_reserved_lists_of_interrupts_are_for_who_may_see_some
 
 
 @pytest.mark.promise("P18")
-def test_a_links_page_asks_for_its_secret_and_for_nothing_else(
-    world: World, people: list[Person]
-) -> None:
+def test_link_page_requires_only_its_secret(world: World, people: list[Person]) -> None:
     maker = world.crowd.user(PEOPLE["superuser"])
     made = create_review_link(world.areas["open"].free.pk, name="Max", by=maker)
     nowhere = path_of("hitl_django:link", ("nonsense",))

@@ -55,7 +55,7 @@ def expectations(person: Person, area: str, run: Run) -> Iterator[tuple[str, str
 
 
 @pytest.mark.parametrize("area", AREAS)
-def test_a_starter_sees_the_run_and_nothing_that_others_are_asked(
+def test_starter_sees_run_without_interrupts_of_others(
     area: str, empty_world: World, people: list[Person]
 ) -> None:
     faults = []
@@ -80,7 +80,7 @@ def test_a_starter_sees_the_run_and_nothing_that_others_are_asked(
 
 
 @pytest.mark.parametrize("area", AREAS)
-def test_a_starter_sees_what_came_of_the_run(
+def test_starter_sees_the_result_of_the_run(
     area: str, empty_world: World, people: list[Person]
 ) -> None:
     faults = []
@@ -105,7 +105,7 @@ def test_a_starter_sees_what_came_of_the_run(
     assert not faults, "\n".join(faults)
 
 
-def test_what_others_did_on_the_thread_is_none_of_a_starters_business(empty_world: World) -> None:
+def test_starter_sees_no_other_activity_on_the_thread(empty_world: World) -> None:
     starter = empty_world.crowd.user(PEOPLE["only start_run"])
     client = empty_world.client(PEOPLE["only start_run"])
     run = own_run("open", starter, through=True)

@@ -112,7 +112,7 @@ def make_user(name: str, *groups: str) -> Any:
     return user
 
 
-def test_interrupts_of_reserved_graph_are_shown_to_its_groups_alone(
+def test_interrupts_of_reserved_graph_are_shown_to_its_groups_only(
     run: Run, read_all: Callable[[Any], dict[str, str]]
 ) -> None:
     assert Interrupt.objects.count() == 2
@@ -131,7 +131,7 @@ def test_interrupts_of_reserved_graph_are_shown_to_its_groups_alone(
     assert state["values"] == {"name": "went on"}
 
 
-def test_interrupt_without_row_is_hidden_from_users_who_see_some_only(
+def test_interrupt_without_row_is_hidden_from_restricted_users(
     run: Run, read_all: Callable[[Any], dict[str, str]]
 ) -> None:
     Interrupt.objects.all().delete()
@@ -140,7 +140,7 @@ def test_interrupt_without_row_is_hidden_from_users_who_see_some_only(
     assert "zqpayloadqz" in str(services.thread_state(run.thread.thread_id))
 
 
-def test_stream_ends_with_interrupts_that_had_no_row_when_their_event_was_read(
+def test_stream_ends_with_interrupts_stored_after_their_event(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = Client(headers={"Last-Event-ID": "-1"})

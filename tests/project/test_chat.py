@@ -92,7 +92,7 @@ def ask(page: Any, words: str) -> None:
         page.get_by_role("button", name="Send").click()
 
 
-def test_a_chat_goes_on_once_a_reviewer_has_approved(
+def test_chat_continues_after_approval(
     demo: None,
     log_in: Callable[..., Any],  # noqa: F811
     speech: Speech,
@@ -127,7 +127,7 @@ def test_a_chat_goes_on_once_a_reviewer_has_approved(
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_the_chat_fits(
+def test_chat_page_fits(
     look: str,
     demo: None,
     log_in: Callable[..., Any],  # noqa: F811

@@ -142,7 +142,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
             demo.process.wait(PATIENCE)
 
 
-def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
+def test_demo_fills_the_queue_executes_decisions_and_restarts(
     start: Callable[[], Demo],
 ) -> None:
     demo = start().ready()
@@ -178,7 +178,7 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
 
 
 @pytest.mark.parametrize(("word", "name"), [("worker", "worker"), ("runserver", "web server")])
-def test_when_one_half_ends_the_other_is_stopped_and_it_says_why(
+def test_demo_stops_with_reason_if_one_process_ends(
     start: Callable[[], Demo], word: str, name: str
 ) -> None:
     demo = start().ready()
@@ -191,7 +191,7 @@ def test_when_one_half_ends_the_other_is_stopped_and_it_says_why(
 
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db(transaction=True)
-def test_hosts_that_are_left_go_on_when_others_are_killed(
+def test_remaining_hosts_continue_after_others_are_killed(
     start: Callable[..., Demo], database_url: str
 ) -> None:
     demo = start("--hosts", "3", database=database_url).ready()
@@ -218,14 +218,14 @@ def test_hosts_that_are_left_go_on_when_others_are_killed(
 @pytest.mark.parametrize(
     ("hosts", "why"), [("3", "SQLite is for one host"), ("0", "at least 1, not 0")]
 )
-def test_hosts_that_can_not_be_are_refused(tmp_path: Path, hosts: str, why: str) -> None:
+def test_invalid_number_of_hosts_is_rejected(tmp_path: Path, hosts: str, why: str) -> None:
     demo = Demo(tmp_path, free_port(), "--hosts", hosts)
     assert demo.process.wait(PATIENCE) == 1
     assert why in demo.said
     assert not (tmp_path / "demo.sqlite3").exists()
 
 
-def test_a_port_that_is_taken_is_said_before_anything_is_made(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_first(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         demo = Demo(tmp_path, holder.getsockname()[1])
         assert demo.process.wait(PATIENCE) == 1
@@ -233,7 +233,7 @@ def test_a_port_that_is_taken_is_said_before_anything_is_made(tmp_path: Path) ->
     assert not (tmp_path / "demo.sqlite3").exists()
 
 
-def test_a_checkout_that_nothing_was_run_in_is_migrated(tmp_path: Path) -> None:
+def test_new_checkout_is_migrated(tmp_path: Path) -> None:
     environment = {**os.environ, "HITL_DEMO_DIR": str(tmp_path / "not" / "there")}
     environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
     command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]

@@ -86,7 +86,7 @@ def sort(words: Sequence[str]) -> dict[str, set[str]]:
 
 
 @pytest.mark.promise("P1")
-def test_one_of_fifty_decides_and_the_others_learn_who(
+def test_concurrent_decisions_only_first_is_recorded(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     asked = pending_interrupts(rounds)
@@ -111,7 +111,7 @@ def test_one_of_fifty_decides_and_the_others_learn_who(
     figures(f"{PROCESSES} processes × {rounds} rounds: one decision in each")
 
 
-def test_a_schedule_that_many_sweep_for_at_once_has_one_run(
+def test_concurrent_sweeps_start_one_scheduled_run(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     for number in range(rounds):
@@ -126,7 +126,7 @@ def test_a_schedule_that_many_sweep_for_at_once_has_one_run(
 
 
 @pytest.mark.promise("P1")
-def test_one_of_those_at_the_admin_and_at_the_api_decides_and_the_others_see_who(
+def test_concurrent_admin_and_api_decisions_only_first_is_recorded(
     rounds: int, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     people = amount(16, PROCESSES)
@@ -146,7 +146,7 @@ def test_one_of_those_at_the_admin_and_at_the_api_decides_and_the_others_see_who
 
 
 @pytest.mark.promise("P1")
-def test_of_an_undo_and_a_worker_one_wins(
+def test_undo_and_worker_race_has_one_winner(
     rounds: int, settings: Any, figures: Callable[[str], None]
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
@@ -190,9 +190,7 @@ def jointly(count: int) -> list[str]:
 
 
 @pytest.mark.promise("P1")
-def test_of_twenty_who_approve_at_once_two_count(
-    rounds: int, figures: Callable[[str], None]
-) -> None:
+def test_concurrent_approvals_count_two(rounds: int, figures: Callable[[str], None]) -> None:
     for interrupt, words in race("vote", jointly(rounds), count=VOTERS).items():
         found = sort(words)
         assert set(found) == {"voted", "closed", "late"}, found
@@ -212,7 +210,7 @@ def test_of_twenty_who_approve_at_once_two_count(
 
 
 @pytest.mark.promise("P1")
-def test_votes_and_proposals_at_once_agree_on_one_text(rounds: int) -> None:
+def test_concurrent_votes_and_proposals_agree_on_one_version(rounds: int) -> None:
     for interrupt, words in race("propose", jointly(rounds), count=VOTERS).items():
         assert not [word for word in words if word.startswith("error")], words
         row = Interrupt.objects.get(pk=interrupt)
@@ -227,7 +225,7 @@ def test_votes_and_proposals_at_once_agree_on_one_text(rounds: int) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_of_answers_at_once_the_last_lets_the_run_go_on(rounds: int) -> None:
+def test_last_of_concurrent_responses_resumes_the_run(rounds: int) -> None:
     with testing.inline() as advance:
         runs = [str(services.start("jury", {"log": []}).id) for _ in range(rounds)]
         advance()
@@ -241,7 +239,7 @@ def test_of_answers_at_once_the_last_lets_the_run_go_on(rounds: int) -> None:
 
 
 @pytest.mark.promise("P1")
-def test_a_reviewer_or_the_clock_decides_and_never_both(
+def test_decision_and_expiry_race_has_one_winner(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     asked = pending_interrupts(rounds)
@@ -263,7 +261,7 @@ def test_a_reviewer_or_the_clock_decides_and_never_both(
 
 
 @pytest.mark.promise("P2")
-def test_one_request_sent_fifty_times_is_one_decision(
+def test_request_repeated_concurrently_is_one_decision(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     for interrupt, words in race("repeat", pending_interrupts(rounds)).items():
@@ -279,7 +277,7 @@ def test_one_request_sent_fifty_times_is_one_decision(
 
 
 @pytest.mark.promise("P2")
-def test_one_start_sent_fifty_times_is_one_run() -> None:
+def test_start_repeated_concurrently_is_one_run() -> None:
     for words in race("start", ["a", "b", "c"]).values():
         found = sort(words)
         assert set(found) == {"created", "found"}, found
@@ -295,7 +293,7 @@ def people() -> None:
 
 
 @pytest.mark.usefixtures("people")
-def test_one_of_fifty_holds_an_interrupt_and_the_others_learn_who(rounds: int) -> None:
+def test_concurrent_claims_have_one_winner(rounds: int) -> None:
     for interrupt, words in race("hold", pending_interrupts(rounds)).items():
         found = sort(words)
         assert set(found) == {"held", "late"}, found
@@ -306,7 +304,7 @@ def test_one_of_fifty_holds_an_interrupt_and_the_others_learn_who(rounds: int) -
 
 @pytest.mark.promise("P2")
 @pytest.mark.usefixtures("people")
-def test_one_request_for_the_next_sent_many_times_takes_one_interrupt() -> None:
+def test_claim_next_repeated_concurrently_claims_one_interrupt() -> None:
     asked = pending_interrupts(8)
     Interrupt.objects.filter(pk__in=asked[:4]).update(graph="another")
     for graph, words in race("take_once", ["another", "approval"], count=10).items():
@@ -316,14 +314,14 @@ def test_one_request_for_the_next_sent_many_times_takes_one_interrupt() -> None:
 
 @pytest.mark.promise("P2")
 @pytest.mark.usefixtures("people")
-def test_one_keyed_request_sent_many_times_is_done_once(rounds: int) -> None:
+def test_keyed_request_repeated_concurrently_is_executed_once(rounds: int) -> None:
     for interrupt, words in race("comment_once", pending_interrupts(rounds), count=10).items():
         (made,) = Comment.objects.filter(interrupt=interrupt)
         assert sorted(words) == [f"made:{made.pk}", *[f"there:{made.pk}"] * 9]
 
 
 @pytest.mark.usefixtures("people")
-def test_fifty_take_the_next_and_each_interrupt_goes_to_exactly_one(rounds: int) -> None:
+def test_concurrent_claim_next_distributes_interrupts_once(rounds: int) -> None:
     graphs = [f"round-{number}" for number in range(rounds)]
     asked = pending_interrupts(30 * rounds)
     for number, graph in enumerate(graphs):
@@ -336,7 +334,7 @@ def test_fifty_take_the_next_and_each_interrupt_goes_to_exactly_one(rounds: int)
 
 
 @pytest.mark.usefixtures("people")
-def test_each_take_over_is_recorded_with_whom_it_was_taken_from(rounds: int) -> None:
+def test_concurrent_take_overs_are_logged_in_sequence(rounds: int) -> None:
     for interrupt, words in race("take_over", pending_interrupts(rounds), count=10).items():
         assert len(set(words)) == 10
         row = Interrupt.objects.get(pk=interrupt)
@@ -348,7 +346,7 @@ def test_each_take_over_is_recorded_with_whom_it_was_taken_from(rounds: int) -> 
 
 
 @pytest.mark.promise("P10")
-def test_one_of_fifty_workers_claims_a_run(rounds: int, figures: Callable[[str], None]) -> None:
+def test_concurrent_workers_claim_a_run_once(rounds: int, figures: Callable[[str], None]) -> None:
     with testing.inline():
         runs = [str(services.start("steps", {"log": []}).id) for _ in range(rounds)]
     said: dict[str, Any] = race("claim", runs)
@@ -360,7 +358,7 @@ def test_one_of_fifty_workers_claims_a_run(rounds: int, figures: Callable[[str],
 
 @pytest.mark.promise("P8")
 @pytest.mark.promise("P10")
-def test_two_hundred_messages_about_one_run_are_one_claim(
+def test_many_messages_about_one_run_are_one_claim(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     with testing.inline():
@@ -376,7 +374,7 @@ def test_two_hundred_messages_about_one_run_are_one_claim(
 
 @pytest.mark.promise("P4")
 @pytest.mark.promise("P8")
-def test_answers_and_workers_never_miss_each_other(
+def test_concurrent_responses_and_workers_lose_nothing(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     with testing.inline() as advance:
@@ -398,7 +396,7 @@ def test_answers_and_workers_never_miss_each_other(
 
 
 @pytest.mark.promise("P8")
-def test_starts_behind_one_another_and_workers_never_miss_each_other(rounds: int) -> None:
+def test_concurrent_waiting_starts_and_workers_lose_nothing(rounds: int) -> None:
     threads = [f"thread {number}" for number in range(rounds)]
     for thread in threads:
         services.start("steps", {"log": ["first"]}, thread_id=thread)
@@ -418,7 +416,7 @@ def test_starts_behind_one_another_and_workers_never_miss_each_other(rounds: int
 
 
 @pytest.mark.promise("P1")
-def test_a_link_is_used_once_or_taken_back_once(rounds: int) -> None:
+def test_link_is_used_or_revoked_once(rounds: int) -> None:
     links = [create_review_link(pk, name="Dana K.") for pk in pending_interrupts(rounds)]
     tokens = {link.url.rstrip("/").rpartition("/")[2]: link for link in links}
     for token, words in race("follow", list(tokens)).items():
@@ -433,7 +431,7 @@ def test_a_link_is_used_once_or_taken_back_once(rounds: int) -> None:
     assert all(audit.find_first_fault(thread) is None for thread in Thread.objects.all())
 
 
-def test_many_processes_send_each_message_once(settings: Any) -> None:
+def test_concurrent_processes_send_each_message_once(settings: Any) -> None:
     settings.HITL = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 120}
     receiver = Receiver([answering(204)])
     try:
@@ -452,7 +450,7 @@ def test_many_processes_send_each_message_once(settings: Any) -> None:
 
 @pytest.mark.promise("P1")
 @pytest.mark.promise("P7")
-def test_a_thread_that_ten_go_on_from_while_forty_decide_has_one_line_that_lives(
+def test_concurrent_forks_and_decisions_leave_one_active_branch(
     rounds: int,
 ) -> None:
     asked = pending_interrupts(rounds)

@@ -70,7 +70,7 @@ def recorded_once(interrupt: Interrupt) -> Decision:
 
 
 @pytest.mark.promise("P1")
-def test_one_of_fifty_decides_and_the_others_learn_which(
+def test_concurrent_http_decisions_only_first_is_recorded(
     server: Server, pending_interrupts: list[Interrupt], figures: Callable[[str], None]
 ) -> None:
     def different(number: int) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_one_of_fifty_decides_and_the_others_learn_which(
 
 
 @pytest.mark.promise("P2")
-def test_the_same_request_sent_fifty_times_at_once_is_carried_out_once(
+def test_http_request_repeated_concurrently_is_executed_once(
     server: Server, pending_interrupts: list[Interrupt]
 ) -> None:
     same = {"body": {"type": "respond", "value": {"same": True}}, "Idempotency-Key": "one"}

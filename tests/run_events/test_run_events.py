@@ -108,7 +108,7 @@ def answer(info: Any, value: Any = "yes") -> None:
 # The states of a run.
 
 
-def test_a_run_tells_its_states_unless_asked_otherwise(tell: Tell) -> None:
+def test_states_are_recorded_by_default(tell: Tell) -> None:
     info = tell(line(a=one, ask=asks, b=one))
     interrupt = Interrupt.objects.get()
     answer(info)
@@ -122,7 +122,7 @@ def test_a_run_tells_its_states_unless_asked_otherwise(tell: Tell) -> None:
     assert Run.objects.get().last_event == 4
 
 
-def test_the_interrupts_of_a_later_pause_are_told_as_well(tell: Tell) -> None:
+def test_interrupts_of_later_pause_are_recorded(tell: Tell) -> None:
     info = tell(line(ask=asks, again=asks))
     answer(info)
     asked = Interrupt.objects.order_by("created_at", "pk").values_list("pk", flat=True)
@@ -130,14 +130,14 @@ def test_the_interrupts_of_a_later_pause_are_told_as_well(tell: Tell) -> None:
     assert told == [[str(pk)] for pk in asked]
 
 
-def test_a_run_of_a_graph_that_tells_nothing_has_no_events(tell: Tell) -> None:
+def test_graph_without_events_records_none(tell: Tell) -> None:
     info = tell(line(a=one, ask=asks), events=())
     answer(info)
     services.start(NAME, {"count": 0})
     assert not RunEvent.objects.exists()
 
 
-def test_a_failed_run_that_is_tried_again_and_cancelled_tells_so(tell: Tell) -> None:
+def test_failed_retried_and_cancelled_run_is_recorded(tell: Tell) -> None:
     def fails(state: State) -> State:
         raise ValueError("the word of the author's mother")
 
@@ -149,7 +149,7 @@ def test_a_failed_run_that_is_tried_again_and_cancelled_tells_so(tell: Tell) -> 
     assert "mother" not in repr([event.data for event in events_of(info)])
 
 
-def test_a_parked_run_tells_so(tell: Tell, settings: Any) -> None:
+def test_parked_run_is_recorded(tell: Tell, settings: Any) -> None:
     def fails(state: State) -> State:
         raise KeyboardInterrupt
 
@@ -164,7 +164,7 @@ def test_a_parked_run_tells_so(tell: Tell, settings: Any) -> None:
     assert kinds_of(info) == ["queued", "queued", "parked"]
 
 
-def test_cancelling_a_run_that_is_under_way_numbers_after_its_last_commit(tell: Tell) -> None:
+def test_cancel_of_active_run_numbers_after_its_last_commit(tell: Tell) -> None:
     def cancelled(state: State) -> State:
         services.cancel(Run.objects.get().pk)
         return {"count": 1}
@@ -177,7 +177,7 @@ def test_cancelling_a_run_that_is_under_way_numbers_after_its_last_commit(tell: 
 # The stream modes.
 
 
-def test_updates_are_numbered_with_the_states(tell: Tell) -> None:
+def test_updates_and_states_share_numbers(tell: Tell) -> None:
     info = tell(line(a=one, ask=asks), events=["updates"])
     answer(info)
     assert kinds_of(info) == [
@@ -189,7 +189,7 @@ def test_updates_are_numbered_with_the_states(tell: Tell) -> None:
     assert last == {"ask": {"answer": "yes"}}
 
 
-def test_every_mode_tells_of_each_step_once(tell: Tell) -> None:
+def test_every_mode_records_each_step_once(tell: Tell) -> None:
     info = tell(line(a=says("hello"), ask=asks, b=one), events=MODES)
     answer(info)
     assert data_of(info, "custom") == ["hello"]
@@ -204,19 +204,19 @@ def test_every_mode_tells_of_each_step_once(tell: Tell) -> None:
     assert started == ["a", "ask", "b"]
 
 
-def test_a_start_may_choose_what_its_run_tells(tell: Tell) -> None:
+def test_start_selects_recorded_modes(tell: Tell) -> None:
     info = tell(line(a=one), start_events=["updates"])
     assert kinds_of(info) == ["queued", "updates", "succeeded"]
 
 
-def test_a_kind_that_there_is_none_of_is_refused() -> None:
+def test_unknown_mode_is_rejected() -> None:
     with pytest.raises(ValueError, match="'debug'"):
         registry.register("x", events=["debug"])
     with pytest.raises(ValueError, match="'everything'"):
         services.start("approval", {"text": "x"}, events=["everything"])
 
 
-def test_a_step_of_a_continued_thread_is_told_by_its_own_run(tell: Tell) -> None:
+def test_step_of_continued_thread_is_recorded_by_its_own_run(tell: Tell) -> None:
     first = tell(line(a=one), events=["updates", "values"])
     thread = Run.objects.get().thread.thread_id
     second = services.start(NAME, {"count": 5}, thread_id=thread)
@@ -228,7 +228,7 @@ def test_a_step_of_a_continued_thread_is_told_by_its_own_run(tell: Tell) -> None
 # What belongs to an attempt.
 
 
-def test_what_a_failed_attempt_said_is_not_told(tell: Tell) -> None:
+def test_output_of_failed_attempt_is_not_recorded(tell: Tell) -> None:
     tries: list[int] = []
 
     def flaky(state: State) -> State:
@@ -245,7 +245,7 @@ def test_what_a_failed_attempt_said_is_not_told(tell: Tell) -> None:
     assert data_of(info, "custom") == ["attempt 3"]
 
 
-def test_what_a_task_said_that_nobody_stored_is_told_by_the_next_worker(tell: Tell) -> None:
+def test_unstored_output_of_a_task_is_recorded_by_the_next_worker(tell: Tell) -> None:
     lives: list[int] = []
 
     def mortal(state: State) -> State:
@@ -267,7 +267,7 @@ def test_what_a_task_said_that_nobody_stored_is_told_by_the_next_worker(tell: Te
     assert data_of(info, "custom") == ["before", "life 2"]
 
 
-def test_tasks_side_by_side_are_told_with_their_own_writes(tell: Tell) -> None:
+def test_parallel_tasks_are_recorded_with_their_own_writes(tell: Tell) -> None:
     def fan(state: State) -> Any:
         return Command(goto=[Send("each", {"count": n}) for n in range(5)])
 
@@ -283,7 +283,7 @@ def test_tasks_side_by_side_are_told_with_their_own_writes(tell: Tell) -> None:
     ] * 5
 
 
-def test_what_graphs_further_down_say_is_stored_with_their_own_steps(tell: Tell) -> None:
+def test_subgraph_output_is_stored_with_its_own_steps(tell: Tell) -> None:
     def fails(state: State) -> State:
         if not Run.objects.exclude(state="running").exists() and not woken:
             woken.append(1)
@@ -302,9 +302,7 @@ def test_what_graphs_further_down_say_is_stored_with_their_own_steps(tell: Tell)
 
 
 @pytest.mark.parametrize("checkpointer", [None, False], ids=["stored", "not stored"])
-def test_graphs_further_down_tell_of_themselves_where_that_is_asked_for(
-    tell: Tell, checkpointer: Any
-) -> None:
+def test_subgraph_events_are_recorded_on_request(tell: Tell, checkpointer: Any) -> None:
     inner = line(x=one, y=one).compile(checkpointer=checkpointer)
     quiet = tell(line(inner=inner, last=one), events=["updates"])
     assert data_of(quiet, "updates") == [{"inner": {"count": 2}}, {"last": {"count": 1}}]
@@ -325,7 +323,7 @@ def test_graphs_further_down_tell_of_themselves_where_that_is_asked_for(
     assert [each for each in told if each != ("values", "", {"count": 0})] == expected
 
 
-def test_an_interrupt_further_down_is_told_by_each_graph_above_it(tell: Tell) -> None:
+def test_subgraph_interrupt_is_recorded_by_each_parent(tell: Tell) -> None:
     inner = line(x=one, ask=asks).compile()
     info = tell(line(inner=inner), events=[*MODES, "subgraphs"])
     answer(info)
@@ -338,14 +336,14 @@ def test_an_interrupt_further_down_is_told_by_each_graph_above_it(tell: Tell) ->
     assert kinds_of(info)[-1] == "succeeded"
 
 
-def test_a_graph_below_that_stores_nothing_speaks_for_its_task(tell: Tell) -> None:
+def test_subgraph_without_checkpoints_is_recorded_by_its_task(tell: Tell) -> None:
     inner = line(x=says("x")).compile(checkpointer=False)
     info = tell(line(inner=inner, ask=asks), events=["custom"])
     answer(info)
     assert data_of(info, "custom") == ["x"]
 
 
-def test_called_tasks_are_told_once_however_often_their_caller_runs(tell: Tell) -> None:
+def test_called_tasks_are_recorded_once(tell: Tell) -> None:
     @task
     def step(n: int) -> int:
         get_stream_writer()({"step": n})
@@ -369,7 +367,7 @@ def test_called_tasks_are_told_once_however_often_their_caller_runs(tell: Tell) 
 # What it costs, and when it can't be stored.
 
 
-def test_a_value_that_cannot_be_stored_is_not_told(tell: Tell) -> None:
+def test_unstorable_value_is_not_recorded(tell: Tell) -> None:
     info = tell(line(a=lambda state: {"answer": object()}), events=["updates"])
     assert kinds_of(info) == ["queued", "failed"]
     assert not PendingWrite.objects.filter(slot=0, task_path__contains="pull").exclude(
@@ -377,7 +375,7 @@ def test_a_value_that_cannot_be_stored_is_not_told(tell: Tell) -> None:
     )
 
 
-def test_a_worker_that_lost_its_thread_tells_nothing(tell: Tell) -> None:
+def test_worker_without_lease_records_nothing(tell: Tell) -> None:
     def overtaken(state: State) -> State:
         if not rivals:
             rivals.append(1)
@@ -409,7 +407,7 @@ def test_secrets_and_redacted_keys_are_hidden(tell: Tell) -> None:
     assert "hunter2" not in repr([event.data for event in events_of(info)])
 
 
-def test_what_is_too_large_is_cut_and_says_so(tell: Tell, settings: Any) -> None:
+def test_large_value_is_truncated_and_marked(tell: Tell, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_BYTES": 1000}
     many = {"long": "ä" * 5000, "list": list(range(5000)), "last": 1}
     info = tell(line(a=lambda state: {"answer": many}, b=one), events=["updates"])
@@ -420,7 +418,7 @@ def test_what_is_too_large_is_cut_and_says_so(tell: Tell, settings: Any) -> None
     assert large.data["a"]["answer"]["long"].endswith("ä…")
 
 
-def test_text_that_no_database_takes_is_told_all_the_same(tell: Tell) -> None:
+def test_unstorable_text_is_recorded_escaped(tell: Tell) -> None:
     strange = [
         "\x00",
         "\ud800",
@@ -437,7 +435,7 @@ def test_text_that_no_database_takes_is_told_all_the_same(tell: Tell) -> None:
     assert told[4:] == ["<1 bytes>", {"['a', 1]": [1, 2]}, "<ValueError>"]
 
 
-def test_what_a_node_said_is_kept_as_it_was_then(tell: Tell) -> None:
+def test_recorded_value_is_a_snapshot(tell: Tell) -> None:
     def count(state: State) -> State:
         progress = {"done": 0}
         for done in (1, 2):
@@ -449,7 +447,7 @@ def test_what_a_node_said_is_kept_as_it_was_then(tell: Tell) -> None:
     assert data_of(info, "custom") == [{"done": 1}, {"done": 2}]
 
 
-def test_what_cannot_be_looked_at_fails_nobody(tell: Tell) -> None:
+def test_unreadable_value_does_not_fail_the_run(tell: Tell) -> None:
     class Spoiled(dict[str, Any]):
         def items(self) -> Any:
             raise RuntimeError
@@ -459,9 +457,7 @@ def test_what_cannot_be_looked_at_fails_nobody(tell: Tell) -> None:
     assert data_of(info, "custom") == ["<Spoiled>"]
 
 
-def test_what_was_counted_for_a_commit_that_failed_leaves_no_gap(
-    tell: Tell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_commit_leaves_no_gap(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
     add, faults = EventLog.append_chunks, [OperationalError("the connection is gone")]
 
     def counted_in_vain(self: EventLog, writing: Any, chunks: Any) -> None:

@@ -70,9 +70,7 @@ LAST_ACTS: dict[str, Callable[[RunLease], object]] = {
 
 @pytest.mark.promise("P10")
 @pytest.mark.parametrize("name", LAST_ACTS)
-def test_a_worker_that_was_replaced_leaves_the_thread_to_who_is_at_work(
-    advance: Advance, name: str
-) -> None:
+def test_replaced_worker_does_not_release_the_new_lease(advance: Advance, name: str) -> None:
     frozen, at_work = replaced("steps", {"log": []})
     before = [list(model.objects.values()) for model in (Thread, Run, Checkpoint, Interrupt)]
 
@@ -87,7 +85,7 @@ def test_a_worker_that_was_replaced_leaves_the_thread_to_who_is_at_work(
 
 
 @pytest.mark.promise("P10")
-def test_a_worker_that_was_replaced_parks_nothing_that_it_had_claimed(advance: Advance) -> None:
+def test_replaced_worker_parks_nothing(advance: Advance) -> None:
     frozen, at_work = replaced("steps", {"log": []})
     before = [list(model.objects.values()) for model in (Thread, Run)]
 
@@ -109,7 +107,7 @@ def test_a_worker_that_was_replaced_parks_nothing_that_it_had_claimed(advance: A
         *((queries, name) for name in ("REST", "ASK", "GIVE_BACK")),
     ],
 )
-def test_a_statement_of_another_epoch_finds_no_thread(
+def test_statement_of_another_epoch_matches_no_thread(
     advance: Advance, module: ModuleType, name: str
 ) -> None:
     frozen, at_work = replaced("steps", {"log": []})
@@ -128,9 +126,7 @@ def test_a_statement_of_another_epoch_finds_no_thread(
 @pytest.mark.promise("P10")
 @pytest.mark.parametrize("name", ["BEGIN", "PAUSE", "END", "REQUEUE"])
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {"queued", "running"}))
-def test_a_run_that_was_left_meanwhile_is_left_as_it_is(
-    advance: Advance, name: str, state: str
-) -> None:
+def test_run_left_meanwhile_is_unchanged(advance: Advance, name: str, state: str) -> None:
     info = services.start("steps", {"log": []})
     Run.objects.update(state=state)
     left = {"state": "failed", "step": 1, "error": "late", "traceback": None, "last_event": 9}
@@ -140,7 +136,7 @@ def test_a_run_that_was_left_meanwhile_is_left_as_it_is(
 
 
 @pytest.mark.promise("P10")
-def test_a_claim_takes_one_run_of_many_that_are_due(advance: Advance) -> None:
+def test_claim_takes_one_of_many_due_runs(advance: Advance) -> None:
     first, second, last = (services.start("steps", {"log": []}) for _ in range(3))
     before = list(Thread.objects.exclude(thread_id=second.thread_id).order_by("pk").values())
     claimed(second.id)
@@ -154,9 +150,7 @@ def test_a_claim_takes_one_run_of_many_that_are_due(advance: Advance) -> None:
 
 @pytest.mark.promise("P11")
 @pytest.mark.parametrize("tries", [1, 3])
-def test_a_step_writes_the_thread_only_where_there_are_attempts_to_set_back(
-    advance: Advance, tries: int
-) -> None:
+def test_step_writes_thread_only_to_reset_attempts(advance: Advance, tries: int) -> None:
     info = services.start("steps", {"log": []})
     Thread.objects.update(attempts=tries - 1)
     lease = claimed(info.id)
@@ -171,7 +165,7 @@ def test_a_step_writes_the_thread_only_where_there_are_attempts_to_set_back(
 
 
 @pytest.mark.promise("P10")
-def test_who_takes_a_thread_over_reads_behind_the_claim_what_the_run_goes_on_from(
+def test_take_over_reads_checkpoint_after_the_claim(
     advance: Advance,
 ) -> None:
     frozen, at_work = replaced("steps", {"log": []})
@@ -182,7 +176,7 @@ def test_who_takes_a_thread_over_reads_behind_the_claim_what_the_run_goes_on_fro
 
 
 @pytest.mark.promise("P8")
-def test_a_lease_that_was_given_back_is_not_renewed(advance: Advance) -> None:
+def test_released_lease_is_not_renewed(advance: Advance) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)
     Thread.objects.update(lease_until=None)
     for name in ("RENEW", "RENEW_AFTER_PROGRESS"):
@@ -191,7 +185,7 @@ def test_a_lease_that_was_given_back_is_not_renewed(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P10")
-def test_a_fork_begins_an_epoch_of_its_own_whoever_held_the_thread(advance: Advance) -> None:
+def test_fork_starts_a_new_epoch(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     advance()
     before = Thread.objects.get().epoch
@@ -208,7 +202,7 @@ def test_a_fork_begins_an_epoch_of_its_own_whoever_held_the_thread(advance: Adva
         (Outcome("failed", error=InterruptChangedError("other words")), "parked", {}),
     ],
 )
-def test_a_run_that_may_go_on_has_neither_ended_nor_withdrawn_what_it_asks(
+def test_resumable_run_has_neither_ended_nor_withdrawn_its_interrupts(
     advance: Advance, outcome: Outcome, state: str, told: dict[str, str]
 ) -> None:
     info = services.start("panel", {"log": []})
@@ -242,7 +236,7 @@ def asked_again(*rows: Interrupt) -> tuple[PendingInterrupt, ...]:
 
 
 @pytest.mark.parametrize(("answered", "state"), [(1, "interrupted"), (2, "queued")])
-def test_a_run_that_waits_for_all_goes_on_when_all_were_answered_meanwhile(
+def test_run_waiting_for_all_resumes_when_all_are_answered_meanwhile(
     advance: Advance, answered: int, state: str
 ) -> None:
     info = services.start("jury", {"log": []})
@@ -256,13 +250,13 @@ def test_a_run_that_waits_for_all_goes_on_when_all_were_answered_meanwhile(
     assert Run.objects.get().state == state
 
 
-def test_where_nothing_is_asked_nothing_is_recorded_as_withdrawn(advance: Advance) -> None:
+def test_end_without_interrupts_logs_no_withdrawal(advance: Advance) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)
     withdraw_interrupts(lease, "default")
     assert not AuditEntry.objects.filter(verb="supersede").exists()
 
 
-def test_a_run_whose_interrupt_was_answered_meanwhile_says_that_it_goes_on(
+def test_run_answered_meanwhile_reports_that_it_resumes(
     advance: Advance,
 ) -> None:
     info = services.start("panel", {"log": []})
@@ -281,7 +275,7 @@ def test_a_run_whose_interrupt_was_answered_meanwhile_says_that_it_goes_on(
 
 
 @pytest.mark.parametrize("status", ["finished", "failed", "out_of_steps"])
-def test_what_a_run_still_asks_is_withdrawn_when_it_ends(advance: Advance, status: Any) -> None:
+def test_pending_interrupts_are_withdrawn_at_the_end(advance: Advance, status: Any) -> None:
     info = services.start("panel", {"log": []})
     other = services.start("panel", {"log": []})
     advance()

@@ -45,7 +45,7 @@ def a_lease(pk: int) -> RunLease:
     )
 
 
-def test_nothing_is_renewed_once_a_run_has_ended(renewed: Renewed) -> None:
+def test_ended_run_is_not_renewed(renewed: Renewed) -> None:
     with time_slice.keep_renewed(a_lease(1), RunControl(), None):
         assert renewed.again.wait(60)
     count = len(renewed.seen)
@@ -55,7 +55,7 @@ def test_nothing_is_renewed_once_a_run_has_ended(renewed: Renewed) -> None:
     assert {pk for pk, _ in renewed.seen[count:]} == {2}
 
 
-def test_a_run_whose_lease_is_lost_begins_no_other_step(renewed: Renewed) -> None:
+def test_lost_lease_starts_no_further_step(renewed: Renewed) -> None:
     renewed.held, control = False, RunControl()
     with time_slice.keep_renewed(a_lease(1), control, None):
         while not control.drain_requested:
@@ -63,7 +63,7 @@ def test_a_run_whose_lease_is_lost_begins_no_other_step(renewed: Renewed) -> Non
     assert control.drain_reason == "lease lost"
 
 
-def test_a_thread_that_could_not_be_started_is_started_for_the_next_run(
+def test_failed_renewal_thread_is_started_for_next_run(
     renewed: Renewed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: threading.Thread) -> None:
@@ -78,7 +78,7 @@ def test_a_thread_that_could_not_be_started_is_started_for_the_next_run(
     assert {pk for pk, _ in renewed.seen} == {2}
 
 
-def test_a_run_is_asked_to_stop_when_its_slice_is_used_up_and_not_before(
+def test_run_is_asked_to_stop_at_the_end_of_its_slice(
     renewed: Renewed,
 ) -> None:
     short, long = RunControl(), RunControl()
@@ -93,7 +93,7 @@ def test_a_run_is_asked_to_stop_when_its_slice_is_used_up_and_not_before(
     assert not long.drain_requested
 
 
-def test_a_slice_that_ends_renews_no_lease(renewed: Renewed) -> None:
+def test_ended_slice_does_not_renew_the_lease(renewed: Renewed) -> None:
     control = RunControl()
     run = time_slice.RunRenewal(a_lease(1), control, 0)
     run.beat = float("inf")

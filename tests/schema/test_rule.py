@@ -101,7 +101,7 @@ def test_trial_of_unsafe_migration_finds_its_fault(
 
 
 @pytest.mark.database("sqlite")
-def test_copy_has_what_another_connection_keeps_in_the_log(copied_databases: Databases) -> None:
+def test_copy_includes_uncommitted_log_of_another_connection(copied_databases: Databases) -> None:
     template = copied_databases.make()
     with closing(sqlite3.connect(template)) as kept:
         kept.execute("PRAGMA journal_mode=WAL")

@@ -40,7 +40,7 @@ def recorded(verb: str) -> AuditEntry:
     return AuditEntry.objects.get(verb=verb)
 
 
-def test_an_interrupt_is_assigned_to_a_user_and_a_group_and_it_is_recorded(
+def test_assign_to_user_and_group_is_logged(
     interrupt: Interrupt, boss: User, reviewer: User
 ) -> None:
     crew = Group.objects.create(name="Crew")
@@ -53,14 +53,16 @@ def test_an_interrupt_is_assigned_to_a_user_and_a_group_and_it_is_recorded(
     assert (entry.detail["to"], entry.detail["group"]) == ("rita", "Crew")
 
 
-def test_what_is_named_no_more_is_nobodys(interrupt: Interrupt, boss: User, reviewer: User) -> None:
+def test_assign_without_user_or_group_clears_the_assignment(
+    interrupt: Interrupt, boss: User, reviewer: User
+) -> None:
     services.assign(interrupt.pk, to=reviewer, group=Group.objects.create(name="Crew"), by=boss)
     services.assign(interrupt.pk, by=boss)
     row = again(interrupt)
     assert (row.assignee, row.assignee_label, row.group, row.group_label) == (None, "", None, "")
 
 
-def test_the_names_outlive_the_user_and_the_group(
+def test_assignment_labels_survive_deleted_user_and_group(
     interrupt: Interrupt, boss: User, reviewer: User
 ) -> None:
     crew = Group.objects.create(name="Crew")
@@ -74,7 +76,7 @@ def test_the_names_outlive_the_user_and_the_group(
 
 
 @pytest.mark.promise("P18")
-def test_one_assigns_what_one_may_and_to_those_who_may_decide(
+def test_assign_requires_permission_and_an_assignee_who_can_decide(
     interrupt: Interrupt, boss: User, reviewer: User, reader: User, user: Callable[..., User]
 ) -> None:
     with pytest.raises(NotAllowedError):
@@ -89,7 +91,7 @@ def test_one_assigns_what_one_may_and_to_those_who_may_decide(
     assert recorded("refuse").actor == reviewer
 
 
-def test_an_interrupt_that_is_put_off_comes_back_by_itself_and_when_it_is_woken(
+def test_snoozed_interrupt_returns_on_time_and_when_woken(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -105,7 +107,7 @@ def test_an_interrupt_that_is_put_off_comes_back_by_itself_and_when_it_is_woken(
 
 
 @pytest.mark.parametrize("until", [datetime(2001, 1, 1, tzinfo=UTC), datetime(2001, 1, 1)])
-def test_it_is_put_off_until_a_moment_to_come(
+def test_snooze_until_past_is_rejected(
     until: datetime, interrupt: Interrupt, reviewer: User
 ) -> None:
     with pytest.raises(InvalidInputError, match="must be in the future"):
@@ -114,7 +116,7 @@ def test_it_is_put_off_until_a_moment_to_come(
 
 
 @pytest.mark.promise("P18")
-def test_it_is_put_off_by_those_who_may_decide_it_and_while_nobody_else_holds_it(
+def test_snooze_requires_permission_and_no_claim_of_others(
     interrupt: Interrupt, reviewer: User, boss: User, reader: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -127,7 +129,7 @@ def test_it_is_put_off_by_those_who_may_decide_it_and_while_nobody_else_holds_it
     assert again(interrupt).claimed_by == reviewer
 
 
-def test_what_is_closed_is_neither_assigned_nor_put_off(interrupt: Interrupt) -> None:
+def test_closed_interrupt_cannot_be_assigned_or_snoozed(interrupt: Interrupt) -> None:
     services.decide(interrupt.pk, "approve")
     with pytest.raises(AlreadyDecidedError):
         services.assign(interrupt.pk)
@@ -136,7 +138,7 @@ def test_what_is_closed_is_neither_assigned_nor_put_off(interrupt: Interrupt) ->
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_is_told_so_whether_or_not_it_is_closed(
+def test_missing_permission_is_reported_before_closed_state(
     interrupt: Interrupt, reviewer: User, reader: User
 ) -> None:
     services.decide(interrupt.pk, "approve")
@@ -147,16 +149,14 @@ def test_who_may_not_is_told_so_whether_or_not_it_is_closed(
     assert {entry.actor for entry in AuditEntry.objects.filter(verb="refuse")} == {reviewer, reader}
 
 
-def test_what_is_closed_is_held_by_nobody_any_more(
-    interrupt: Interrupt, reviewer: User, boss: User
-) -> None:
+def test_closed_interrupt_has_no_claim(interrupt: Interrupt, reviewer: User, boss: User) -> None:
     services.claim(interrupt.pk, by=reviewer)
     Interrupt.objects.update(status="superseded")
     with pytest.raises(AlreadyDecidedError):
         services.snooze(interrupt.pk, until=now() + HOUR, by=boss)
 
 
-def test_a_moment_without_a_zone_is_one_of_the_sites_own(
+def test_naive_snooze_time_is_in_the_current_time_zone(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     until = now() + HOUR
@@ -164,7 +164,7 @@ def test_a_moment_without_a_zone_is_one_of_the_sites_own(
     assert again(interrupt).snoozed_until == until
 
 
-def test_code_puts_off_what_somebody_holds_and_ends_no_claim_when_it_wakes_it(
+def test_snooze_from_code_ignores_claim_and_wake_keeps_it(
     interrupt: Interrupt, reviewer: User, boss: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -178,9 +178,7 @@ def test_code_puts_off_what_somebody_holds_and_ends_no_claim_when_it_wakes_it(
     assert again(interrupt).claimed_by is None
 
 
-def test_a_comment_is_kept_in_its_words_and_recorded_by_its_digest(
-    interrupt: Interrupt, reviewer: User
-) -> None:
+def test_comment_is_stored_and_logged_by_digest(interrupt: Interrupt, reviewer: User) -> None:
     info = services.comment(interrupt.pk, "  Why \x00 so <b>much</b>?\n", by=reviewer, via="api")
     row = Comment.objects.get()
     assert (row.pk, row.text) == (info.id, "Why \\u0000 so <b>much</b>?")
@@ -189,7 +187,7 @@ def test_a_comment_is_kept_in_its_words_and_recorded_by_its_digest(
     assert "much" not in str(recorded("comment").detail)
 
 
-def test_a_closed_interrupt_can_be_commented_on(interrupt: Interrupt, reviewer: User) -> None:
+def test_closed_interrupt_accepts_comments(interrupt: Interrupt, reviewer: User) -> None:
     services.decide(interrupt.pk, "approve")
     services.comment(interrupt.pk, "That was quick.", by=reviewer)
     assert [comment.text for comment in interrupt.comments.all()] == ["That was quick."]
@@ -198,7 +196,7 @@ def test_a_closed_interrupt_can_be_commented_on(interrupt: Interrupt, reviewer: 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("text", ["", " \n", "x" * 21])
 @override_settings(HITL={"COMMENT_MAX_LENGTH": 20})
-def test_a_comment_says_something_and_not_too_much(text: str, interrupt: Interrupt) -> None:
+def test_comment_empty_or_too_long_is_rejected(text: str, interrupt: Interrupt) -> None:
     with pytest.raises(InvalidInputError):
         services.comment(interrupt.pk, text)
     assert not Comment.objects.exists()
@@ -206,7 +204,7 @@ def test_a_comment_says_something_and_not_too_much(text: str, interrupt: Interru
 
 
 @pytest.mark.promise("P18")
-def test_one_comments_on_what_one_may_see_with_a_permission_to(
+def test_comment_requires_view_and_comment_permission(
     interrupt: Interrupt, reader: User, user: Callable[..., User]
 ) -> None:
     with pytest.raises(NotAllowedError):
@@ -217,7 +215,7 @@ def test_one_comments_on_what_one_may_see_with_a_permission_to(
     assert Comment.objects.get().by_label == "critic"
 
 
-def test_forgetting_a_thread_erases_what_was_said_and_not_that_it_was(
+def test_erase_thread_removes_comment_text_and_keeps_the_row(
     interrupt: Interrupt, advance: Callable[[], int]
 ) -> None:
     services.comment(interrupt.pk, "secret")
@@ -228,7 +226,7 @@ def test_forgetting_a_thread_erases_what_was_said_and_not_that_it_was(
     assert recorded("comment").subject == str(interrupt.pk)
 
 
-def test_a_claim_that_is_made_meanwhile_is_not_ended_by_putting_the_interrupt_off(
+def test_snooze_keeps_a_concurrent_claim(
     interrupt: Interrupt, boss: User, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim locks no thread, so it can come between the look and the change."""

@@ -115,7 +115,7 @@ def reviewed(advance: Advance, **terms: Any) -> Interrupt:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("quorum", [1, 2])
-def test_who_may_only_look_decides_nothing_together_with_others_either(
+def test_vote_without_decide_permission_is_rejected(
     advance: Advance, user: Make, quorum: int
 ) -> None:
     interrupt = reviewed(advance, quorum=quorum)
@@ -135,7 +135,7 @@ def test_who_may_only_look_decides_nothing_together_with_others_either(
 @pytest.mark.parametrize(
     ("right", "error"), [("see", InterruptNotFound), ("decide", NotAllowedError)]
 )
-def test_a_right_that_is_withdrawn_while_somebody_waits_is_gone(
+def test_decision_after_revoked_permission_is_rejected(
     advance: Advance,
     reviewer: User,
     revocable: set[str],
@@ -174,7 +174,7 @@ WAITING: dict[str, tuple[str, Callable[[Interrupt, User], object]]] = {
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("verb", WAITING)
-def test_a_right_that_is_withdrawn_while_its_verb_waits_is_gone(
+def test_service_call_after_revoked_permission_is_rejected(
     advance: Advance,
     user: Make,
     revocable: set[str],
@@ -212,7 +212,7 @@ class Watchful(ModelPermissionPolicy):
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("quorum", [1, 2])
 @pytest.mark.django_db(transaction=True)
-def test_rights_are_asked_within_the_transaction_that_they_are_needed_for(
+def test_permission_is_checked_in_the_writing_transaction(
     advance: Advance, reviewer: User, settings: Any, quorum: int
 ) -> None:
     interrupt = reviewed(advance, quorum=quorum)
@@ -223,7 +223,7 @@ def test_rights_are_asked_within_the_transaction_that_they_are_needed_for(
 
 
 @pytest.mark.promise("P20")
-def test_a_record_that_grows_is_noticed_though_another_of_its_length_does_not(
+def test_grown_audit_log_is_detected_beside_one_of_equal_length(
     advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, interrupt = (asked("approval", {"text": "x"}, advance) for _ in range(2))
@@ -237,7 +237,7 @@ def test_a_record_that_grows_is_noticed_though_another_of_its_length_does_not(
     assert [audit.find_first_fault(thread) for thread in Thread.objects.all()] == [None, None]
 
 
-def test_a_claim_that_changes_hands_while_its_holder_decides_is_no_claim(
+def test_decision_after_lost_claim_is_rejected(
     advance: Advance, reviewer: User, user: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = reviewed(advance, claim_required=True)
@@ -255,7 +255,7 @@ def test_a_claim_that_changes_hands_while_its_holder_decides_is_no_claim(
 
 
 @pytest.mark.promise("P4")
-def test_an_answer_to_a_run_under_way_that_pauses_at_that_moment_is_heard(
+def test_response_to_run_pausing_concurrently_is_used(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked("panel", {"log": []}, advance)
@@ -269,7 +269,7 @@ def test_an_answer_to_a_run_under_way_that_pauses_at_that_moment_is_heard(
     assert Run.objects.get().state == "succeeded"
 
 
-def test_the_last_vote_on_a_run_that_is_changed_at_that_moment_does_not_count(
+def test_last_vote_on_concurrently_changed_run_is_rejected(
     advance: Advance, reviewer: User
 ) -> None:
     interrupt = reviewed(advance, quorum=2)
@@ -290,7 +290,7 @@ def test_the_last_vote_on_a_run_that_is_changed_at_that_moment_does_not_count(
 )
 @pytest.mark.parametrize("type_", ["approve", "edit", "reject"])
 @pytest.mark.promise("P1")
-def test_a_decision_is_on_the_interrupt_as_it_was_seen(
+def test_decision_on_changed_interrupt_is_rejected(
     advance: Advance, reviewer: User, changes: dict[str, Any], type_: str
 ) -> None:
     interrupt = reviewed(advance, quorum=3)
@@ -308,7 +308,7 @@ SENT: dict[str, tuple[Any, ...]] = {"approve": (), "edit": ({"amount": 6},), "re
 @pytest.mark.parametrize("first", SENT)
 @pytest.mark.parametrize("second", SENT)
 @pytest.mark.promise("P1")
-def test_nobody_votes_on_what_somebody_changes_at_that_moment(
+def test_vote_on_concurrently_changed_proposal_is_rejected(
     advance: Advance, user: Make, reviewer: User, first: str, second: str
 ) -> None:
     interrupt = reviewed(advance, quorum=2)
@@ -336,7 +336,7 @@ def overdue(advance: Advance, **terms: Any) -> Interrupt:
 
 
 @pytest.mark.promise("P1")
-def test_an_interrupt_that_is_decided_while_its_expiry_waits_does_not_expire(
+def test_expiry_after_concurrent_decision_is_skipped(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = overdue(advance)
@@ -348,7 +348,7 @@ def test_an_interrupt_that_is_decided_while_its_expiry_waits_does_not_expire(
 
 
 @pytest.mark.promise("P1")
-def test_expiry_of_run_that_begins_to_wait_for_undo_leaves_the_interrupt_open(
+def test_expiry_of_run_waiting_for_undo_is_skipped(
     advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
@@ -363,7 +363,7 @@ def test_expiry_of_run_that_begins_to_wait_for_undo_leaves_the_interrupt_open(
     assert (second.status, Run.objects.get().state) == ("pending", "interrupted")
 
 
-def test_a_closed_interrupt_does_not_expire_though_its_run_waits(
+def test_closed_interrupt_of_waiting_run_does_not_expire(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = overdue(advance)
@@ -374,7 +374,7 @@ def test_a_closed_interrupt_does_not_expire_though_its_run_waits(
     assert (interrupt.status, Run.objects.get().state) == ("superseded", "interrupted")
 
 
-def test_an_interrupt_that_gets_more_time_while_its_expiry_waits_does_not_expire(
+def test_expiry_after_concurrent_extension_is_skipped(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = overdue(advance)
@@ -384,7 +384,7 @@ def test_an_interrupt_that_gets_more_time_while_its_expiry_waits_does_not_expire
     assert interrupt.status == "pending"
 
 
-def test_an_interrupt_whose_version_changes_while_its_expiry_is_written_does_not_expire(
+def test_expiry_after_concurrent_version_change_is_skipped(
     advance: Advance,
 ) -> None:
     interrupt = overdue(advance)
@@ -406,7 +406,7 @@ LEFT_ALONE: dict[str, Callable[[Interrupt], object]] = {
 
 
 @pytest.mark.parametrize("why", LEFT_ALONE)
-def test_an_interrupt_that_does_not_expire_takes_no_room_from_those_that_do(
+def test_expiry_batch_excludes_interrupts_that_cannot_expire(
     advance: Advance, settings: Any, why: str
 ) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_BATCH": 1}
@@ -418,7 +418,7 @@ def test_an_interrupt_that_does_not_expire_takes_no_room_from_those_that_do(
     assert second.status == "expired"
 
 
-def test_of_two_sweeps_one_escalates(advance: Advance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_sweeps_escalate_once(advance: Advance, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("children", "elders", "others"):
         Group.objects.create(name=name)
     interrupt = overdue(advance, then="escalate", group="elders")
@@ -431,7 +431,7 @@ def test_of_two_sweeps_one_escalates(advance: Advance, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "parked", "cancelled"])
-def test_an_interrupt_of_a_run_that_moves_on_while_its_expiry_waits_does_not_expire(
+def test_expiry_of_concurrently_resumed_run_is_skipped(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     interrupt = overdue(advance)
@@ -441,7 +441,7 @@ def test_an_interrupt_of_a_run_that_moves_on_while_its_expiry_waits_does_not_exp
     assert (interrupt.status, Run.objects.get().state) == ("pending", state)
 
 
-def test_an_answer_named_for_a_run_that_is_changed_at_that_moment_is_not_given(
+def test_default_response_for_concurrently_changed_run_is_not_recorded(
     advance: Advance, caplog: pytest.LogCaptureFixture
 ) -> None:
     interrupt = overdue(advance, then="answer", answer={"seats": 8})
@@ -480,7 +480,7 @@ OVERTAKEN: dict[str, Callable[[Interrupt, LinkInfo], object]] = {
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("state", OVERTAKEN)
-def test_a_link_that_is_over_while_its_decision_waits_decides_nothing(
+def test_link_closed_while_waiting_for_lock_is_rejected(
     interrupt: Interrupt,
     maker: User,
     reviewer: User,
@@ -497,9 +497,7 @@ def test_a_link_that_is_over_while_its_decision_waits_decides_nothing(
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("moment", ["used_at", "revoked_at", "expires_at"])
-def test_a_link_whose_end_comes_at_that_moment_decides_nothing(
-    interrupt: Interrupt, moment: str
-) -> None:
+def test_link_expiring_before_its_write_is_rejected(interrupt: Interrupt, moment: str) -> None:
     token = token_of(create_review_link(interrupt.pk, name="Dana"))
 
     def end() -> None:
@@ -516,7 +514,7 @@ def test_a_link_whose_end_comes_at_that_moment_decides_nothing(
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("moment", ["used_at", "revoked_at"])
-def test_a_link_that_is_over_at_that_moment_is_not_taken_back(
+def test_revoke_of_concurrently_closed_link_changes_nothing(
     interrupt: Interrupt, moment: str
 ) -> None:
     link = create_review_link(interrupt.pk, name="Dana")
@@ -554,7 +552,7 @@ NEEDED: dict[str, tuple[str, Callable[..., object]]] = {
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", NEEDED)
 @pytest.mark.parametrize("right", ["see", "decide"])
-def test_what_somebody_may_no_more_when_their_turn_comes_is_not_done(
+def test_permission_revoked_while_waiting_for_lock_is_enforced(
     interrupt: Interrupt,
     user: Make,
     revocable: set[str],
@@ -589,7 +587,7 @@ class OfTheAssignee(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", NEEDED)
-def test_rights_are_asked_about_the_interrupt_as_it_is_behind_the_lock(
+def test_permission_is_checked_on_the_locked_row(
     interrupt: Interrupt,
     user: Make,
     monkeypatch: pytest.MonkeyPatch,
@@ -609,7 +607,7 @@ def test_rights_are_asked_about_the_interrupt_as_it_is_behind_the_lock(
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("what", [*NEEDED, "use a link"])
-def test_what_cannot_be_recorded_is_not_done(
+def test_change_without_audit_entry_is_rolled_back(
     interrupt: Interrupt,
     user: Make,
     monkeypatch: pytest.MonkeyPatch,

@@ -117,7 +117,7 @@ def late(interrupt: Interrupt) -> None:
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_what_is_done_to_an_interrupt_is_done_to_no_other(
+def test_service_call_changes_only_its_own_interrupt(
     advance: Advance, operator: User, name: str
 ) -> None:
     asking = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
@@ -136,7 +136,7 @@ def test_what_is_done_to_an_interrupt_is_done_to_no_other(
     assert rows_of(interrupt.thread_id) != own
 
 
-def test_who_releases_an_interrupt_goes_on_holding_others(advance: Advance, operator: User) -> None:
+def test_release_keeps_other_claims(advance: Advance, operator: User) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
     for interrupt in Interrupt.objects.all():
@@ -150,7 +150,7 @@ def test_who_releases_an_interrupt_goes_on_holding_others(advance: Advance, oper
     assert held.run_id == runs[1].id
 
 
-def test_what_is_asked_again_changes_no_interrupt_of_another_thread(advance: Advance) -> None:
+def test_repeated_interrupt_changes_no_other_thread(advance: Advance) -> None:
     runs = [services.start("panel", {"log": []}) for _ in range(3)]
     advance()
     left, right = Interrupt.objects.filter(run=runs[1].id).order_by("task_path")
@@ -167,7 +167,7 @@ def test_what_is_asked_again_changes_no_interrupt_of_another_thread(advance: Adv
     assert Run.objects.get(pk=runs[1].id).state == "interrupted"
 
 
-def test_a_link_that_is_revoked_leaves_others_open(advance: Advance, operator: User) -> None:
+def test_revoke_link_keeps_other_links(advance: Advance, operator: User) -> None:
     services.start("approval", {"text": "x"})
     advance()
     interrupt = Interrupt.objects.get()
@@ -180,7 +180,7 @@ def test_a_link_that_is_revoked_leaves_others_open(advance: Advance, operator: U
     assert [states[link.id] for link in links] == ["open", "revoked", "open"]
 
 
-def test_a_link_that_is_used_uses_up_no_other(advance: Advance) -> None:
+def test_used_link_keeps_other_links(advance: Advance) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
     interrupts = [Interrupt.objects.get(run=run.id) for run in runs]
@@ -206,7 +206,7 @@ class AllButOne(ModelPermissionPolicy):
 
 
 @pytest.mark.promise("P18")
-def test_who_sees_others_gets_no_further_with_one_that_they_do_not_see(
+def test_hidden_interrupt_is_not_found_beside_visible_ones(
     advance: Advance, operator: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
@@ -254,7 +254,7 @@ def lose(lease: run_leases.RunLease) -> None:
 
 
 @pytest.mark.parametrize("name", WORKED)
-def test_what_a_worker_does_to_a_run_it_does_to_no_other(advance: Advance, name: str) -> None:
+def test_worker_changes_only_its_own_run(advance: Advance, name: str) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
     held = [run_leases.claim(run.id) for run in runs]
     first, lease, last = (each for each in held if each)
@@ -267,7 +267,7 @@ def test_what_a_worker_does_to_a_run_it_does_to_no_other(advance: Advance, name:
     assert rows_of(lease.thread.pk) != own
 
 
-def test_a_worker_goes_on_with_each_of_its_runs_from_what_is_stored_of_that_one(
+def test_worker_resumes_each_run_from_its_own_checkpoint(
     advance: Advance,
 ) -> None:
     runs = [services.start("steps", {"log": [name]}) for name in "xyz"]
@@ -280,7 +280,7 @@ def test_a_worker_goes_on_with_each_of_its_runs_from_what_is_stored_of_that_one(
     assert [values_of(thread)["log"][0] for thread in threads] == ["x", "y", "z"]
 
 
-def test_a_run_stands_at_the_step_of_its_own_thread_and_outermost_graph(advance: Advance) -> None:
+def test_run_step_is_that_of_its_thread_and_root_graph(advance: Advance) -> None:
     run = services.start("nested", {"log": []})
     advance()
     services.start("steps", {"log": []})
@@ -295,7 +295,7 @@ def test_a_run_stands_at_the_step_of_its_own_thread_and_outermost_graph(advance:
 
 
 @pytest.mark.parametrize("state", ["failed", "parked"])
-def test_a_run_that_is_retried_wakes_no_other(advance: Advance, operator: User, state: str) -> None:
+def test_retry_queues_only_its_own_run(advance: Advance, operator: User, state: str) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
     Run.objects.update(state=state, error="no more room", finished_at=Now())
     Thread.objects.update(attempts=3, ended_at=Now())
@@ -310,7 +310,7 @@ def test_a_run_that_is_retried_wakes_no_other(advance: Advance, operator: User, 
     assert (run.thread.attempts, run.thread.ended_at) == (0, None)
 
 
-def test_another_run_of_a_thread_takes_up_no_other_thread(advance: Advance) -> None:
+def test_second_run_uses_only_its_own_thread(advance: Advance) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
     advance()
     assert not Thread.objects.filter(ended_at=None).exists()
@@ -321,7 +321,7 @@ def test_another_run_of_a_thread_takes_up_no_other_thread(advance: Advance) -> N
     assert woken.thread_id == runs[1].thread_id
 
 
-def test_what_was_said_of_other_threads_is_not_forgotten(advance: Advance, operator: User) -> None:
+def test_erase_thread_keeps_other_threads(advance: Advance, operator: User) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
     for run in runs:

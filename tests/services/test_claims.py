@@ -57,7 +57,7 @@ def verbs() -> list[str]:
     return [*AuditEntry.objects.exclude(verb="start").values_list("verb", flat=True)]
 
 
-def test_a_claim_lasts_its_time_and_is_told(interrupt: Interrupt, reviewer: User) -> None:
+def test_claim_lasts_its_time_and_publishes_an_event(interrupt: Interrupt, reviewer: User) -> None:
     info = services.claim(interrupt.pk, by=reviewer, via="admin")
     row = again(interrupt)
     assert (info.interrupt_id, info.claimed_by_id, info.claimed_by_label) == (
@@ -70,14 +70,14 @@ def test_a_claim_lasts_its_time_and_is_told(interrupt: Interrupt, reviewer: User
     assert verbs() == []  # looking at something is no event of the thread
 
 
-def test_its_length_is_a_setting_and_an_argument(interrupt: Interrupt, reviewer: User) -> None:
+def test_claim_length_from_setting_and_argument(interrupt: Interrupt, reviewer: User) -> None:
     with override_settings(HITL={"CLAIM_SECONDS": 60}):
         first = services.claim(interrupt.pk, by=reviewer).until
     longer = services.claim(interrupt.pk, by=reviewer, seconds=7200).until
     assert timedelta(minutes=110) < longer - first < timedelta(minutes=130)
 
 
-def test_another_is_told_who_holds_it_and_until_when(
+def test_claim_of_claimed_interrupt_names_claimant_and_end(
     interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
     info = services.claim(interrupt.pk, by=reviewer)
@@ -87,16 +87,14 @@ def test_another_is_told_who_holds_it_and_until_when(
     assert again(interrupt).claimed_by == reviewer
 
 
-def test_a_claim_that_ran_out_stands_in_nobodys_way(
-    interrupt: Interrupt, reviewer: User, sam: User
-) -> None:
+def test_expired_claim_can_be_replaced(interrupt: Interrupt, reviewer: User, sam: User) -> None:
     services.claim(interrupt.pk, by=reviewer)
     let_pass(interrupt)
     assert services.claim(interrupt.pk, by=sam).claimed_by_label == "sam"
     assert verbs() == []
 
 
-def test_who_may_take_over_does_and_it_is_recorded(
+def test_take_over_with_permission_is_logged(
     interrupt: Interrupt, reviewer: User, lead: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -110,13 +108,13 @@ def test_who_may_take_over_does_and_it_is_recorded(
     assert audit.find_first_fault(Thread.objects.get()) is None
 
 
-def test_taking_over_what_is_free_is_a_claim_and_no_event(interrupt: Interrupt, lead: User) -> None:
+def test_take_over_of_unclaimed_interrupt_is_a_claim(interrupt: Interrupt, lead: User) -> None:
     assert services.claim(interrupt.pk, by=lead, take_over=True).claimed_by_label == "lea"
     assert verbs() == []
 
 
 @pytest.mark.promise("P18")
-def test_without_the_permission_nothing_is_taken_over(
+def test_take_over_without_permission_is_rejected(
     interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -131,7 +129,7 @@ def test_without_the_permission_nothing_is_taken_over(
     ("codenames", "error"),
     [(("decide_interrupt",), InterruptNotFound), (("view_interrupt",), NotAllowedError)],
 )
-def test_one_claims_what_one_may_see_and_decide(
+def test_claim_requires_view_and_decide_permission(
     codenames: tuple[str, ...],
     error: type[Exception],
     interrupt: Interrupt,
@@ -145,7 +143,7 @@ def test_one_claims_what_one_may_see_and_decide(
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_decide_does_not_hear_what_was_decided(
+def test_claim_without_permission_hides_the_decision(
     interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     services.decide(interrupt.pk, "approve")
@@ -153,14 +151,16 @@ def test_who_may_not_decide_does_not_hear_what_was_decided(
         services.claim(interrupt.pk, by=user("vera", "view_interrupt"))
 
 
-def test_a_claim_has_a_holder(interrupt: Interrupt) -> None:
+def test_claim_without_user_is_rejected(interrupt: Interrupt) -> None:
     with pytest.raises(ValueError, match="Claiming requires a user"):
         services.claim(interrupt.pk, by=None)
     with pytest.raises(ValueError, match="Claiming requires a user"):
         services.claim_next(by=None)
 
 
-def test_what_is_closed_can_not_be_claimed(interrupt: Interrupt, reviewer: User, sam: User) -> None:
+def test_claim_of_closed_interrupt_is_rejected(
+    interrupt: Interrupt, reviewer: User, sam: User
+) -> None:
     info = services.decide(interrupt.pk, "approve", by=sam)
     with pytest.raises(AlreadyDecidedError) as refused:
         services.claim(interrupt.pk, by=reviewer)
@@ -168,7 +168,7 @@ def test_what_is_closed_can_not_be_claimed(interrupt: Interrupt, reviewer: User,
 
 
 @pytest.mark.parametrize("end", ["decide", "cancel", "expire", "supersede"])
-def test_closing_an_interrupt_ends_its_claim(
+def test_closed_interrupt_has_no_claim(
     end: str, interrupt: Interrupt, reviewer: User, advance: Advance
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -188,9 +188,7 @@ def test_closing_an_interrupt_ends_its_claim(
     assert (row.claimed_by, row.claimed_by_label, row.claimed_until) == (None, "", None)
 
 
-def test_a_claim_is_given_back_by_who_has_it(
-    interrupt: Interrupt, reviewer: User, sam: User
-) -> None:
+def test_release_by_claimant(interrupt: Interrupt, reviewer: User, sam: User) -> None:
     services.claim(interrupt.pk, by=reviewer)
     services.release(interrupt.pk, by=reviewer)
     assert again(interrupt).claimed_until is None
@@ -199,7 +197,7 @@ def test_a_claim_is_given_back_by_who_has_it(
     assert verbs() == []
 
 
-def test_another_ends_it_only_with_the_permission(
+def test_release_of_other_claim_requires_permission(
     interrupt: Interrupt, reviewer: User, sam: User, lead: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -212,9 +210,7 @@ def test_another_ends_it_only_with_the_permission(
     assert (entry.actor, entry.via, entry.detail["from"]) == (lead, "api", "rita")
 
 
-def test_who_held_it_is_gone_and_so_is_the_claim(
-    interrupt: Interrupt, reviewer: User, sam: User
-) -> None:
+def test_deleted_claimant_ends_the_claim(interrupt: Interrupt, reviewer: User, sam: User) -> None:
     services.claim(interrupt.pk, by=reviewer)
     reviewer.delete()
     with pytest.raises(ClaimedError, match="rita"):  # whoever that was, until its time is over
@@ -235,7 +231,7 @@ class TestTakeNext:
 
         return make
 
-    def test_the_order_is_overdue_priority_due_age(
+    def test_order_is_overdue_priority_due_age(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         old = ask()
@@ -252,7 +248,7 @@ class TestTakeNext:
         assert set(Interrupt.objects.values_list("claimed_by", flat=True)) == {reviewer.pk}
 
     @pytest.mark.promise("P2")
-    def test_the_same_key_takes_one_interrupt_and_no_other(
+    def test_repeated_key_claims_one_interrupt(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask() for _ in range(4)]
@@ -269,7 +265,7 @@ class TestTakeNext:
         assert services.claim_next(by=reviewer) == rows[3].pk
         assert services.claim_next(by=reviewer, key="m") is None
 
-    def test_a_key_is_forgotten_when_somebody_else_takes_its_interrupt(
+    def test_key_is_dropped_when_its_interrupt_is_taken_over(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         first = ask()
@@ -279,7 +275,7 @@ class TestTakeNext:
         assert services.claim_next(by=sam) == first.pk
         assert services.claim_next(by=reviewer, key="k") == second.pk
 
-    def test_what_is_not_free_is_passed_by(
+    def test_unavailable_interrupts_are_skipped(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         crew = Group.objects.create(name="Crew")
@@ -292,20 +288,20 @@ class TestTakeNext:
         reviewer.groups.add(crew)
         assert services.claim_next(by=reviewer) == Interrupt.objects.get(group=crew).pk
 
-    def test_what_was_held_or_put_off_is_free_again_when_the_time_is_over(
+    def test_expired_claim_or_snooze_makes_interrupt_available(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         held = ask(claimed_by=sam, claimed_by_label="sam", claimed_until=Now() - MINUTE)
         snoozed = ask(snoozed_until=Now() - MINUTE)
         assert {services.claim_next(by=reviewer) for _ in range(2)} == {held.pk, snoozed.pk}
 
-    def test_what_is_assigned_to_oneself_is_free_whatever_its_group(
+    def test_own_assignment_is_available_whatever_its_group(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         own = ask(assignee=reviewer, group=Group.objects.create(name="Others"))
         assert services.claim_next(by=reviewer) == own.pk
 
-    def test_an_interrupt_of_a_run_that_stopped_is_passed_by(
+    def test_interrupt_of_stopped_run_is_skipped(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         row = ask()
@@ -314,7 +310,7 @@ class TestTakeNext:
         Run.objects.update(state=Run.State.INTERRUPTED)
         assert services.claim_next(by=reviewer) == row.pk
 
-    def test_one_on_which_the_user_voted_is_passed_by(
+    def test_interrupt_approved_by_user_is_skipped(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         row = ask(quorum=2)
@@ -325,7 +321,7 @@ class TestTakeNext:
         assert services.claim_next(by=reviewer) is None
         assert services.claim_next(by=sam) == row.pk
 
-    def test_a_vote_on_another_interrupt_or_version_leaves_it_free(
+    def test_vote_on_other_interrupt_or_version_is_ignored(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         first, second = ask(quorum=2), ask(quorum=2)
@@ -337,7 +333,7 @@ class TestTakeNext:
         assert services.queue_counts(reviewer).free == 1
         assert services.claim_next(by=reviewer) == first.pk
 
-    def test_one_of_a_run_that_the_user_started_is_passed_by_where_others_have_to_approve(
+    def test_own_run_without_self_approval_is_skipped(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask(no_self_approval=True), ask(no_self_approval=False)]
@@ -346,13 +342,13 @@ class TestTakeNext:
         assert [services.claim_next(by=reviewer) for _ in range(2)] == [rows[1].pk, None]
         assert services.claim_next(by=sam) == rows[0].pk
 
-    def test_one_of_a_run_that_code_started_is_anybodys(
+    def test_run_started_by_code_is_available_to_all(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         row = ask(no_self_approval=True)
         assert services.claim_next(by=reviewer) == row.pk
 
-    def test_graph_and_group_narrow_the_choice(
+    def test_graph_and_group_filter_the_choice(
         self, ask: Callable[..., Interrupt], reviewer: User, advance: Advance
     ) -> None:
         crew = Group.objects.create(name="Crew")
@@ -364,9 +360,7 @@ class TestTakeNext:
         assert services.claim_next(by=reviewer, graph="patient") is None
         assert services.claim_next(by=reviewer, group=crew) == grouped.pk
 
-    def test_the_policy_is_asked_of_each_however_many_it_refuses(
-        self, advance: Advance, reviewer: User
-    ) -> None:
+    def test_policy_is_checked_for_each_candidate(self, advance: Advance, reviewer: User) -> None:
         first = asked("approval", {"text": "x"}, advance)
         copies = [again(first) for _ in range(25)]
         for number, copy in enumerate(copies):
@@ -385,7 +379,7 @@ class EvenOnly(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("meanwhile", ["assigned", "put off", "stopped"])
-def test_what_is_somebody_elses_by_the_time_it_would_be_taken_is_passed_by(
+def test_claim_next_skips_concurrently_claimed_interrupt(
     interrupt: Interrupt,
     reviewer: User,
     sam: User,
@@ -410,7 +404,7 @@ def test_what_is_somebody_elses_by_the_time_it_would_be_taken_is_passed_by(
 
 
 @pytest.mark.parametrize("verb", ["claim", "release"])
-def test_who_takes_it_from_somebody_holds_the_threads_lock_before_the_interrupts(
+def test_take_over_locks_thread_before_interrupt(
     interrupt: Interrupt, reviewer: User, lead: User, verb: str
 ) -> None:
     """As a decision does: in another order two of them could wait for each other."""
@@ -426,7 +420,7 @@ def test_who_takes_it_from_somebody_holds_the_threads_lock_before_the_interrupts
     assert locks[0] < writes[0]
 
 
-def test_a_claim_that_is_given_back_while_another_is_refused_has_no_end_to_name(
+def test_claim_released_during_refusal_is_reported_without_end(
     interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What refuses somebody and what tells them why are two looks."""
@@ -450,7 +444,7 @@ def after_finding(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
 
 
 @pytest.mark.promise("P18")
-def test_who_lets_go_of_what_was_taken_over_meanwhile_lets_go_of_nothing(
+def test_release_after_concurrent_take_over_changes_nothing(
     interrupt: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -460,7 +454,7 @@ def test_who_lets_go_of_what_was_taken_over_meanwhile_lets_go_of_nothing(
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_what_ran_out_is_nobodys_to_let_go_of(
+def test_release_of_expired_claim_changes_nothing(
     interrupt: Interrupt, reviewer: User, sam: User, lead: User, when: str, monkeypatch: Any
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -480,7 +474,7 @@ def test_what_ran_out_is_nobodys_to_let_go_of(
     assert again(interrupt).claimed_by == reviewer
 
 
-def test_who_comes_back_to_what_is_free_may_let_go_of_it(
+def test_release_of_unclaimed_interrupt_is_allowed(
     interrupt: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else had it when they looked, and they have it once the thread is locked."""
@@ -496,7 +490,7 @@ def test_who_comes_back_to_what_is_free_may_let_go_of_it(
     assert verbs() == ["release"]
 
 
-def test_the_same_key_keeps_none_but_its_user_waiting(interrupt: Interrupt, reviewer: User) -> None:
+def test_claim_key_blocks_only_its_own_user(interrupt: Interrupt, reviewer: User) -> None:
     with CaptureQueriesContext(connection) as queries:
         services.claim_next(by=reviewer, key="k")
     (locked,) = [query["sql"] for query in queries if 'FROM "auth_user" WHERE' in query["sql"]]
@@ -504,7 +498,7 @@ def test_the_same_key_keeps_none_but_its_user_waiting(interrupt: Interrupt, revi
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_take_next_locks_is_locked_until_it_is_written(
+def test_claim_next_keeps_its_row_locked_until_written(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     inside: list[bool] = []
@@ -519,7 +513,7 @@ def test_what_take_next_locks_is_locked_until_it_is_written(
     assert inside == [True, True]
 
 
-def test_what_is_ones_own_in_another_group_is_not_taken_for_a_group(
+def test_claim_next_for_group_skips_own_assignment_of_other_group(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     crew, others = (Group.objects.create(name=name) for name in ("Crew", "Others"))
@@ -529,7 +523,7 @@ def test_what_is_ones_own_in_another_group_is_not_taken_for_a_group(
     assert services.claim_next(by=reviewer, group=others) == interrupt.pk
 
 
-def test_each_batch_of_candidates_is_of_others(
+def test_claim_next_batches_do_not_repeat_candidates(
     interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies = [again(interrupt) for _ in range(9)]
@@ -546,7 +540,7 @@ def test_each_batch_of_candidates_is_of_others(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("meanwhile", [{"claimed_until": Now() + MINUTE}, {"status": "cancelled"}])
-def test_what_is_not_free_any_more_when_the_claim_is_written_is_passed_by(
+def test_claim_next_skips_interrupt_claimed_before_its_write(
     advance: Advance, reviewer: User, meanwhile: dict[str, Any]
 ) -> None:
     """Where rows can't be locked, only the UPDATE itself can tell."""
@@ -577,7 +571,7 @@ class TestGoingOn:
 
         return make
 
-    def test_two_who_decide_one_after_the_other_never_meet(
+    def test_two_reviewers_get_different_interrupts(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask().pk for _ in range(6)]
@@ -592,7 +586,7 @@ class TestGoingOn:
                     assert at[reviewer] != at[sam] or at[sam] is None
         assert decided == rows
 
-    def test_what_the_same_thread_asks_besides_comes_first(
+    def test_other_interrupts_of_the_thread_come_first(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         other = ask(priority=9)
@@ -604,7 +598,7 @@ class TestGoingOn:
         # Who leaves it undecided is led away from its thread.
         assert services.claim_next(by=reviewer, after=beside.pk) == other.pk
 
-    def test_what_others_hold_of_the_same_thread_is_passed_by(
+    def test_claimed_interrupts_of_the_thread_are_skipped(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         other = ask()
@@ -614,7 +608,7 @@ class TestGoingOn:
         services.decide(first.pk, "respond", "yes", by=reviewer)
         assert services.claim_next(by=reviewer, after=first.pk) == other.pk
 
-    def test_the_one_that_was_left_is_not_given_again_and_what_is_held_comes_last(
+    def test_skipped_interrupt_is_not_repeated_and_own_claims_come_last(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         first, second, third = (ask() for _ in range(3))
@@ -627,7 +621,7 @@ class TestGoingOn:
         assert again(first).claimed_until > now() + timedelta(minutes=10)
         assert services.claim_next(by=reviewer) is None
 
-    def test_a_claim_that_is_renewed_so_keeps_the_key_that_took_it(
+    def test_renewed_claim_keeps_its_key(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         first, second = ask(), ask()
@@ -636,7 +630,7 @@ class TestGoingOn:
         assert services.claim_next(by=reviewer, after=second.pk) == first.pk
         assert services.find_taken("k", by=reviewer) == first.pk
 
-    def test_what_is_no_interrupt_is_not_found(
+    def test_unknown_interrupt_is_not_found(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         ask()
@@ -646,7 +640,7 @@ class TestGoingOn:
 
 
 class TestDecidingOverAClaim:
-    def test_is_done_and_recorded_with_whose_claim_it_was(
+    def test_decision_names_the_claimant(
         self, interrupt: Interrupt, reviewer: User, sam: User
     ) -> None:
         services.claim(interrupt.pk, by=sam)
@@ -659,7 +653,7 @@ class TestDecidingOverAClaim:
         entry.save()
         assert audit.find_first_fault(interrupt.thread) == entry.seq
 
-    def test_is_refused_to_who_wants_to_be_asked_and_nothing_is_written(
+    def test_decision_respecting_claims_is_rejected_and_writes_nothing(
         self, interrupt: Interrupt, reviewer: User, sam: User, unchanged: Callable[..., None]
     ) -> None:
         services.claim(interrupt.pk, by=sam)
@@ -674,14 +668,14 @@ class TestDecidingOverAClaim:
         again = services.decide(interrupt.pk, "approve", by=reviewer, key="k", ignore_claim=False)
         assert (again.id, again.repeated) == (made.id, True)
 
-    def test_is_asked_about_after_all_that_has_to_be_put_right(
+    def test_claim_is_checked_after_validation(
         self, interrupt: Interrupt, reviewer: User, sam: User
     ) -> None:
         services.claim(interrupt.pk, by=sam)
         with pytest.raises(InvalidAnswerError):
             services.decide(interrupt.pk, "approve", 7, by=reviewer, ignore_claim=False)
 
-    def test_ones_own_and_one_that_ran_out_are_none(
+    def test_own_and_expired_claims_are_ignored(
         self, advance: Advance, reviewer: User, sam: User
     ) -> None:
         for holder, lapsed in ((reviewer, False), (sam, True)):
@@ -693,7 +687,7 @@ class TestDecidingOverAClaim:
             assert made.claimed_by_label == ""
         assert not [e for e in AuditEntry.objects.all() if "claimed_by" in e.detail]
 
-    def test_a_vote_says_it_too(self, interrupt: Interrupt, reviewer: User, sam: User) -> None:
+    def test_vote_names_the_claimant(self, interrupt: Interrupt, reviewer: User, sam: User) -> None:
         Interrupt.objects.filter(pk=interrupt.pk).update(quorum=2)
         services.claim(interrupt.pk, by=sam)
         made = services.decide(interrupt.pk, "approve", by=reviewer)

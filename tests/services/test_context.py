@@ -130,7 +130,7 @@ def test_context_reaches_nodes_through_pauses(
     ],
 )
 @pytest.mark.parametrize("kind", ["ours", "langgraph"])
-def test_context_that_does_not_fit_is_refused_at_the_start(
+def test_invalid_context_is_rejected_at_start(
     registered: Any, kind: str, context: Any, pointer: str
 ) -> None:
     registered(kind)
@@ -142,7 +142,7 @@ def test_context_that_does_not_fit_is_refused_at_the_start(
 
 
 @pytest.mark.any_database
-def test_configurable_of_the_engine_is_refused(registered: Any) -> None:
+def test_reserved_configurable_keys_are_rejected(registered: Any) -> None:
     registered("ours")
     with pytest.raises(InvalidInputError, match="'thread_id' is the engine's own") as refused:
         services.start("contextual", {}, context={"user_id": "a"}, configurable={"thread_id": "x"})
@@ -150,7 +150,7 @@ def test_configurable_of_the_engine_is_refused(registered: Any) -> None:
 
 
 @pytest.mark.any_database
-def test_same_key_with_another_context_is_refused(registered: Any) -> None:
+def test_repeated_key_with_other_context_is_rejected(registered: Any) -> None:
     registered("ours")
     first = services.start("contextual", {}, context=Person("ann"), key="k")
     again = services.start("contextual", {}, context=Person("ann"), key="k")
@@ -230,7 +230,7 @@ def test_secret_in_context_is_given_to_the_node(advance: Advance) -> None:
 
 
 @pytest.mark.any_database
-def test_api_takes_context_and_points_at_its_faults(
+def test_api_context_errors_have_pointers(
     registered: Any, advance: Advance, admin_client: Any
 ) -> None:
     registered("ours")
@@ -246,7 +246,9 @@ def test_api_takes_context_and_points_at_its_faults(
 
 
 @pytest.mark.any_database
-def test_admin_asks_for_the_context(registered: Any, advance: Advance, admin_client: Any) -> None:
+def test_admin_start_form_has_context_fields(
+    registered: Any, advance: Advance, admin_client: Any
+) -> None:
     registered("ours")
     address = reverse("admin:hitl_django_run_start_graph", args=["contextual"])
     page = admin_client.get(address).content.decode()
@@ -262,7 +264,7 @@ def test_admin_asks_for_the_context(registered: Any, advance: Advance, admin_cli
 
 
 @pytest.mark.any_database
-def test_admin_asks_for_the_configurable(
+def test_admin_start_form_has_configurable(
     registered: Any, advance: Advance, admin_client: Any
 ) -> None:
     registered("ours")
@@ -283,7 +285,7 @@ def test_admin_asks_for_the_configurable(
 
 
 @pytest.mark.any_database
-def test_admin_takes_the_context_of_a_graph_without_a_schema_of_it(admin_client: Any) -> None:
+def test_admin_start_form_accepts_context_without_schema(admin_client: Any) -> None:
     graph = StateGraph(State).add_node("n", lambda state: {}).add_edge(START, "n")
     registry.register("schemaless")(lambda: graph)
     try:
@@ -299,7 +301,7 @@ def test_admin_takes_the_context_of_a_graph_without_a_schema_of_it(admin_client:
 
 
 @pytest.mark.any_database
-def test_context_schema_without_fields_is_asked_for_as_json(admin_client: Any) -> None:
+def test_context_schema_without_fields_is_a_json_field(admin_client: Any) -> None:
     graph = StateGraph(State, context_schema=dict).add_node("n", lambda state: {})
     registry.register("loose")(lambda: graph.add_edge(START, "n"))
     try:

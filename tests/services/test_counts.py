@@ -48,9 +48,7 @@ def figures(found: services.QueueCounts) -> dict[str, int]:
     return {name: getattr(found, name) for name in found.__slots__ if getattr(found, name)}
 
 
-def test_each_interrupt_counts_where_it_belongs(
-    ask: Callable[..., Interrupt], reviewer: User, sam: User
-) -> None:
+def test_counts_by_tab(ask: Callable[..., Interrupt], reviewer: User, sam: User) -> None:
     ask()
     ask(claimed_by=reviewer, claimed_until=Now() + MINUTE)
     ask(claimed_by=sam, claimed_until=Now() + MINUTE)
@@ -70,7 +68,7 @@ def test_each_interrupt_counts_where_it_belongs(
     }  # fmt: skip
 
 
-def test_an_interrupt_of_a_run_that_stopped_is_not_free(
+def test_interrupt_of_stopped_run_is_not_counted_as_available(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     ask()
@@ -78,9 +76,7 @@ def test_an_interrupt_of_a_run_that_stopped_is_not_free(
     assert figures(services.queue_counts(reviewer)) == {"awake": 1, "pending": 1}
 
 
-def test_all_counts_are_one_query_that_goes_no_further_than_it_should(
-    ask: Callable[..., Interrupt], reviewer: User
-) -> None:
+def test_counts_take_one_capped_query(ask: Callable[..., Interrupt], reviewer: User) -> None:
     for _ in range(3):
         ask()
     reviewer.has_perm("x")  # reads the permissions, once for a request
@@ -93,7 +89,7 @@ def test_all_counts_are_one_query_that_goes_no_further_than_it_should(
 
 
 @pytest.mark.parametrize("most", [2, 4, 50])
-def test_what_a_search_finds_is_counted_whether_its_words_come_soon_or_late_or_are_rare(
+def test_search_results_are_counted_for_common_and_rare_words(
     most: int, ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     for number in range(9):
@@ -106,9 +102,7 @@ def test_what_a_search_finds_is_counted_whether_its_words_come_soon_or_late_or_a
         assert search.find(count, most).count() == expected
 
 
-def test_graph_and_group_narrow_what_is_counted(
-    ask: Callable[..., Interrupt], reviewer: User
-) -> None:
+def test_counts_filtered_by_graph_and_group(ask: Callable[..., Interrupt], reviewer: User) -> None:
     crew = Group.objects.create(name="Crew")
     ask(group=crew, title="Red")
     ask(title="Red")
@@ -118,7 +112,7 @@ def test_graph_and_group_narrow_what_is_counted(
     assert services.queue_counts(reviewer, graph="patient", group=crew).pending == 0
 
 
-def test_the_graphs_of_which_something_waits_are_named(
+def test_graphs_with_pending_interrupts_are_listed(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     ask("patient")
@@ -126,7 +120,7 @@ def test_the_graphs_of_which_something_waits_are_named(
     assert services.waiting_graphs(reviewer) == ["patient"]
 
 
-def test_the_groups_of_which_something_waits_are_named_with_whose_they_are(
+def test_groups_with_pending_interrupts_are_listed_with_membership(
     ask: Callable[..., Interrupt], reviewer: User, user: Callable[..., User]
 ) -> None:
     crew, desk, _empty = (Group.objects.create(name=name) for name in ("Crew", "A desk", "Empty"))
@@ -139,7 +133,7 @@ def test_the_groups_of_which_something_waits_are_named_with_whose_they_are(
     assert services.waiting_groups(user("blind", "decide_interrupt")) == []
 
 
-def test_the_first_of_what_is_free_are_those_that_all_of_it_begins_with(
+def test_first_available_interrupts_lead_the_full_list(
     ask: Callable[..., Interrupt], reviewer: User, sam: User
 ) -> None:
     crew, other = Group.objects.create(name="Crew"), Group.objects.create(name="Other")
@@ -164,7 +158,7 @@ def test_the_first_of_what_is_free_are_those_that_all_of_it_begins_with(
 
 
 @pytest.mark.promise("P18")
-def test_who_may_see_nothing_counts_nothing(
+def test_counts_without_view_permission_are_zero(
     interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     services.decide(interrupt.pk, "approve")
@@ -176,7 +170,7 @@ def test_who_may_see_nothing_counts_nothing(
     assert (stats.pending, stats.oldest_at, stats.median_seconds) == (0, None, None)
 
 
-def test_the_statistics_are_of_what_people_decided(
+def test_statistics_include_only_decisions_of_people(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     waiting = ask(due_at=Now() - MINUTE)
@@ -204,7 +198,7 @@ class OfApprovals(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("by", ["policy", "graph"])
-def test_the_statistics_are_of_what_may_be_seen_and_is_asked_for(
+def test_statistics_respect_permissions_and_filters(
     ask: Callable[..., Interrupt], reviewer: User, settings: Any, by: str
 ) -> None:
     for kind, graph in (("approve", "approval"), ("reject", "panel"), ("reject", "panel")):
@@ -220,7 +214,7 @@ def test_the_statistics_are_of_what_may_be_seen_and_is_asked_for(
     assert stats.oldest_at == Interrupt.objects.get(pk=waiting.pk).created_at
 
 
-def test_the_statistics_are_of_late_and_leave_out_votes(
+def test_statistics_are_recent_and_exclude_votes(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     old, refused, open_ = ask(), ask(), ask(quorum=2)

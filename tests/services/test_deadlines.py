@@ -74,7 +74,7 @@ def again(interrupt: Interrupt) -> Interrupt:
     return Interrupt.objects.get(pk=interrupt.pk)
 
 
-def test_what_has_become_due_moves_to_the_front(interrupt: Callable[..., Interrupt]) -> None:
+def test_overdue_interrupt_moves_to_the_front(interrupt: Callable[..., Interrupt]) -> None:
     row = interrupt(DAY)
     Interrupt.objects.update(due_at=Now() + HOUR)
     sweep()
@@ -86,7 +86,7 @@ def test_what_has_become_due_moves_to_the_front(interrupt: Callable[..., Interru
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_has_become_due_is_locked_until_it_is_written(
+def test_overdue_rows_are_locked_until_written(
     interrupt: Callable[..., Interrupt],
 ) -> None:
     interrupt(DAY)
@@ -103,7 +103,7 @@ def test_what_has_become_due_is_locked_until_it_is_written(
     assert inside == [True]
 
 
-def test_a_batch_of_it_at_a_time(interrupt: Callable[..., Interrupt]) -> None:
+def test_overdue_rows_are_marked_in_batches(interrupt: Callable[..., Interrupt]) -> None:
     for _ in range(3):
         interrupt(DAY)
     Interrupt.objects.update(due_at=Now() - HOUR)
@@ -111,7 +111,7 @@ def test_a_batch_of_it_at_a_time(interrupt: Callable[..., Interrupt]) -> None:
         assert [services.mark_overdue() for _ in range(3)] == [2, 1, 0]
 
 
-def test_what_has_been_due_for_longest_is_first(interrupt: Callable[..., Interrupt]) -> None:
+def test_oldest_due_rows_are_marked_first(interrupt: Callable[..., Interrupt]) -> None:
     rows = [interrupt(DAY) for _ in range(3)]
     for row, hours in zip(rows, (2, 3, 1), strict=True):
         Interrupt.objects.filter(pk=row.pk).update(due_at=Now() - hours * HOUR)
@@ -121,7 +121,7 @@ def test_what_has_been_due_for_longest_is_first(interrupt: Callable[..., Interru
         assert again(first).overdue
 
 
-def test_the_warning_comes_once_and_a_set_time_before(
+def test_expiry_warning_is_sent_once_at_the_configured_time(
     interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     sweeping: Callable[[], None],
@@ -143,7 +143,7 @@ def test_the_warning_comes_once_and_a_set_time_before(
     assert [what for what, _ in told] == ["expiring", "expired"]
 
 
-def test_a_warning_that_fails_keeps_no_other_from_being_sent(
+def test_failing_warning_does_not_block_others(
     interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     sweeping: Callable[[], None],
@@ -166,14 +166,14 @@ def test_a_warning_that_fails_keeps_no_other_from_being_sent(
     assert [values["interrupt_id"] for _, values in told] == [str(second.pk), str(first.pk)]
 
 
-def test_what_is_closed_does_not_become_overdue(interrupt: Callable[..., Interrupt]) -> None:
+def test_closed_interrupt_does_not_become_overdue(interrupt: Callable[..., Interrupt]) -> None:
     row = interrupt(DAY)
     Interrupt.objects.update(due_at=Now() - HOUR, status="cancelled")
     assert services.mark_overdue() == 0
     assert not again(row).overdue
 
 
-def test_of_a_run_that_stopped_otherwise_no_interrupt_is_warned_of(
+def test_no_warning_for_interrupt_of_stopped_run(
     interrupt: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:
     interrupt(DAY)
@@ -191,7 +191,7 @@ def test_of_a_run_that_stopped_otherwise_no_interrupt_is_warned_of(
     [{"status": "cancelled"}, {"warn_at": None}, {"retry_at": None}],
     ids=["closed", "warned of", "as ever"],
 )
-def test_what_needs_no_warning_takes_no_room_from_what_does(
+def test_warning_batch_excludes_rows_without_warning(
     interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -215,7 +215,7 @@ def test_what_needs_no_warning_takes_no_room_from_what_does(
 @pytest.mark.parametrize(
     "changes", [{"status": "superseded"}, {"warn_at": None}, {"warn_at": Now() + DAY}]
 )
-def test_what_changes_while_its_warning_is_about_to_be_sent_is_not_warned_of(
+def test_no_warning_after_concurrent_change(
     interrupt: Callable[..., Interrupt],
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
@@ -234,7 +234,7 @@ def test_what_changes_while_its_warning_is_about_to_be_sent_is_not_warned_of(
 
 
 @pytest.mark.parametrize("changes", [{"status": "superseded"}, {"warn_at": None}])
-def test_what_changes_while_its_warning_fails_is_not_put_off(
+def test_failed_warning_of_changed_interrupt_is_not_postponed(
     interrupt: Callable[..., Interrupt],
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
@@ -255,7 +255,7 @@ def test_what_changes_while_its_warning_fails_is_not_put_off(
     assert [again(row).warn_at] == left
 
 
-def test_one_that_fails_puts_no_other_off(
+def test_failed_warning_postpones_only_itself(
     interrupt: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, third = (interrupt(DAY) for _ in range(3))
@@ -270,7 +270,7 @@ def test_one_that_fails_puts_no_other_off(
     assert Interrupt.objects.filter(pk=second.pk, warn_at__gt=Now()).exists()
 
 
-def test_of_a_short_time_half_is_left(
+def test_warning_of_short_expiry_is_sent_at_half_time(
     interrupt: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:
     interrupt(timedelta(minutes=10))
@@ -283,7 +283,7 @@ def test_of_a_short_time_half_is_left(
     assert [what for what, _ in told] == ["expiring"]
 
 
-def test_a_decided_interrupt_is_not_warned_of(
+def test_no_warning_for_decided_interrupt(
     interrupt: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:
     row = interrupt(DAY)
@@ -294,7 +294,7 @@ def test_a_decided_interrupt_is_not_warned_of(
 
 
 @pytest.mark.promise("P20")
-def test_escalation_leaves_it_open_with_the_group_and_overdue(
+def test_escalated_interrupt_stays_pending_with_new_group(
     interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     sweeping: Callable[[], None],
@@ -331,7 +331,7 @@ def test_escalation_leaves_it_open_with_the_group_and_overdue(
     assert values_of(row.thread)["answers"] == [4]
 
 
-def test_kept_is_kept_by_whoever_holds_it(
+def test_escalation_keeps_the_claim(
     interrupt: Callable[..., Interrupt], user: Callable[..., User]
 ) -> None:
     row = interrupt(DAY, "keep")
@@ -346,7 +346,7 @@ def test_kept_is_kept_by_whoever_holds_it(
     assert AuditEntry.objects.get(verb="expire").detail["type"] == "keep"
 
 
-def test_a_group_that_does_not_exist_keeps_nothing_from_being_overdue(
+def test_unknown_escalation_group_still_marks_overdue(
     interrupt: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
 ) -> None:
     row = interrupt(DAY, "escalate", group="Nobody")
@@ -362,6 +362,6 @@ def test_a_group_that_does_not_exist_keeps_nothing_from_being_overdue(
 @pytest.mark.parametrize(
     "terms", [(DAY, "escalate"), (DAY, "keep", None, "Leads"), (DAY, "park", None, "Leads")]
 )
-def test_a_group_is_named_where_one_is_escalated_to(terms: tuple[Any, ...]) -> None:
+def test_escalation_without_group_is_rejected(terms: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match="A group requires then='escalate'"):
         Expiry(*terms)

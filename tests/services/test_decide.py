@@ -43,7 +43,7 @@ Unchanged = Callable[..., None]
 
 
 @pytest.mark.promise("P3")
-def test_a_decision_is_all_its_rows_at_once(
+def test_decision_writes_all_rows_in_one_transaction(
     interrupt: Interrupt, reviewer: User, advance: Advance
 ) -> None:
     info = services.decide(
@@ -69,7 +69,7 @@ def test_a_decision_is_all_its_rows_at_once(
 
 
 @pytest.mark.promise("P1")
-def test_whoever_is_overtaken_between_reading_and_writing_is_told_who_won(
+def test_concurrent_decision_names_the_winner(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: services.decide(interrupt.pk, "reject", reason="no"))
@@ -82,7 +82,7 @@ def test_whoever_is_overtaken_between_reading_and_writing_is_told_who_won(
 
 
 @pytest.mark.promise("P20")
-def test_a_record_that_has_grown_between_reading_and_writing_is_continued(
+def test_decision_appends_to_concurrently_grown_audit_log(
     interrupt: Interrupt, reviewer: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: services.assign(interrupt.pk, to=reviewer, by=None, via="code"))
@@ -97,7 +97,7 @@ def test_a_record_that_has_grown_between_reading_and_writing_is_continued(
 
 
 @pytest.mark.promise("P1")
-def test_an_interrupt_closed_without_a_word_between_reading_and_writing_stays_closed(
+def test_decision_on_concurrently_closed_interrupt_is_rejected(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = Interrupt.objects.filter(pk=interrupt.pk)
@@ -110,7 +110,7 @@ def test_an_interrupt_closed_without_a_word_between_reading_and_writing_stays_cl
 
 @pytest.mark.promise("P3")
 @pytest.mark.django_db(transaction=True)
-def test_a_run_changed_by_hand_between_reading_and_writing_leaves_its_interrupt_open(
+def test_decision_for_concurrently_changed_run_is_rejected(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: Run.objects.update(state="parked"))
@@ -135,7 +135,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
 
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
-def test_a_decision_that_comes_too_late_sends_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_decision_sends_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     run = services.start("approval", {"text": "x"})
     runner.advance(str(run.id))
     OrmQ.objects.all().delete()
@@ -148,7 +148,7 @@ def test_a_decision_that_comes_too_late_sends_no_message(monkeypatch: pytest.Mon
 
 @pytest.mark.promise("P1")
 @pytest.mark.django_db(transaction=True)
-def test_a_decision_that_finds_its_interrupt_closed_writes_nothing(
+def test_decision_on_closed_interrupt_writes_nothing(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = WriteBatch.run
@@ -167,7 +167,7 @@ def test_a_decision_that_finds_its_interrupt_closed_writes_nothing(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
+def test_decision_for_manually_changed_run_writes_nothing(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = WriteBatch.run
@@ -199,7 +199,7 @@ def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
         ("respond", "NUL is refused, \u202e is not", "NUL is refused, \u202e is not"),
     ],
 )
-def test_each_decision_reaches_the_graph_as_it_was_given(
+def test_node_receives_the_decided_value(
     interrupt: Interrupt, advance: Advance, type_: str, value: Any, answer: Any
 ) -> None:
     info = services.decide(interrupt.pk, type_, value)
@@ -210,7 +210,7 @@ def test_each_decision_reaches_the_graph_as_it_was_given(
 
 
 @pytest.mark.promise("P4")
-def test_each_interrupt_gets_its_own_answer_in_any_order(advance: Advance) -> None:
+def test_parallel_interrupts_get_their_own_responses_in_any_order(advance: Advance) -> None:
     asked("panel", {"log": []}, advance)
     right, left = Interrupt.objects.order_by("-task_path")
     services.decide(right.pk, "respond", "R")
@@ -221,7 +221,7 @@ def test_each_interrupt_gets_its_own_answer_in_any_order(advance: Advance) -> No
 
 
 @pytest.mark.promise("P4")
-def test_one_of_two_answers_lets_the_other_interrupt_stand(advance: Advance) -> None:
+def test_first_of_two_decisions_keeps_the_other_interrupt_pending(advance: Advance) -> None:
     asked("panel", {"log": []}, advance)
     left, right = Interrupt.objects.order_by("task_path")
     services.decide(left.pk, "respond", "L")
@@ -235,7 +235,7 @@ def test_one_of_two_answers_lets_the_other_interrupt_stand(advance: Advance) -> 
 
 
 @pytest.mark.promise("P4")
-def test_a_run_that_waits_for_all_of_its_answers_waits_for_no_other_run(advance: Advance) -> None:
+def test_run_waiting_for_all_responses_ignores_other_runs(advance: Advance) -> None:
     run, other = (services.start("jury", {"log": []}) for _ in range(2))
     advance()
     states = []
@@ -246,7 +246,7 @@ def test_a_run_that_waits_for_all_of_its_answers_waits_for_no_other_run(advance:
     assert Run.objects.get(pk=other.id).state == "interrupted"
 
 
-def test_two_interrupts_of_one_node_are_asked_one_after_the_other(advance: Advance) -> None:
+def test_two_interrupts_of_one_node_are_raised_in_sequence(advance: Advance) -> None:
     first = asked("interview", {"log": []}, advance)
     services.decide(first.pk, "respond", "one")
     advance()
@@ -260,7 +260,7 @@ def test_two_interrupts_of_one_node_are_asked_one_after_the_other(advance: Advan
 
 
 @pytest.mark.promise("P4")
-def test_an_interrupt_with_a_key_gets_its_answer_by_the_key(advance: Advance) -> None:
+def test_interrupt_with_key_gets_its_response_by_key(advance: Advance) -> None:
     asked("keyed", {"log": []}, advance)
     while row := Interrupt.objects.filter(status="pending").first():
         services.decide(row.pk, "respond", f"to {row.title}")
@@ -272,7 +272,7 @@ def test_an_interrupt_with_a_key_gets_its_answer_by_the_key(advance: Advance) ->
 
 @pytest.mark.promise("P4")
 @pytest.mark.parametrize("first", ["deep", "top"])
-def test_interrupts_of_nested_graphs_get_their_own_answers(advance: Advance, first: str) -> None:
+def test_interrupts_of_subgraphs_get_their_own_responses(advance: Advance, first: str) -> None:
     asked("nested", {"log": []}, advance)
     thread = Thread.objects.get()
 
@@ -296,7 +296,7 @@ def test_interrupts_of_nested_graphs_get_their_own_answers(advance: Advance, fir
     assert Interrupt.objects.count() == 3
 
 
-def test_a_breakpoint_takes_an_approval_and_goes_on(advance: Advance) -> None:
+def test_approved_breakpoint_resumes_the_run(advance: Advance) -> None:
     stop = asked("gated", {"text": "x"}, advance)
     with pytest.raises(InvalidAnswerError, match="approve"):
         services.decide(stop.pk, "reject")
@@ -305,7 +305,7 @@ def test_a_breakpoint_takes_an_approval_and_goes_on(advance: Advance) -> None:
     assert values_of(stop.thread)["answer"] == "done"
 
 
-def test_the_run_is_not_hinted_twice_for_two_answers(advance: Advance) -> None:
+def test_two_decisions_send_one_message(advance: Advance) -> None:
     asked("panel", {"log": []}, advance)
     for row in Interrupt.objects.all():
         services.decide(row.pk, "approve")
@@ -313,7 +313,7 @@ def test_the_run_is_not_hinted_twice_for_two_answers(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P1")
-def test_the_second_decision_learns_who_made_the_first(
+def test_second_decision_names_the_first(
     interrupt: Interrupt, reviewer: User, unchanged: Unchanged
 ) -> None:
     won = services.decide(interrupt.pk, "approve", by=reviewer)
@@ -326,7 +326,7 @@ def test_the_second_decision_learns_who_made_the_first(
 
 
 @pytest.mark.promise("P2")
-def test_a_repeat_with_the_same_key_gets_the_first_outcome(
+def test_repeated_key_returns_first_outcome(
     interrupt: Interrupt, reviewer: User, unchanged: Unchanged
 ) -> None:
     first = services.decide(interrupt.pk, "respond", {"a": 1, "b": 2}, by=reviewer, key="k")
@@ -341,7 +341,7 @@ def test_a_repeat_with_the_same_key_gets_the_first_outcome(
     ("type_", "value", "reason"),
     [("respond", 2, ""), ("reject", services.UNSET, ""), ("respond", 1, "because")],
 )
-def test_the_same_key_with_another_decision_is_refused(
+def test_repeated_key_with_other_decision_is_rejected(
     interrupt: Interrupt, unchanged: Unchanged, type_: str, value: Any, reason: str
 ) -> None:
     services.decide(interrupt.pk, "respond", 1, key="k")
@@ -352,7 +352,7 @@ def test_the_same_key_with_another_decision_is_refused(
 
 
 @pytest.mark.promise("P2")
-def test_a_key_is_its_users_own(
+def test_keys_of_different_users_are_independent(
     interrupt: Interrupt, reviewer: User, user: Callable[..., User]
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer, key="k")
@@ -377,7 +377,7 @@ def test_a_key_is_its_users_own(
         (services.UNSET, ""),
     ],
 )
-def test_an_answer_that_fails_its_schema_is_refused_with_pointers(
+def test_invalid_response_is_rejected_with_pointers(
     advance: Advance, unchanged: Unchanged, value: Any, pointer: str
 ) -> None:
     row = asked("typed", {"amount": 5.0, "customer": "D"}, advance)
@@ -392,7 +392,7 @@ def test_an_answer_that_fails_its_schema_is_refused_with_pointers(
     unchanged()
 
 
-def test_a_typed_interrupt_is_approved_with_what_it_showed(advance: Advance) -> None:
+def test_approval_of_typed_interrupt_uses_its_shown_values(advance: Advance) -> None:
     row = asked("typed", {"amount": 5.0, "customer": "D"}, advance)
     assert services.check_answer(row.pk, "reject") == {"approved": False, "amount": 5.0, "note": ""}
     info = services.decide(row.pk, "approve", {"note": "fine"})
@@ -426,7 +426,7 @@ def deep(levels: int) -> Any:
         ({"s": {1}}, UnserializableError),
     ],
 )
-def test_what_cannot_be_stored_is_refused(
+def test_unstorable_response_is_rejected(
     interrupt: Interrupt, unchanged: Unchanged, value: Any, error: type[Exception]
 ) -> None:
     unchanged()
@@ -435,7 +435,7 @@ def test_what_cannot_be_stored_is_refused(
     unchanged()
 
 
-def test_the_limits_themselves_are_allowed(interrupt: Interrupt, advance: Advance) -> None:
+def test_response_at_the_limits_is_accepted(interrupt: Interrupt, advance: Advance) -> None:
     assert services.check_answer(interrupt.pk, "respond", deep(32)) == deep(32)
     assert len(services.check_answer(interrupt.pk, "respond", [0] * 9_999)) == 9_999
     longest = "x" * (256 * 1024 - 2)
@@ -446,7 +446,7 @@ def test_the_limits_themselves_are_allowed(interrupt: Interrupt, advance: Advanc
     ("type_", "value"),
     [("maybe", services.UNSET), ("", services.UNSET), ("approve", 1), ("edit", services.UNSET)],
 )
-def test_a_decision_that_makes_no_sense_is_refused(
+def test_invalid_decision_arguments_are_rejected(
     interrupt: Interrupt, unchanged: Unchanged, type_: str, value: Any
 ) -> None:
     unchanged()
@@ -457,7 +457,7 @@ def test_a_decision_that_makes_no_sense_is_refused(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("ordinary", [True, False])
-def test_of_all_that_speaks_against_a_decision_the_first_is_told(
+def test_first_of_several_errors_is_reported(
     advance: Advance, user: Callable[..., User], ordinary: bool
 ) -> None:
     """Who may not decide learns nothing of how it stands, nor is an answer read for nothing."""
@@ -498,7 +498,7 @@ def test_of_all_that_speaks_against_a_decision_the_first_is_told(
     assert refused(starter, version=1) is refused_unsent(starter) is AlreadyDecidedError
 
 
-def test_a_key_that_cannot_be_kept_is_refused(interrupt: Interrupt, unchanged: Unchanged) -> None:
+def test_invalid_key_is_rejected(interrupt: Interrupt, unchanged: Unchanged) -> None:
     unchanged()
     for key in ("x" * 256, "a\x00b", "a\nb"):
         with pytest.raises(InvalidAnswerError):
@@ -507,13 +507,13 @@ def test_a_key_that_cannot_be_kept_is_refused(interrupt: Interrupt, unchanged: U
 
 
 @pytest.mark.parametrize("bad", ["", "x", "../", "1", uuid.uuid4(), "A" * 10_000, None, 5])
-def test_an_interrupt_that_does_not_exist_is_not_found(bad: Any, advance: Advance) -> None:
+def test_unknown_interrupt_is_not_found(bad: Any, advance: Advance) -> None:
     with pytest.raises(InterruptNotFound):
         services.decide(bad, "approve")
 
 
 @pytest.mark.promise("P18")
-def test_an_interrupt_that_one_may_not_see_looks_absent(
+def test_hidden_interrupt_is_not_found(
     interrupt: Interrupt, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     blind = [user("una"), user("otto", "decide_interrupt"), AnonymousUser()]
@@ -526,7 +526,7 @@ def test_an_interrupt_that_one_may_not_see_looks_absent(
 
 
 @pytest.mark.promise("P18")
-def test_seeing_is_not_deciding(
+def test_view_permission_does_not_allow_deciding(
     interrupt: Interrupt, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     watcher = user("wim", "view_interrupt")
@@ -538,7 +538,7 @@ def test_seeing_is_not_deciding(
     unchanged(refused=1)
 
 
-def test_what_is_checked_is_the_interrupt_that_was_named(advance: Advance) -> None:
+def test_permission_is_checked_for_the_given_interrupt(advance: Advance) -> None:
     first, interrupt, last = (asked("approval", {"text": "x"}, advance) for _ in range(3))
     for other in (first, last):
         services.decide(other.pk, "approve")
@@ -554,7 +554,7 @@ def test_what_is_checked_is_the_interrupt_that_was_named(advance: Advance) -> No
 
 
 @pytest.mark.promise("P18")
-def test_permission_is_asked_inside_the_transaction(
+def test_permission_is_checked_inside_the_transaction(
     interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hitl_django.permissions import ModelPermissionPolicy
@@ -571,7 +571,7 @@ def test_permission_is_asked_inside_the_transaction(
     assert inside == [True]
 
 
-def test_an_answer_to_other_words_than_shown_is_refused(
+def test_decision_on_changed_payload_is_rejected(
     interrupt: Interrupt, unchanged: Unchanged
 ) -> None:
     unchanged()
@@ -586,7 +586,7 @@ def test_an_answer_to_other_words_than_shown_is_refused(
 
 
 @pytest.mark.parametrize("state", ["parked", "failed", "cancelled", "succeeded"])
-def test_a_run_that_would_not_hear_the_answer_refuses_it(
+def test_decision_for_stopped_run_is_rejected(
     interrupt: Interrupt, unchanged: Unchanged, state: str
 ) -> None:
     Run.objects.update(state=state)
@@ -598,7 +598,7 @@ def test_a_run_that_would_not_hear_the_answer_refuses_it(
 
 
 @pytest.mark.parametrize("status", ["expired", "superseded", "cancelled"])
-def test_a_withdrawn_interrupt_says_what_became_of_it(interrupt: Interrupt, status: str) -> None:
+def test_closed_interrupt_error_names_its_status(interrupt: Interrupt, status: str) -> None:
     Interrupt.objects.update(status=status)
     with pytest.raises(AlreadyDecidedError, match=status) as caught:
         services.decide(interrupt.pk, "approve")
@@ -608,7 +608,7 @@ def test_a_withdrawn_interrupt_says_what_became_of_it(interrupt: Interrupt, stat
 @pytest.mark.promise("P3")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("outer", [nullcontext, transaction.atomic], ids=["whole", "savepoint"])
-def test_a_decision_that_is_rolled_back_never_was(
+def test_rolled_back_decision_leaves_no_trace(
     interrupt: Interrupt, unchanged: Unchanged, outer: Callable[[], Any]
 ) -> None:
     heard: list[Any] = []
@@ -628,7 +628,7 @@ def test_a_decision_that_is_rolled_back_never_was(
     assert heard == ["approve"]
 
 
-def test_who_decided_outlives_the_account(interrupt: Interrupt, reviewer: User) -> None:
+def test_decision_keeps_name_of_deleted_user(interrupt: Interrupt, reviewer: User) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
     reviewer.delete()
     decision = Decision.objects.get()
@@ -656,14 +656,14 @@ TAMPERED = [
 ]
 
 
-def test_every_column_of_an_entry_is_tampered_with() -> None:
+def test_tampering_cases_cover_every_column() -> None:
     columns = {field.attname for field in AuditEntry._meta.concrete_fields}
     assert columns - {"id"} == {column for column, _ in TAMPERED}
 
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize(("column", "value"), TAMPERED)
-def test_a_changed_history_is_noticed(
+def test_tampered_audit_log_is_detected(
     interrupt: Interrupt, reviewer: User, column: str, value: Any
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -678,7 +678,7 @@ def test_a_changed_history_is_noticed(
     assert audit.find_first_fault(thread) == 1
 
 
-def test_what_was_decided_and_erased_is_read_for_no_other_answer(
+def test_erased_decision_is_not_reused_for_other_responses(
     interrupt: Interrupt, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.decide(interrupt.pk, "approve")

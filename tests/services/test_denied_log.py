@@ -54,7 +54,7 @@ def refusals_of(thread: Thread) -> list[tuple[str, str, str, str]]:
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("verb", ATTEMPTS)
-def test_a_refused_attempt_leaves_an_entry_and_nothing_else(
+def test_denied_attempt_leaves_only_an_audit_entry(
     interrupt: Interrupt, onlooker: User, verb: str
 ) -> None:
     with pytest.raises(NotAllowedError):
@@ -69,9 +69,7 @@ def test_a_refused_attempt_leaves_an_entry_and_nothing_else(
 
 
 @pytest.mark.promise("P20")
-def test_a_refusal_is_in_the_record_of_its_own_thread(
-    advance: Callable[[], int], onlooker: User
-) -> None:
+def test_denial_is_logged_on_its_own_thread(advance: Callable[[], int], onlooker: User) -> None:
     first, interrupt, last = (asked("approval", {"text": "x"}, advance) for _ in range(3))
     with pytest.raises(NotAllowedError):
         services.decide(interrupt.pk, "approve", by=onlooker, via="api")
@@ -79,7 +77,7 @@ def test_a_refusal_is_in_the_record_of_its_own_thread(
 
 
 @pytest.mark.promise("P20")
-def test_what_else_is_in_a_record_or_in_others_leaves_room_for_a_refusal(
+def test_denial_limit_counts_only_denials_of_the_thread(
     advance: Callable[[], int], user: Callable[..., User]
 ) -> None:
     interrupt, other = (asked("approval", {"text": "x"}, advance) for _ in range(2))
@@ -96,7 +94,7 @@ def test_what_else_is_in_a_record_or_in_others_leaves_room_for_a_refusal(
 
 
 @pytest.mark.promise("P20")
-def test_who_is_refused_too_often_is_only_logged(
+def test_denials_beyond_the_limit_are_only_logged(
     interrupt: Interrupt,
     onlooker: User,
     user: Callable[..., User],
@@ -120,7 +118,7 @@ def test_who_is_refused_too_often_is_only_logged(
     assert refusals_of(interrupt.thread)[-1][0] == "olga"
 
 
-def test_nobody_and_a_run_that_never_was_have_no_record(onlooker: User) -> None:
+def test_denial_without_user_or_run_has_no_audit_entry(onlooker: User) -> None:
     for who in (onlooker, AnonymousUser()):
         for thread_id in (None, "absent", "a\x00b"):
             with pytest.raises(NotAllowedError):
@@ -128,7 +126,7 @@ def test_nobody_and_a_run_that_never_was_have_no_record(onlooker: User) -> None:
     assert not AuditEntry.objects.exists()
 
 
-def test_a_refusal_that_cannot_be_recorded_is_still_the_answer(
+def test_denial_is_returned_even_if_not_logged(
     interrupt: Interrupt, onlooker: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object, **kwargs: object) -> None:
@@ -139,7 +137,7 @@ def test_a_refusal_that_cannot_be_recorded_is_still_the_answer(
         services.decide(interrupt.pk, "approve", by=onlooker)
 
 
-def test_a_dry_run_is_no_attempt(interrupt: Interrupt, onlooker: User) -> None:
+def test_dry_run_is_not_logged_as_denied(interrupt: Interrupt, onlooker: User) -> None:
     with pytest.raises(NotAllowedError):
         services.check_answer(interrupt.pk, "approve", by=onlooker)
     assert refusals_of(interrupt.thread) == []

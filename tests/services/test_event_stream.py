@@ -49,7 +49,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
 TOLD = ["queued", "interrupted", "queued", "succeeded"]
 
 
-def test_a_run_is_followed_to_its_end(
+def test_events_are_streamed_until_the_run_ends(
     asking: services.RunInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: go_on(asking))
@@ -57,7 +57,7 @@ def test_a_run_is_followed_to_its_end(
     assert [event.kind for event in hitl_django.follow(asking.id, after=3)] == TOLD[3:]
 
 
-def test_a_run_that_ends_while_it_is_read_is_followed_to_its_end(
+def test_run_ending_while_read_is_streamed_to_its_end(
     asking: services.RunInfo,
 ) -> None:
     reader, ended = event_stream.EventReader(asking.id), []
@@ -76,7 +76,7 @@ def test_a_run_that_ends_while_it_is_read_is_followed_to_its_end(
     assert reader.read(page.last).ended
 
 
-def test_a_run_is_followed_on_an_event_loop(
+def test_events_are_streamed_on_an_event_loop(
     asking: services.RunInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: go_on(asking))
@@ -87,7 +87,7 @@ def test_a_run_is_followed_on_an_event_loop(
     assert async_to_sync(collect)() == TOLD
 
 
-def test_a_page_says_where_to_go_on(asking: services.RunInfo) -> None:
+def test_page_has_the_next_cursor(asking: services.RunInfo) -> None:
     page = services.run_events(asking.id, limit=1)
     assert ([event.kind for event in page.events], page.last, page.ended) == (["queued"], 1, False)
     page = services.run_events(asking.id, after=page.last)
@@ -95,7 +95,7 @@ def test_a_page_says_where_to_go_on(asking: services.RunInfo) -> None:
     assert services.run_events(asking.id, after=7).last == 7
 
 
-def test_what_a_run_tells_is_told_from_what_others_do(asking: services.RunInfo) -> None:
+def test_stream_contains_only_events_of_its_run(asking: services.RunInfo) -> None:
     with testing.inline() as advance:
         others = [services.start("steps", {"log": []}) for _ in range(2)]
         advance()
@@ -114,7 +114,7 @@ def test_what_a_run_tells_is_told_from_what_others_do(asking: services.RunInfo) 
     assert event_stream.EventReader(asking.id).has_news(2)
 
 
-def test_events_are_told_in_order_however_they_are_stored(asking: services.RunInfo) -> None:
+def test_events_are_ordered_by_number(asking: services.RunInfo) -> None:
     go_on(asking)
     stored = list(RunEvent.objects.order_by("-seq"))
     RunEvent.objects.all().delete()
@@ -127,7 +127,7 @@ def fields_of(event: RunEvent) -> dict[str, Any]:
     return {field.attname: getattr(event, field.attname) for field in RunEvent._meta.fields}
 
 
-def test_of_a_run_that_tells_nothing_its_end_is_news(db: None) -> None:
+def test_run_without_events_reports_its_end(db: None) -> None:
     with testing.inline() as advance:
         runs = [services.start("approval", {"text": "x"}, events=()) for _ in range(3)]
         advance()
@@ -139,12 +139,12 @@ def test_of_a_run_that_tells_nothing_its_end_is_news(db: None) -> None:
 
 
 @pytest.mark.parametrize("run", [uuid4(), "no id", ""])
-def test_a_run_that_is_not_there_tells_nothing(run: object) -> None:
+def test_unknown_run_has_no_events(run: object) -> None:
     with pytest.raises(RunNotFound):
         services.run_events(run)  # type: ignore[arg-type]
 
 
-def test_what_is_gone_is_not_taken_for_what_never_was(asking: services.RunInfo) -> None:
+def test_deleted_events_are_reported_as_gone(asking: services.RunInfo) -> None:
     RunEvent.objects.filter(seq=1).delete()
     with pytest.raises(EventsPrunedError) as gone:
         services.run_events(asking.id)
@@ -152,7 +152,7 @@ def test_what_is_gone_is_not_taken_for_what_never_was(asking: services.RunInfo) 
     assert services.run_events(asking.id, after=1).last == 2
 
 
-def test_a_run_that_goes_away_while_it_is_followed_is_an_error(asking: services.RunInfo) -> None:
+def test_run_deleted_while_streamed_is_an_error(asking: services.RunInfo) -> None:
     following_it = hitl_django.follow(asking.id)
     assert [next(following_it).seq, next(following_it).seq] == [1, 2]
     Run.objects.all().delete()

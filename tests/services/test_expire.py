@@ -49,7 +49,7 @@ def again(interrupt: Interrupt) -> Interrupt:
     return Interrupt.objects.get(pk=interrupt.pk)
 
 
-def test_an_interrupt_expires_on_the_databases_clock_and_not_before(
+def test_interrupt_expires_by_the_database_clock(
     interrupt: Callable[..., Interrupt], advance: Advance
 ) -> None:
     row = interrupt(DAY)
@@ -63,7 +63,7 @@ def test_an_interrupt_expires_on_the_databases_clock_and_not_before(
 
 
 @pytest.mark.promise("P20")
-def test_a_named_answer_goes_to_the_graph_as_nobodys(
+def test_default_response_is_recorded_without_a_user(
     interrupt: Callable[..., Interrupt],
     advance: Advance,
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -94,7 +94,7 @@ def test_a_named_answer_goes_to_the_graph_as_nobodys(
     assert Decision.objects.count() == 1
 
 
-def test_a_parked_run_asks_again_when_it_is_let_go_on(
+def test_parked_run_raises_its_interrupt_again_after_retry(
     interrupt: Callable[..., Interrupt],
     advance: Advance,
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -128,9 +128,7 @@ def test_a_parked_run_asks_again_when_it_is_let_go_on(
     assert values_of(row.thread)["answers"] == [2]
 
 
-def test_a_run_may_end_with_its_interrupt(
-    interrupt: Callable[..., Interrupt], advance: Advance
-) -> None:
+def test_expiry_can_cancel_the_run(interrupt: Callable[..., Interrupt], advance: Advance) -> None:
     row = interrupt(DAY, "cancel")
     pass_(DAY)
     sweep()
@@ -138,7 +136,7 @@ def test_a_run_may_end_with_its_interrupt(
 
 
 @pytest.mark.promise("P1")
-def test_whoever_decides_first_wins(
+def test_decision_before_expiry_wins(
     interrupt: Callable[..., Interrupt], advance: Advance, reviewer: User
 ) -> None:
     late = interrupt(DAY, "answer", {"seats": 8})
@@ -155,7 +153,7 @@ def test_whoever_decides_first_wins(
     assert caught.value.status == "expired"
 
 
-def test_a_run_under_way_is_left_until_it_pauses_again(
+def test_expiry_of_running_run_waits_for_its_pause(
     interrupt: Callable[..., Interrupt], advance: Advance
 ) -> None:
     row = interrupt(DAY)
@@ -167,7 +165,7 @@ def test_a_run_under_way_is_left_until_it_pauses_again(
     assert again(row).status == "expired"
 
 
-def test_one_that_fails_keeps_no_other_from_expiring(
+def test_failing_expiry_does_not_block_others(
     interrupt: Callable[..., Interrupt],
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
@@ -190,7 +188,7 @@ def test_one_that_fails_keeps_no_other_from_expiring(
     assert Run.objects.get(pk=first.run_id).state == "interrupted"
 
 
-def test_those_that_fail_each_time_leave_room_for_the_others(
+def test_repeatedly_failing_expiries_do_not_fill_the_batch(
     interrupt: Callable[..., Interrupt],
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
@@ -217,7 +215,7 @@ def test_those_that_fail_each_time_leave_room_for_the_others(
     assert again(first).status == "expired"
 
 
-def test_a_named_answer_that_the_node_refuses_is_not_given_for_ever(
+def test_default_response_rejected_by_the_node_is_not_repeated(
     interrupt: Callable[..., Interrupt], advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = interrupt(DAY, "answer", {"seats": 8})
@@ -233,7 +231,7 @@ def test_a_named_answer_that_the_node_refuses_is_not_given_for_ever(
     assert Run.objects.get().state == "parked"
 
 
-def test_a_named_answer_that_does_not_fit_fails_where_it_is_named(advance: Advance) -> None:
+def test_invalid_default_response_fails_the_node(advance: Advance) -> None:
     graphs.PATIENCE[:] = [Expiry(DAY, "answer", {"seats": 3})]
     info = services.start("patient", {"log": []})
     advance()
@@ -245,14 +243,12 @@ def test_a_named_answer_that_does_not_fit_fails_where_it_is_named(advance: Advan
 @pytest.mark.parametrize(
     "terms", [(timedelta(0),), (-DAY,), (DAY, "shrug"), (DAY, "park", True)], ids=str
 )
-def test_terms_that_make_no_sense_are_refused(terms: Any) -> None:
+def test_invalid_expiry_options_are_rejected(terms: Any) -> None:
     with pytest.raises(ValueError):
         Expiry(*terms)
 
 
-def test_what_else_a_parked_run_asks_waits_until_it_goes_on(
-    advance: Advance, reviewer: User
-) -> None:
+def test_other_interrupts_of_parked_run_stay_pending(advance: Advance, reviewer: User) -> None:
     late, other = asked("panel", {}, advance), Interrupt.objects.order_by("task_path").last()
     assert other is not None
     terms = {"seconds": 60, "then": "park"}
@@ -284,7 +280,7 @@ def test_what_else_a_parked_run_asks_waits_until_it_goes_on(
         ("keep", "interrupted", {"interrupt.created", "interrupt.expired"}),
     ],
 )
-def test_what_becomes_of_an_interrupt_is_told_and_recorded(
+def test_expiry_is_published_and_logged(
     interrupt: Callable[..., Interrupt], then: str, state: str, told: set[str]
 ) -> None:
     webhook_services.create_webhook("https://example.com/")
@@ -309,7 +305,7 @@ def test_what_becomes_of_an_interrupt_is_told_and_recorded(
     assert (Run.objects.get().state, Run.objects.get().traceback) == (state, "")
 
 
-def test_an_answer_named_for_one_of_several_leaves_a_run_that_waits_for_all_waiting(
+def test_default_response_of_one_interrupt_keeps_run_waiting_for_all(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("jury", {"log": []})
@@ -324,7 +320,7 @@ def test_an_answer_named_for_one_of_several_leaves_a_run_that_waits_for_all_wait
         assert (Run.objects.get().state, len(hinted)) == (state, hints)
 
 
-def test_what_is_kept_is_said_to_miss_no_group(advance: Advance) -> None:
+def test_kept_interrupt_needs_no_group(advance: Advance) -> None:
     asked("approval", {"text": "x"}, advance)
     terms = {"seconds": 1, "then": "keep"}
     Interrupt.objects.update(expiry=terms, expires_at=Now() - DAY)

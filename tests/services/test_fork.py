@@ -58,7 +58,7 @@ def failing() -> Iterator[None]:
     graphs.FAILING.clear()
 
 
-def test_a_run_goes_on_from_the_checkpoint(advance: Advance) -> None:
+def test_fork_resumes_from_the_checkpoint(advance: Advance) -> None:
     thread = ran(advance)
     assert log_of(thread) == ["a", "b", "c", "d", "e"]
 
@@ -72,7 +72,7 @@ def test_a_run_goes_on_from_the_checkpoint(advance: Advance) -> None:
     assert Run.objects.filter(thread__thread_id=thread).count() == 2
 
 
-def test_the_line_that_was_left_stays_in_the_history(advance: Advance) -> None:
+def test_fork_keeps_the_old_branch_in_the_history(advance: Advance) -> None:
     thread = ran(advance)
     before = set(Checkpoint.objects.values_list("checkpoint_id", flat=True))
 
@@ -84,7 +84,7 @@ def test_the_line_that_was_left_stays_in_the_history(advance: Advance) -> None:
     assert fork.parent_id == Checkpoint.objects.get(checkpoint_id=after(thread, 1)).checkpoint_id
 
 
-def test_values_are_written_in_a_nodes_name_first(advance: Advance) -> None:
+def test_fork_with_values_writes_them_as_the_node(advance: Advance) -> None:
     thread = ran(advance)
 
     services.fork(thread, after(thread, 2), values={"log": ["instead of c"]}, as_node="c")
@@ -93,7 +93,7 @@ def test_values_are_written_in_a_nodes_name_first(advance: Advance) -> None:
     assert log_of(thread) == ["a", "b", "instead of c", "d", "e"]
 
 
-def test_values_without_a_node_are_written_in_the_name_of_the_last(advance: Advance) -> None:
+def test_fork_with_values_without_node_writes_as_the_last_node(advance: Advance) -> None:
     thread = ran(advance)
 
     services.fork(thread, after(thread, 2), values={"log": ["more of b"]})
@@ -102,7 +102,7 @@ def test_values_without_a_node_are_written_in_the_name_of_the_last(advance: Adva
     assert log_of(thread) == ["a", "b", "more of b", "c", "d", "e"]
 
 
-def test_a_node_without_values_is_passed_over(advance: Advance) -> None:
+def test_fork_as_node_without_values_skips_the_node(advance: Advance) -> None:
     thread = ran(advance)
 
     services.fork(thread, after(thread, 2), as_node="c")
@@ -111,7 +111,7 @@ def test_a_node_without_values_is_passed_over(advance: Advance) -> None:
     assert log_of(thread) == ["a", "b", "d", "e"]
 
 
-def test_what_the_abandoned_line_asked_is_superseded_and_asked_anew(advance: Advance) -> None:
+def test_fork_supersedes_interrupts_and_raises_them_again(advance: Advance) -> None:
     old = asked("panel", {"log": []}, advance)
     services.decide(old.pk, "respond", "first")
     advance()
@@ -133,7 +133,7 @@ def test_what_the_abandoned_line_asked_is_superseded_and_asked_anew(advance: Adv
     assert Run.objects.get(pk=info.id).state == "succeeded"
 
 
-def test_a_graph_inside_begins_anew(advance: Advance) -> None:
+def test_fork_restarts_subgraphs(advance: Advance) -> None:
     interrupt = asked("booking", {"log": []}, advance)
     thread = interrupt.thread.thread_id
     services.fork(thread, after(thread, 0))
@@ -145,9 +145,7 @@ def test_a_graph_inside_begins_anew(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P20")
-def test_the_record_says_who_went_on_from_where(
-    advance: Advance, user: Callable[..., User]
-) -> None:
+def test_fork_logs_its_user_and_checkpoint(advance: Advance, user: Callable[..., User]) -> None:
     interrupt = asked("approval", {"text": "x"}, advance)
     operator = user("otto", "view_thread", "view_run", "operate_run")
     thread = interrupt.thread.thread_id
@@ -171,7 +169,7 @@ def test_the_record_says_who_went_on_from_where(
 
 
 @pytest.mark.parametrize("state", Run.State.values)
-def test_a_live_run_is_cancelled_and_one_that_ended_stays_what_it_was(
+def test_fork_cancels_an_active_run_and_keeps_ended_ones(
     advance: Advance, unchanged: Unchanged, state: str
 ) -> None:
     thread = ran(advance)
@@ -188,7 +186,7 @@ def test_a_live_run_is_cancelled_and_one_that_ended_stays_what_it_was(
 
 
 @pytest.mark.promise("P7")
-def test_a_worker_that_holds_the_thread_is_not_interfered_with(
+def test_fork_does_not_interrupt_a_worker_with_the_lease(
     advance: Advance, unchanged: Unchanged
 ) -> None:
     thread = ran(advance)
@@ -205,7 +203,7 @@ def test_a_worker_that_holds_the_thread_is_not_interfered_with(
 
 
 @pytest.mark.promise("P7")
-def test_fork_beside_a_direct_call_is_refused(advance: Advance, unchanged: Unchanged) -> None:
+def test_fork_beside_a_direct_call_is_rejected(advance: Advance, unchanged: Unchanged) -> None:
     thread = ran(advance)
     graph = registry.get_graph("steps").graph.with_saver(DjangoSaver())
     stream = graph.stream({"log": []}, {"configurable": {"thread_id": thread}})
@@ -218,7 +216,7 @@ def test_fork_beside_a_direct_call_is_refused(advance: Advance, unchanged: Uncha
 
 
 @pytest.mark.promise("P7")
-def test_a_worker_whose_lease_is_over_is_shut_out(advance: Advance) -> None:
+def test_fork_invalidates_an_expired_lease(advance: Advance) -> None:
     thread = ran(advance)
     at = after(thread, 1)
     lease = run_leases.claim(services.fork(thread, at).id)
@@ -235,7 +233,7 @@ def test_a_worker_whose_lease_is_over_is_shut_out(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("from_other", ["00000000-0000-0000-0000-000000000000", "x" * 400, ""])
-def test_a_checkpoint_has_to_be_the_threads_own(
+def test_fork_from_checkpoint_of_other_thread_is_rejected(
     advance: Advance, unchanged: Unchanged, from_other: str
 ) -> None:
     thread, other = ran(advance), ran(advance)
@@ -247,7 +245,7 @@ def test_a_checkpoint_has_to_be_the_threads_own(
     unchanged()
 
 
-def test_a_checkpoint_of_a_graph_inside_is_none_to_go_on_from(advance: Advance) -> None:
+def test_fork_from_checkpoint_of_subgraph_is_rejected(advance: Advance) -> None:
     interrupt = asked("booking", {"log": []}, advance)
 
     with pytest.raises(CheckpointNotFound):
@@ -266,7 +264,7 @@ def test_a_checkpoint_of_a_graph_inside_is_none_to_go_on_from(advance: Advance) 
         (None, "__end__", "as_node"),
     ],
 )
-def test_values_that_do_not_fit_the_state_change_nothing(
+def test_fork_with_invalid_values_changes_nothing(
     advance: Advance, unchanged: Unchanged, values: Any, as_node: str | None, field: str
 ) -> None:
     thread = ran(advance)
@@ -280,7 +278,7 @@ def test_values_that_do_not_fit_the_state_change_nothing(
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_operate_may_not_fork(
+def test_fork_without_operate_permission_is_rejected(
     advance: Advance, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     thread = ran(advance)
@@ -299,7 +297,7 @@ def test_who_may_not_operate_may_not_fork(
     unchanged(refused=1)
 
 
-def test_a_graph_that_has_changed_since_is_refused_with_the_reason(
+def test_fork_of_incompatible_graph_is_rejected_with_reason(
     advance: Advance, unchanged: Unchanged
 ) -> None:
     thread = ran(advance)
@@ -328,7 +326,7 @@ def test_a_graph_that_has_changed_since_is_refused_with_the_reason(
         registry.register("steps")(graphs.steps)
 
 
-def test_the_fork_is_the_newest_checkpoint_even_after_one_by_a_faster_clock(
+def test_fork_is_newest_checkpoint_despite_clock_skew(
     advance: Advance,
 ) -> None:
     thread = ran(advance)
@@ -349,7 +347,7 @@ def test_the_fork_is_the_newest_checkpoint_even_after_one_by_a_faster_clock(
     assert ids.new_uuid6() > heads[0].checkpoint_id
 
 
-def test_a_failed_run_can_be_passed_by(advance: Advance, failing: None) -> None:
+def test_fork_before_a_failed_run(advance: Advance, failing: None) -> None:
     info = services.start("fragile", {"count": 1})
     advance()
     assert Run.objects.get(pk=info.id).state == "failed"
@@ -367,7 +365,7 @@ def test_a_failed_run_can_be_passed_by(advance: Advance, failing: None) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_fork_before_values_of_a_pruned_checkpoint_are_deleted_is_refused(
+def test_fork_from_pruned_checkpoint_is_rejected(
     advance: Advance,
 ) -> None:
     thread = ran(advance)
@@ -386,7 +384,7 @@ def test_fork_before_values_of_a_pruned_checkpoint_are_deleted_is_refused(
     assert log_of(thread) == ["a", "b", "c", "d", "e"]
 
 
-def test_a_fork_reads_no_more_runs_of_a_thread_that_had_many(advance: Advance) -> None:
+def test_fork_of_thread_with_many_runs_reads_few(advance: Advance) -> None:
     thread, read = ran(advance), list[Any]()
 
     def note(instance: Run, **_: Any) -> None:
@@ -404,7 +402,7 @@ def test_a_fork_reads_no_more_runs_of_a_thread_that_had_many(advance: Advance) -
 
 
 @pytest.mark.parametrize("where", ["in no thread", "in another thread", "in a graph inside"])
-def test_a_checkpoint_that_is_gone_once_the_thread_is_locked_is_not_found(
+def test_fork_from_checkpoint_deleted_before_lock_is_not_found(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """A copy of a thread has checkpoints of the same names."""
@@ -429,7 +427,7 @@ def test_a_checkpoint_that_is_gone_once_the_thread_is_locked_is_not_found(
     assert Run.objects.filter(thread__thread_id=thread).count() == 1
 
 
-def test_a_fork_is_of_the_run_that_stored_its_checkpoint(advance: Advance) -> None:
+def test_fork_belongs_to_the_run_of_its_checkpoint(advance: Advance) -> None:
     thread = ran(advance)
     newest = {}
     for _ in range(3):
@@ -441,7 +439,7 @@ def test_a_fork_is_of_the_run_that_stored_its_checkpoint(advance: Advance) -> No
         assert Run.objects.get(pk=services.fork(thread, at).id).origin == run_id
 
 
-def test_a_fork_in_a_copied_thread_is_of_that_threads_run(advance: Advance) -> None:
+def test_fork_in_copied_thread_belongs_to_the_copy(advance: Advance) -> None:
     """The checkpoints of a copy name the run of another thread that stored them."""
     thread = ran(advance)
     DjangoSaver().copy_thread(thread, "copy")
@@ -455,7 +453,7 @@ def test_a_fork_in_a_copied_thread_is_of_that_threads_run(advance: Advance) -> N
 
 
 @pytest.mark.parametrize("whose", ["another thread's", "a graph's inside"])
-def test_a_fork_comes_after_the_newest_of_its_own_line_only(advance: Advance, whose: str) -> None:
+def test_fork_follows_the_newest_run_of_its_own_branch(advance: Advance, whose: str) -> None:
     thread, other = ran(advance), ran(advance)
     at = after(thread, 2)
     row = Checkpoint.objects.get(checkpoint_id=after(other, 5))

@@ -21,13 +21,13 @@ def _quiet(db: None) -> Iterator[None]:
         yield
 
 
-def test_without_work_and_workers_nobody_is_missed() -> None:
+def test_no_outage_without_work_and_workers() -> None:
     health = services.worker_health()
     assert (health.workers, health.last_seen, health.overdue) == (0, None, 0)
     assert not health.is_missing
 
 
-def test_workers_are_missed_when_work_waits_or_they_were_there_before() -> None:
+def test_outage_with_queued_work_or_vanished_workers() -> None:
     info = services.start("steps", {"log": []})
     assert not services.worker_health().is_missing
     Run.objects.filter(pk=info.id).update(queued_at=Now() - timedelta(minutes=5))
@@ -41,7 +41,7 @@ def test_workers_are_missed_when_work_waits_or_they_were_there_before() -> None:
     assert services.worker_health().is_missing
 
 
-def test_a_live_lease_shows_a_worker_that_is_in_a_long_node() -> None:
+def test_active_lease_counts_as_worker_in_a_long_node() -> None:
     info = services.start("steps", {"log": []})
     WorkerHeartbeat.objects.create(owner="h:1", host="h", pid=1)
     WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
@@ -53,7 +53,7 @@ def test_a_live_lease_shows_a_worker_that_is_in_a_long_node() -> None:
 
 
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {"queued"}))
-def test_only_what_is_queued_waits_for_a_worker(state: str) -> None:
+def test_only_queued_runs_wait_for_a_worker(state: str) -> None:
     services.start("steps", {"log": []})
     Run.objects.update(state=state, queued_at=Now() - timedelta(minutes=5))
     assert services.worker_health().overdue == 0
@@ -61,7 +61,7 @@ def test_only_what_is_queued_waits_for_a_worker(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {"running"}))
-def test_only_what_runs_is_driven(state: str) -> None:
+def test_only_running_runs_have_a_worker(state: str) -> None:
     info = services.start("steps", {"log": []})
     assert run_leases.claim(info.id) is not None
     Run.objects.update(state=state)
@@ -69,12 +69,12 @@ def test_only_what_runs_is_driven(state: str) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_operate_is_not_told() -> None:
+def test_health_without_operate_permission_is_hidden() -> None:
     with pytest.raises(NotAllowedError):
         services.worker_health(by=AnonymousUser())
 
 
-def test_who_lists_the_queue_hears_since_when_workers_are_missed_and_asks_once(
+def test_queue_reports_start_of_outage_with_one_query(
     django_assert_num_queries: Any,
 ) -> None:
     def missed() -> services.WorkerOutage | None:

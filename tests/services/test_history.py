@@ -62,9 +62,7 @@ def texts(step: services.Step) -> list[tuple[str, str, str]]:
     return [(change.node, change.key, change.text) for change in step.changes]
 
 
-def test_each_step_tells_which_nodes_ran_and_what_they_wrote(
-    advance: Advance, made: Callable[..., str]
-) -> None:
+def test_history_step_has_its_nodes_and_writes(advance: Advance, made: Callable[..., str]) -> None:
     name = made(chain(first={"text": "a", "log": ["x"]}, second={}, third={"text": "b"}))
     page = services.thread_history(ran(name, {"text": "in"}, advance))
 
@@ -86,7 +84,7 @@ def test_each_step_tells_which_nodes_ran_and_what_they_wrote(
     assert not any(step.left or step.more for step in page.steps)
 
 
-def test_a_page_is_followed_by_the_next(advance: Advance) -> None:
+def test_history_pages_are_contiguous(advance: Advance) -> None:
     thread = ran("steps", {"log": []}, advance)
 
     pages, before = [], None
@@ -100,7 +98,7 @@ def test_a_page_is_followed_by_the_next(advance: Advance) -> None:
     assert pages == [[5, 4, 3], [2, 1, 0], [-1]]
 
 
-def test_a_decision_stands_at_the_first_step_after_it(advance: Advance) -> None:
+def test_history_shows_decision_at_the_next_step(advance: Advance) -> None:
     pending = asked("interview", {"log": []}, advance)
     thread = pending.thread.thread_id
     services.decide(pending.pk, "respond", "one")
@@ -122,7 +120,7 @@ def test_a_decision_stands_at_the_first_step_after_it(advance: Advance) -> None:
     assert not any(step.decisions for step in page.steps)
 
 
-def test_a_decision_stands_in_one_page_of_its_own_thread(
+def test_history_shows_decision_once_and_in_its_own_thread(
     advance: Advance, made: Callable[..., str]
 ) -> None:
     graph = StateGraph(State).add_node("a", lambda state: {"text": interrupt("A?")})
@@ -140,7 +138,7 @@ def test_a_decision_stands_in_one_page_of_its_own_thread(
 
 
 @pytest.mark.parametrize("limit", [1, 20])
-def test_a_decision_at_the_very_moment_of_a_step_belongs_to_the_one_that_came_of_it(
+def test_history_shows_simultaneous_decision_at_the_resulting_step(
     advance: Advance, made: Callable[..., str], limit: int
 ) -> None:
     graph = StateGraph(State).add_node("a", lambda state: {"text": interrupt("A?")})
@@ -163,7 +161,7 @@ def test_a_decision_at_the_very_moment_of_a_step_belongs_to_the_one_that_came_of
         assert pages == [["B?"], ["A?"], [], []]
 
 
-def test_decisions_before_one_step_stand_in_the_order_in_which_they_were_made(
+def test_history_orders_decisions_before_one_step_by_time(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pending = asked("panel", {"log": []}, advance)
@@ -194,7 +192,7 @@ def asked_again(run: Any) -> Any:
     return Interrupt.objects.get(run=run, status="pending").pk
 
 
-def test_what_was_left_by_a_fork_is_told_from_what_it_led_to(advance: Advance) -> None:
+def test_history_marks_steps_abandoned_by_a_fork(advance: Advance) -> None:
     thread = ran("steps", {"log": []}, advance)
     at = Checkpoint.objects.get(step=2).checkpoint_id
     info = services.fork(thread, at)
@@ -209,7 +207,7 @@ def test_what_was_left_by_a_fork_is_told_from_what_it_led_to(advance: Advance) -
     assert {step.run_id for step in steps[:3]} == {str(info.id)}
 
 
-def test_what_a_fork_wrote_stands_in_its_own_line_only(advance: Advance) -> None:
+def test_history_shows_writes_of_a_fork_in_its_own_branch(advance: Advance) -> None:
     thread = ran("steps", {"log": []}, advance)
     at = Checkpoint.objects.get(step=2).checkpoint_id
     services.fork(thread, at, values={"log": ["instead of c"]}, as_node="c")
@@ -229,7 +227,7 @@ def test_what_a_fork_wrote_stands_in_its_own_line_only(advance: Advance) -> None
 
 
 @pytest.mark.promise("P22")
-def test_secrets_are_not_shown(advance: Advance, made: Callable[..., str]) -> None:
+def test_history_redacts_secrets(advance: Advance, made: Callable[..., str]) -> None:
     graph = chain(a={"password": "hunter2", "card": {"number": "4111", "holder": "D"}})
     name = made(graph, redact=["number"])
     page = services.thread_history(ran(name, {"text": "x"}, advance))
@@ -241,9 +239,7 @@ def test_secrets_are_not_shown(advance: Advance, made: Callable[..., str]) -> No
 
 
 @pytest.mark.promise("P21")
-def test_a_page_stays_small_whatever_was_written(
-    advance: Advance, made: Callable[..., str]
-) -> None:
+def test_history_page_size_is_bounded(advance: Advance, made: Callable[..., str]) -> None:
     nodes = {f"n{number}": {"text": "ü" * 3000} for number in range(60)}
     huge = {"text": "x" * (history.LARGEST + 1)}
     name = made(chain(**nodes, huge=huge))
@@ -263,7 +259,7 @@ def test_a_page_stays_small_whatever_was_written(
     assert len(seen) == 6
 
 
-def test_it_takes_as_many_queries_for_one_step_as_for_many(advance: Advance) -> None:
+def test_history_queries_do_not_grow_with_steps(advance: Advance) -> None:
     thread = ran("steps", {"log": []}, advance)
     counts = []
     for limit in (1, 7):
@@ -273,7 +269,7 @@ def test_it_takes_as_many_queries_for_one_step_as_for_many(advance: Advance) -> 
     assert counts == [5, 5]
 
 
-def test_of_very_many_tasks_some_are_shown(
+def test_history_of_many_tasks_is_truncated(
     advance: Advance, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "TASKS", 5)
@@ -288,7 +284,7 @@ def test_of_very_many_tasks_some_are_shown(
     assert [step.more for step in page.steps] == [True, True, True, False]
 
 
-def test_writes_that_are_damaged_do_not_hide_the_rest(advance: Advance) -> None:
+def test_history_with_damaged_writes_shows_the_rest(advance: Advance) -> None:
     thread = ran("steps", {"log": []}, advance)
     newest = Checkpoint.objects.order_by("-checkpoint_id").values_list("pk", flat=True)
     Checkpoint.objects.filter(pk=newest[2]).update(digest="0" * 32)
@@ -300,9 +296,7 @@ def test_writes_that_are_damaged_do_not_hide_the_rest(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_history_is_for_those_who_may_see_the_state(
-    advance: Advance, user: Callable[..., User]
-) -> None:
+def test_history_requires_state_permission(advance: Advance, user: Callable[..., User]) -> None:
     pending = asked("approval", {"text": "x"}, advance)
     services.decide(pending.pk, "approve")
     thread = pending.thread.thread_id
@@ -322,8 +316,6 @@ def test_history_is_for_those_who_may_see_the_state(
 
 
 @pytest.mark.parametrize("before", ["", "nonsense", "z" * 300])
-def test_a_page_after_what_is_not_there_is_empty_or_the_first(
-    advance: Advance, before: str
-) -> None:
+def test_history_with_unknown_cursor_is_empty_or_first_page(advance: Advance, before: str) -> None:
     thread = ran("steps", {"log": []}, advance)
     assert len(services.thread_history(thread, before=before).steps) in (0, 7)

@@ -66,15 +66,13 @@ def visit(db: None, user: Callable[..., User], settings: Any) -> Callable[..., A
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("kind", ["page", "rest"])
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_refused_is_forbidden_or_not_found(
-    name: str, kind: str, visit: Callable[..., Any]
-) -> None:
+def test_errors_become_403_or_404(name: str, kind: str, visit: Callable[..., Any]) -> None:
     response = visit(kind, name)
     assert response.status_code == (403 if name in FORBIDDEN else 404)
     assert not Run.objects.exists()
 
 
-def test_each_is_what_it_was_and_what_django_knows() -> None:
+def test_errors_are_hitl_and_django_exceptions() -> None:
     for kind in (errors.NotAllowedError, errors.SelfApprovalError):
         assert issubclass(kind, errors.HitlError)
         assert issubclass(kind, PermissionDenied)

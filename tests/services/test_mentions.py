@@ -22,7 +22,7 @@ def mentions(interrupt: Interrupt, text: str, by: Any) -> list[str]:
     return sorted(Comment.objects.get(pk=made.id).mentions or [])
 
 
-def test_who_may_see_the_interrupt_is_mentioned_and_nobody_else(
+def test_mention_reaches_only_users_who_can_view(
     interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     boss = user("boss", *ASSIGNER)
@@ -37,7 +37,7 @@ def test_who_may_see_the_interrupt_is_mentioned_and_nobody_else(
     "text",
     ["write to rita@ravi", "@@ravi", "@ravi.k", "@Ravi", "a.@ravi", "@", "@ ravi", "@ravi@shop"],
 )
-def test_what_only_looks_like_a_name_mentions_nobody(
+def test_mention_requires_a_complete_username(
     interrupt: Interrupt, user: Callable[..., User], text: str
 ) -> None:
     user("ravi", "view_interrupt")
@@ -45,14 +45,14 @@ def test_what_only_looks_like_a_name_mentions_nobody(
 
 
 @pytest.mark.parametrize("text", ["@ravi", "(@ravi)", "Yes, @ravi.", "@ravi: why?", "@ravi...\n"])
-def test_a_name_ends_where_a_sentence_does(
+def test_mention_ends_at_punctuation(
     interrupt: Interrupt, user: Callable[..., User], text: str
 ) -> None:
     user("ravi", "view_interrupt")
     assert mentions(interrupt, text, None) == ["ravi"]
 
 
-def test_a_name_may_have_what_ends_a_sentence(
+def test_mention_of_username_with_punctuation(
     interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     user("ravi@shop.example", "view_interrupt")
@@ -60,7 +60,7 @@ def test_a_name_may_have_what_ends_a_sentence(
     assert mentions(interrupt, "@ravi@shop.example and @dr.", None) == ["dr.", "ravi@shop.example"]
 
 
-def test_who_may_not_assign_learns_of_nobody_whom_the_page_does_not_name(
+def test_mention_without_assign_permission_reaches_only_shown_users(
     interrupt: Interrupt, user: Callable[..., User], reviewer: User
 ) -> None:
     people = {name: user(name, *ASSIGNER) for name in ("ravi", "sam", "kim", "lea", "max")}
@@ -73,24 +73,20 @@ def test_who_may_not_assign_learns_of_nobody_whom_the_page_does_not_name(
     assert mentions(interrupt, everybody, people["max"]) == sorted(people)
 
 
-def test_a_comment_without_a_name_costs_no_query_more(interrupt: Interrupt, reviewer: User) -> None:
+def test_comment_without_mention_takes_no_extra_query(interrupt: Interrupt, reviewer: User) -> None:
 
     with CaptureQueriesContext(connection) as plain:
         services.comment(interrupt.pk, "Write to rita@shop.example.", by=reviewer)
     assert not any("username" in query["sql"] and "IN" in query["sql"] for query in plain)
 
 
-def test_so_many_names_are_looked_up_and_no_more(
-    interrupt: Interrupt, user: Callable[..., User]
-) -> None:
+def test_mentions_are_limited(interrupt: Interrupt, user: Callable[..., User]) -> None:
     user("ravi", "view_interrupt")
     crowd = " ".join(f"@no{number}" for number in range(20))
     assert mentions(interrupt, f"{crowd} @ravi", None) == []
 
 
-def test_mentions_go_with_the_words_of_an_erased_comment(
-    interrupt: Interrupt, user: Callable[..., User]
-) -> None:
+def test_erased_comment_has_no_mentions(interrupt: Interrupt, user: Callable[..., User]) -> None:
     user("ravi", "view_interrupt")
     services.comment(interrupt.pk, "@ravi, look.")
     services.cancel(interrupt.run_id)
@@ -99,7 +95,7 @@ def test_mentions_go_with_the_words_of_an_erased_comment(
     assert (kept.text, kept.mentions) == ("", None)
 
 
-def test_a_text_is_split_where_it_mentions_somebody_and_is_whole_again() -> None:
+def test_split_at_mentions_preserves_the_text() -> None:
     text = "Hi @ravi. Ask @sam, not @ravi2!"
     parts = split_at_mentions(text, ["ravi"])
     assert [part for part, is_mention in parts if is_mention] == ["@ravi"]

@@ -34,7 +34,7 @@ def in_state(state: str) -> Run:
 
 
 @pytest.mark.parametrize("state", State.values)
-def test_cancel_follows_the_diagram(advance: Advance, unchanged: Unchanged, state: str) -> None:
+def test_cancel_in_each_state(advance: Advance, unchanged: Unchanged, state: str) -> None:
     run = in_state(state)
     unchanged()
     if State.CANCELLED in Run.TRANSITIONS[State(state)]:
@@ -50,7 +50,7 @@ def test_cancel_follows_the_diagram(advance: Advance, unchanged: Unchanged, stat
 
 
 @pytest.mark.parametrize("state", State.values)
-def test_retry_follows_the_diagram(advance: Advance, unchanged: Unchanged, state: str) -> None:
+def test_retry_in_each_state(advance: Advance, unchanged: Unchanged, state: str) -> None:
     run = in_state(state)
     unchanged()
     if state in (State.FAILED, State.PARKED):
@@ -64,7 +64,7 @@ def test_retry_follows_the_diagram(advance: Advance, unchanged: Unchanged, state
 
 
 @pytest.mark.parametrize("state", State.values)
-def test_a_decision_queues_only_a_run_that_waits(advance: Advance, state: str) -> None:
+def test_decision_queues_only_waiting_runs(advance: Advance, state: str) -> None:
     info = services.start("approval", {"text": "x"})
     advance()
     interrupt = Interrupt.objects.get()
@@ -79,7 +79,7 @@ def test_a_decision_queues_only_a_run_that_waits(advance: Advance, state: str) -
         assert Run.objects.get().state == state
 
 
-def test_the_database_knows_the_states(advance: Advance) -> None:
+def test_state_constraint_covers_all_states(advance: Advance) -> None:
     run = in_state("queued")
     with pytest.raises(IntegrityError), transaction.atomic():
         Run.objects.filter(pk=run.pk).update(state="paused")
@@ -87,14 +87,14 @@ def test_the_database_knows_the_states(advance: Advance) -> None:
     assert set(Run.ACTIVE) == {"queued", "running", "interrupted", "parked"}
 
 
-def test_the_database_allows_one_live_run_per_thread(advance: Advance) -> None:
+def test_second_active_run_of_thread_violates_constraint(advance: Advance) -> None:
     run = in_state("queued")
     with pytest.raises(IntegrityError), transaction.atomic():
         Run.objects.create(thread=run.thread, graph="steps")
     Run.objects.create(thread=run.thread, graph="steps", state="failed")
 
 
-def test_cancelling_a_run_that_failed_leaves_the_thread_to_the_one_it_is_at(
+def test_cancel_of_failed_run_keeps_the_active_run(
     advance: Advance,
 ) -> None:
     failed = in_state("failed")
@@ -105,7 +105,7 @@ def test_cancelling_a_run_that_failed_leaves_the_thread_to_the_one_it_is_at(
     assert (thread.attempts, thread.ended_at) == (2, None)
 
 
-def test_cancelling_withdraws_the_interrupts(advance: Advance) -> None:
+def test_cancel_withdraws_interrupts(advance: Advance) -> None:
     info = services.start("panel", {"log": []})
     advance()
     services.cancel(info.id)
@@ -117,7 +117,7 @@ def test_cancelling_withdraws_the_interrupts(advance: Advance) -> None:
     assert advance() == 0
 
 
-def test_receivers_hear_of_a_cancelled_run_once_it_is_committed(
+def test_cancel_signal_is_sent_on_commit(
     advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     told: list[tuple[str, ...]] = []
@@ -135,7 +135,7 @@ def test_receivers_hear_of_a_cancelled_run_once_it_is_committed(
 
 
 @pytest.mark.promise("P11")
-def test_what_is_withdrawn_is_recorded_in_the_order_of_its_keys(advance: Advance) -> None:
+def test_cancel_logs_withdrawn_interrupts_in_key_order(advance: Advance) -> None:
     run = services.start("jury", {"log": []})
     advance()
     services.cancel(run.id)
@@ -144,7 +144,7 @@ def test_what_is_withdrawn_is_recorded_in_the_order_of_its_keys(advance: Advance
     assert interrupts == sorted(interrupts)
 
 
-def test_what_a_cancelled_run_tried_in_vain_does_not_count_for_the_next(advance: Advance) -> None:
+def test_cancel_resets_attempts_for_the_next_run(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     Thread.objects.update(attempts=5)
     services.cancel(info.id)
@@ -154,7 +154,7 @@ def test_what_a_cancelled_run_tried_in_vain_does_not_count_for_the_next(advance:
 
 
 @pytest.mark.promise("P10")
-def test_cancelling_shuts_the_worker_out(advance: Advance) -> None:
+def test_cancel_invalidates_the_lease(advance: Advance) -> None:
     from hitl_django import run_leases
     from hitl_django.checkpoints import DjangoSaver
     from hitl_django.engine.savers.checkpoint import Commit, Outcome
@@ -173,7 +173,7 @@ def test_cancelling_shuts_the_worker_out(advance: Advance) -> None:
     assert Run.objects.get().state == "cancelled"
 
 
-def test_a_failed_run_goes_on_from_where_it_was(advance: Advance, failing: None) -> None:
+def test_retry_resumes_a_failed_run(advance: Advance, failing: None) -> None:
     info = services.start("fragile", {"count": 1})
     advance()
     run = Run.objects.get()
@@ -190,7 +190,7 @@ def test_a_failed_run_goes_on_from_where_it_was(advance: Advance, failing: None)
 
 
 @pytest.mark.promise("P11")
-def test_retry_gives_a_parked_run_all_its_attempts_back(advance: Advance) -> None:
+def test_retry_of_parked_run_resets_attempts(advance: Advance) -> None:
     run = in_state("parked")
     Thread.objects.update(attempts=5)
     services.retry(run.pk)
@@ -215,7 +215,7 @@ def test_fork_clears_the_end_of_the_thread(advance: Advance) -> None:
     assert Thread.objects.get().ended_at is None
 
 
-def test_a_run_that_was_overtaken_is_not_revived(
+def test_retry_of_superseded_run_is_rejected(
     advance: Advance, failing: None, unchanged: Unchanged
 ) -> None:
     old = services.start("fragile", {"count": 1}, thread_id="t")
@@ -230,14 +230,14 @@ def test_a_run_that_was_overtaken_is_not_revived(
 
 
 @pytest.mark.parametrize("bad", ["", "x", uuid.uuid4(), None, 7])
-def test_a_run_that_does_not_exist_is_not_found(bad: Any, advance: Advance) -> None:
+def test_unknown_run_is_not_found(bad: Any, advance: Advance) -> None:
     for verb in (services.cancel, services.retry):
         with pytest.raises(RunNotFound):
             verb(bad)
 
 
 @pytest.mark.promise("P18")
-def test_only_who_may_operate_does(
+def test_operate_permission_is_required(
     advance: Advance, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     run = in_state("parked")

@@ -52,7 +52,7 @@ def where_of(run_id: Any) -> services.Position:
     return services.thread_position(Run.objects.get(pk=run_id).thread.thread_id)
 
 
-def test_a_thread_that_waits_is_at_the_node_that_asked_and_at_what_it_is_inside_of(
+def test_position_of_waiting_thread_is_its_node_and_parents(
     trip: None, advance: Callable[[], int]
 ) -> None:
     pending = asked("trip", {}, advance)
@@ -66,7 +66,7 @@ def test_a_thread_that_waits_is_at_the_node_that_asked_and_at_what_it_is_inside_
     assert where.failed == set()
 
 
-def test_a_failed_run_is_at_the_node_that_failed(trip: None, advance: Callable[[], int]) -> None:
+def test_position_of_failed_run_is_the_failed_node(trip: None, advance: Callable[[], int]) -> None:
     pending = asked("trip", {"fails": True}, advance)
     services.decide(pending.pk, "approve")
     advance()
@@ -78,9 +78,7 @@ def test_a_failed_run_is_at_the_node_that_failed(trip: None, advance: Callable[[
     assert {"pack", "trip", "trip:look", "trip:ask"} <= where.visited
 
 
-def test_a_run_that_is_queued_is_about_to_run_what_it_has_not_run(
-    trip: None, advance: Callable[[], int]
-) -> None:
+def test_position_of_queued_run_is_its_next_nodes(trip: None, advance: Callable[[], int]) -> None:
     new = services.start("trip", {})
     assert where_of(new.id).next == {"pack"}
     assert where_of(new.id).visited == {START}
@@ -91,7 +89,7 @@ def test_a_run_that_is_queued_is_about_to_run_what_it_has_not_run(
     assert where_of(pending.run_id).paused == set()
 
 
-def test_a_run_that_succeeded_came_to_the_end(trip: None, advance: Callable[[], int]) -> None:
+def test_position_of_successful_run_is_the_end(trip: None, advance: Callable[[], int]) -> None:
     pending = asked("trip", {}, advance)
     services.decide(pending.pk, "approve")
     advance()
@@ -102,7 +100,7 @@ def test_a_run_that_succeeded_came_to_the_end(trip: None, advance: Callable[[], 
     assert where.next == where.paused == where.failed == set()
 
 
-def test_what_was_left_by_a_fork_counts_as_not_visited(advance: Callable[[], int]) -> None:
+def test_position_ignores_branch_abandoned_by_a_fork(advance: Callable[[], int]) -> None:
     info = services.start("steps", {"log": []})
     advance()
     at = Checkpoint.objects.get(step=2).checkpoint_id
@@ -117,7 +115,7 @@ def test_what_was_left_by_a_fork_counts_as_not_visited(advance: Callable[[], int
 
 
 @pytest.mark.parametrize("size", [1, 5000])
-def test_a_fork_of_the_input_is_about_to_begin(advance: Callable[[], int], size: int) -> None:
+def test_position_of_fork_from_input_is_the_start(advance: Callable[[], int], size: int) -> None:
     info = services.start("steps", {"log": ["x" * size]})
     advance()
     again = services.fork(info.thread_id, Checkpoint.objects.get(step=-1).checkpoint_id)
@@ -126,7 +124,7 @@ def test_a_fork_of_the_input_is_about_to_begin(advance: Callable[[], int], size:
     assert where_of(again.id).next == {"a"}
 
 
-def test_each_of_two_interrupts_is_a_place(advance: Callable[[], int]) -> None:
+def test_position_includes_each_pending_interrupt(advance: Callable[[], int]) -> None:
     pending = asked("panel", {}, advance)
     assert where_of(pending.run_id).paused == {"left", "right"}
 
@@ -136,7 +134,7 @@ def test_each_of_two_interrupts_is_a_place(advance: Callable[[], int]) -> None:
     assert where_of(pending.run_id).paused == {"right"}
 
 
-def test_each_thread_is_where_its_own_last_run_has_come_to(advance: Callable[[], int]) -> None:
+def test_position_is_that_of_the_thread_s_last_run(advance: Callable[[], int]) -> None:
     first, pending, last = (asked("panel", {}, advance) for _ in range(3))
     services.decide(pending.pk, "respond", "x")
     advance()
@@ -147,7 +145,7 @@ def test_each_thread_is_where_its_own_last_run_has_come_to(advance: Callable[[],
     assert where_of(last.run_id).paused == set()
 
 
-def test_what_an_earlier_run_asked_is_no_place_of_the_last(advance: Callable[[], int]) -> None:
+def test_position_ignores_interrupts_of_earlier_runs(advance: Callable[[], int]) -> None:
     pending = asked("panel", {}, advance)
     services.cancel(pending.run_id)
     again = services.start("panel", {}, thread_id=pending.thread.thread_id)
@@ -160,7 +158,9 @@ def test_what_an_earlier_run_asked_is_no_place_of_the_last(advance: Callable[[],
     assert where_of(again.id).paused == {"right"}
 
 
-def test_it_takes_few_queries_and_reads_no_value(trip: None, advance: Callable[[], int]) -> None:
+def test_position_takes_few_queries_and_reads_no_values(
+    trip: None, advance: Callable[[], int]
+) -> None:
     pending = asked("trip", {}, advance)
     name = pending.thread.thread_id
     with CaptureQueriesContext(connection) as seen:
@@ -169,7 +169,7 @@ def test_it_takes_few_queries_and_reads_no_value(trip: None, advance: Callable[[
     assert not any(ChannelBlob._meta.db_table in query["sql"] for query in seen)
 
 
-def test_a_wide_state_takes_one_query_more(advance: Callable[[], int]) -> None:
+def test_position_of_wide_state_takes_one_more_query(advance: Callable[[], int]) -> None:
     names = [f"key_{number}" for number in range(100)]
     state = TypedDict("state", dict.fromkeys(names, int), total=False)  # type: ignore[misc]
     graph = StateGraph(state)
@@ -197,7 +197,7 @@ def test_a_wide_state_takes_one_query_more(advance: Callable[[], int]) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_a_thread_that_may_not_be_seen_is_nowhere(
+def test_position_of_hidden_thread_is_empty(
     advance: Callable[[], int], user: Callable[..., User]
 ) -> None:
     name = asked("approval", {"text": "x"}, advance).thread.thread_id
@@ -209,7 +209,7 @@ def test_a_thread_that_may_not_be_seen_is_nowhere(
     assert services.thread_position(name, by=user("vera", "view_thread")).paused == {"ask"}
 
 
-def test_a_picture_says_where_the_thread_waits(advance: Callable[[], int]) -> None:
+def test_diagram_marks_the_waiting_node(advance: Callable[[], int]) -> None:
     name = asked("approval", {"text": "x"}, advance).thread.thread_id
 
     image = services.thread_picture(name)
@@ -218,7 +218,7 @@ def test_a_picture_says_where_the_thread_waits(advance: Callable[[], int]) -> No
     assert "Waiting at: ask." in image
 
 
-def test_a_graph_that_is_gone_has_no_picture(trip: None, advance: Callable[[], int]) -> None:
+def test_diagram_of_missing_graph_is_none(trip: None, advance: Callable[[], int]) -> None:
     name = asked("trip", {}, advance).thread.thread_id
     registry.unregister("trip")
 

@@ -158,7 +158,7 @@ VERIFIERS = {"package", "judge", "file", "recipe"}
 
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["encrypted", "plain"])
-def test_nothing_is_left_of_a_person_and_every_record_holds(
+def test_pseudonymize_removes_the_user_and_audit_logs_verify(
     lena: User, settings: Any, keyed: bool, advance: Advance
 ) -> None:
     if keyed:
@@ -183,7 +183,7 @@ def test_nothing_is_left_of_a_person_and_every_record_holds(
     }
 
 
-def test_who_else_stands_there_stays(lena: User) -> None:
+def test_pseudonymize_keeps_other_users(lena: User) -> None:
     rita = User.objects.get(username="rita")
     before = [(row.table, row.columns, row.thread_id) for row in services.export_person(rita)]
     forgotten = services.pseudonymize_user(lena)
@@ -196,7 +196,7 @@ def test_who_else_stands_there_stays(lena: User) -> None:
     assert (own.by, own.by_label) == (None, forgotten.pseudonym)
 
 
-def test_the_entries_keep_their_hashes_and_a_new_one_tells_of_it(lena: User) -> None:
+def test_pseudonymize_keeps_hashes_and_adds_an_entry(lena: User) -> None:
     columns = ("pk", "seq", "verb", "subject", "via", "at", "prev_hash", "hash")
     before = list(AuditEntry.objects.values(*columns))
     rita = User.objects.get(username="rita")
@@ -216,7 +216,7 @@ def test_the_entries_keep_their_hashes_and_a_new_one_tells_of_it(lena: User) -> 
 
 
 @pytest.mark.parametrize("page", [1, 2, 3])
-def test_it_is_the_same_however_few_rows_are_read_at_a_time(
+def test_pseudonymize_is_independent_of_batch_size(
     lena: User, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     monkeypatch.setattr(pseudonyms, "PAGE", page)
@@ -226,7 +226,7 @@ def test_it_is_the_same_however_few_rows_are_read_at_a_time(
     assert AuditEntry.objects.filter(verb="pseudonymize_user").count() > 2
 
 
-def test_a_second_time_there_is_nothing_to_do(lena: User) -> None:
+def test_pseudonymize_twice_changes_nothing(lena: User) -> None:
     first = services.pseudonymize_user(lena)
     before = list(AuditEntry.objects.values())
     second = services.pseudonymize_user(lena)
@@ -235,7 +235,7 @@ def test_a_second_time_there_is_nothing_to_do(lena: User) -> None:
     assert list(AuditEntry.objects.values()) == before
 
 
-def test_of_several_who_are_forgotten_each_has_a_pseudonym(lena: User) -> None:
+def test_pseudonymize_several_users_uses_distinct_pseudonyms(lena: User) -> None:
     rita = User.objects.get(username="rita")
     found = {services.pseudonymize_user(user, by=rita).pseudonym for user in (lena, rita)}
     assert len(found) == 2
@@ -243,7 +243,7 @@ def test_of_several_who_are_forgotten_each_has_a_pseudonym(lena: User) -> None:
     assert find_faults() == {}
 
 
-def test_whoever_forgets_themselves_is_in_no_entry_either(lena: User) -> None:
+def test_pseudonymize_oneself_leaves_no_name_in_the_new_entry(lena: User) -> None:
     forgotten = services.pseudonymize_user(lena, by=lena)
     assert find_name("lena") == find_key(lena) == set()
     entries = AuditEntry.objects.filter(verb="pseudonymize_user")
@@ -251,20 +251,20 @@ def test_whoever_forgets_themselves_is_in_no_entry_either(lena: User) -> None:
     assert find_faults() == {}
 
 
-def test_only_a_superuser_forgets_a_person(lena: User) -> None:
+def test_pseudonymize_requires_superuser(lena: User) -> None:
     staff = User.objects.create_user("staff", is_staff=True)
     with pytest.raises(NotAllowedError):
         services.pseudonymize_user(lena, by=staff)
     assert find_name("lena")
 
 
-def test_what_is_deleted_with_a_person_could_not_stay_without(lena: User) -> None:
+def test_rows_deleted_with_a_user_are_required_ones(lena: User) -> None:
     for model in list_models():
         for key in {*list_keys(model)} - {*list_labels(model).values()}:
             assert not model._meta.get_field(key).null
 
 
-def test_a_schedule_and_a_webhook_are_nobodys_and_do_no_more_than_without_the_account(
+def test_schedule_and_webhook_of_pseudonymized_user_are_inactive(
     lena: User,
 ) -> None:
     Schedule.objects.create(
@@ -353,7 +353,7 @@ TAMPERINGS: dict[str, Callable[[], None]] = {
 
 
 @pytest.mark.parametrize("name", TAMPERINGS)
-def test_what_was_done_to_a_record_afterwards_is_found(lena: User, name: str) -> None:
+def test_tampering_after_pseudonymize_is_detected(lena: User, name: str) -> None:
     rita = User.objects.get(username="rita")
     services.pseudonymize_user(lena, by=rita)
     assert find_faults() == {}
@@ -368,7 +368,7 @@ def append_forged(thread: Thread, **detail: Any) -> None:
     audit.append_alone(locked, "pseudonymize_user", by=None, via="code", detail=detail)
 
 
-def test_a_forged_entry_gives_nobody_a_name(lena: User) -> None:
+def test_forged_entry_does_not_reveal_a_name(lena: User) -> None:
     """It can put a pseudonym in a place, which shows in the record; a name it can't."""
     change("take_over", detail=lambda row: {**rename_as_forgotten(row), "from": "eve"})
     entry = find_entry("take_over")
@@ -378,7 +378,7 @@ def test_a_forged_entry_gives_nobody_a_name(lena: User) -> None:
 
 
 @pytest.mark.parametrize("salts", ["x", {"actor": 1, "from": [1]}])
-def test_forget_person_in_a_damaged_entry_removes_the_name_and_keeps_the_fault(
+def test_pseudonymize_in_a_damaged_entry_removes_the_name_and_keeps_the_fault(
     lena: User, salts: Any
 ) -> None:
     change("take_over", detail=lambda entry: {**entry.detail, "salts": salts})
@@ -389,13 +389,13 @@ def test_forget_person_in_a_damaged_entry_removes_the_name_and_keeps_the_fault(
     assert [seq for _, seq in audit.find_faults()] == [damaged]
 
 
-def test_code_alone_draws_no_salts(advance: Advance) -> None:
+def test_entries_without_user_have_no_salts(advance: Advance) -> None:
     interrupt = asked("approval", {"text": "x"}, advance)
     services.decide(interrupt.pk, "approve")
     assert not [entry for entry in AuditEntry.objects.all() if "salts" in entry.detail]
 
 
-def test_each_name_has_a_salt_of_its_own(lena: User) -> None:
+def test_each_name_has_its_own_salt(lena: User) -> None:
     salts = [
         salt
         for entry in AuditEntry.objects.all()
@@ -406,7 +406,7 @@ def test_each_name_has_a_salt_of_its_own(lena: User) -> None:
         assert {"actor", "actor_id"} <= entry.detail["salts"].keys()
 
 
-def test_what_is_hashed_stays_what_it_is_in_this_release() -> None:
+def test_hashed_text_is_stable() -> None:
     """Entries have to be proven for as long as they are kept, by every later release."""
     entry = AuditEntry(
         seq=2,
@@ -447,7 +447,7 @@ def test_what_is_hashed_stays_what_it_is_in_this_release() -> None:
     }
 
 
-def test_an_exported_file_has_the_names_and_what_proves_them(lena: User) -> None:
+def test_export_contains_names_and_salts(lena: User) -> None:
     entry = next(each for each in export() if each["verb"] == "take_over")
     hashed = json.loads(entry["hashed"])
     assert entry["names"].keys() == {"actor", "actor_id", "from"}
@@ -474,7 +474,7 @@ def test_an_exported_file_has_the_names_and_what_proves_them(lena: User) -> None
         assert tampered[fault["line"] - 1]["seq"] == entry["seq"]
 
 
-def test_a_file_from_before_still_holds_and_its_hashes_are_those_of_one_from_after(
+def test_export_from_before_verifies_and_keeps_its_hashes(
     lena: User,
 ) -> None:
     before = export()
@@ -487,7 +487,7 @@ def test_a_file_from_before_still_holds_and_its_hashes_are_those_of_one_from_aft
 
 
 class TestTheArchive:
-    def test_an_archived_thread_is_changed_where_it_is_and_holds_when_it_is_back(
+    def test_archived_thread_is_changed_in_place_and_verifies_after_restore(
         self, lena: User
     ) -> None:
         names = list(Thread.objects.values_list("thread_id", flat=True))
@@ -509,7 +509,7 @@ class TestTheArchive:
         services.pseudonymize_user(lena)
         assert entries.count() == 2
 
-    def test_what_of_it_is_shown_has_no_salts(self, lena: User) -> None:
+    def test_archived_thread_shows_no_salts(self, lena: User) -> None:
         name = Thread.objects.values_list("thread_id", flat=True)[0]
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
         archive_ended(30, 10)
@@ -519,7 +519,7 @@ class TestTheArchive:
         exported = [row.row for row in services.export_person(lena) if "Audit" in row.table]
         assert "salts" not in str(exported)
 
-    def test_a_thread_that_comes_back_meanwhile_is_found(
+    def test_thread_restored_meanwhile_is_found(
         self, lena: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Forced between the look at the tables and the one at the archive."""
@@ -546,7 +546,7 @@ class StoppedError(Exception):
 
 @pytest.mark.parametrize("renamed", ["", "renamed", "renamed and archived"])
 @pytest.mark.parametrize("count", range(1, 8))
-def test_whoever_is_stopped_between_threads_begins_again_and_ends_the_same(
+def test_interrupted_pseudonymize_resumes_to_the_same_result(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch, count: int, renamed: str
 ) -> None:
     rita = User.objects.get(username="rita")
@@ -588,7 +588,7 @@ def test_whoever_is_stopped_between_threads_begins_again_and_ends_the_same(
     assert find_faults() == {}
 
 
-def test_what_a_transaction_was_stopped_in_is_as_it_was(
+def test_interrupted_transaction_is_rolled_back(
     lena: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: Any, **__: Any) -> None:
@@ -601,7 +601,7 @@ def test_what_a_transaction_was_stopped_in_is_as_it_was(
     assert (list(AuditEntry.objects.values()), list(Run.objects.values())) == before
 
 
-def test_a_decision_of_the_same_person_at_the_same_moment_is_forgotten_as_well(
+def test_pseudonymize_includes_a_concurrent_decision(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forced before a thread is locked, and behind it: the threads are looked through twice."""
@@ -624,7 +624,7 @@ def test_a_decision_of_the_same_person_at_the_same_moment_is_forgotten_as_well(
 
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db(transaction=True)
-def test_whoever_goes_on_deciding_meanwhile_breaks_nothing(lena: User, advance: Advance) -> None:
+def test_pseudonymize_during_decisions_breaks_nothing(lena: User, advance: Advance) -> None:
     interrupts = [asked("approval", {"text": "x"}, advance) for _ in range(12)]
     for interrupt in interrupts[::2]:
         services.comment(interrupt.pk, "Well.", by=lena)
@@ -650,7 +650,7 @@ def test_whoever_goes_on_deciding_meanwhile_breaks_nothing(lena: User, advance: 
     assert find_faults() == {}
 
 
-def test_a_claim_of_somebody_else_at_the_same_moment_stays_theirs(
+def test_pseudonymize_keeps_a_concurrent_claim_of_another_user(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question is claimed without the thread's lock."""
@@ -694,7 +694,9 @@ class TestGuests:
         advance()
         return decided
 
-    def test_are_forgotten_with_the_user(self, lena: User, decided: Interrupt) -> None:
+    def test_guest_names_are_pseudonymized_with_the_user(
+        self, lena: User, decided: Interrupt
+    ) -> None:
         assert "hitl_links_reviewlink.email" in find_name("lena@")
         pseudonym = services.pseudonymize_user(lena).pseudonym
         assert find_name("magda") == find_name("lena") == set()
@@ -705,22 +707,20 @@ class TestGuests:
         assert Decision.objects.get(interrupt=decided).by_label == pseudonym
         assert find_faults() == {}
 
-    def test_who_shares_the_address_with_somebody_else_is_not(
-        self, lena: User, decided: Interrupt
-    ) -> None:
+    def test_guest_with_a_shared_address_is_kept(self, lena: User, decided: Interrupt) -> None:
         User.objects.create_user("twin", email="LENA@example.com")
         services.pseudonymize_user(lena)
         assert find_name("magda")
         assert ReviewLink.objects.filter(email="Lena@Example.com").count() == 2
 
-    def test_in_the_archive_as_well(self, lena: User, decided: Interrupt) -> None:
+    def test_archived_guest_names_are_pseudonymized(self, lena: User, decided: Interrupt) -> None:
         Run.objects.exclude(state="succeeded").update(state="cancelled")
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
         assert archive_ended(30, 10) == 4
         services.pseudonymize_user(lena)
         assert find_name("magda") == find_name("lena") == set()
 
-    def test_are_exported_with_the_user(self, lena: User, decided: Interrupt) -> None:
+    def test_guest_names_are_exported_with_the_user(self, lena: User, decided: Interrupt) -> None:
         found = {
             (row.table, column) for row in services.export_person(lena) for column in row.columns
         }
@@ -731,7 +731,7 @@ class TestGuests:
         }
 
 
-def test_nobody_is_called_as_somebody_who_was_forgotten(lena: User, advance: Advance) -> None:
+def test_new_user_cannot_take_a_pseudonym(lena: User, advance: Advance) -> None:
     pseudonym = services.pseudonymize_user(lena).pseudonym
     eve = User.objects.create_superuser(pseudonym)
     interrupt = asked("approval", {"text": "x"}, advance)
@@ -748,7 +748,7 @@ class TestTheCommand:
         call_command("hitl", "pseudonymize-user", *arguments, stdout=out)
         return out.getvalue()
 
-    def test_only_says_what_there_is_until_it_is_told_to(self, lena: User) -> None:
+    def test_command_without_yes_only_counts(self, lena: User) -> None:
         said = self.run("lena")
         assert "hitl_django.Decision: 3 rows\n" in said or "hitl_django.Decision: " in said
         assert "1 thread is about this user" in said
@@ -765,6 +765,6 @@ class TestTheCommand:
         }
         assert "rows" not in self.run("lena")
 
-    def test_names_a_user_that_there_is_not(self, lena: User) -> None:
+    def test_command_with_unknown_user_fails(self, lena: User) -> None:
         with pytest.raises(CommandError, match="Unknown user 'nobody'"):
             self.run("nobody")

@@ -50,9 +50,7 @@ def now(interrupt: Interrupt) -> Interrupt:
 
 
 @pytest.mark.promise("P1")
-def test_an_interrupt_for_two_is_decided_by_the_second(
-    advance: Advance, people: list[User]
-) -> None:
+def test_second_approval_decides(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance)
     ann, bob, cai = people
     first = services.decide(interrupt.pk, "approve", by=ann, version=1)
@@ -74,7 +72,7 @@ def test_an_interrupt_for_two_is_decided_by_the_second(
     assert invariants.faults() == []
 
 
-def test_one_person_counts_once(advance: Advance, people: list[User]) -> None:
+def test_repeated_approval_of_one_user_counts_once(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance)
     made = services.decide(interrupt.pk, "approve", by=people[0])
     with pytest.raises(AlreadyApprovedError, match="1 of 2 approvals") as caught:
@@ -90,9 +88,7 @@ def test_one_person_counts_once(advance: Advance, people: list[User]) -> None:
 
 
 @pytest.mark.promise("P2")
-def test_a_vote_sent_again_with_its_key_is_the_same_vote(
-    advance: Advance, people: list[User]
-) -> None:
+def test_repeated_vote_with_its_key_is_the_same_vote(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance)
     ann, bob, _ = people
     first = services.decide(interrupt.pk, "approve", by=ann, key="k")
@@ -107,7 +103,7 @@ def test_a_vote_sent_again_with_its_key_is_the_same_vote(
     assert now(interrupt).status == "decided"
 
 
-def test_an_edit_starts_again(advance: Advance, people: list[User]) -> None:
+def test_edit_resets_approvals(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance)
     ann, bob, cai = people
     services.decide(interrupt.pk, "approve", by=ann)
@@ -137,9 +133,7 @@ def test_an_edit_starts_again(advance: Advance, people: list[User]) -> None:
     assert invariants.faults() == []
 
 
-def test_the_same_edit_by_another_agrees_with_the_first(
-    advance: Advance, people: list[User]
-) -> None:
+def test_equal_edit_by_another_user_approves(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance)
     changed = {"to": "Dana", "amount": 4}
     services.decide(interrupt.pk, "edit", changed, by=people[0])
@@ -152,7 +146,7 @@ def test_the_same_edit_by_another_agrees_with_the_first(
     assert values_of(interrupt.thread)["answer"] == changed
 
 
-def test_a_rejection_needs_no_second(advance: Advance, people: list[User]) -> None:
+def test_rejection_decides_alone(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0])
     rejected = services.decide(interrupt.pk, "reject", by=people[0], reason="On reflection, no.")
@@ -161,9 +155,7 @@ def test_a_rejection_needs_no_second(advance: Advance, people: list[User]) -> No
     assert values_of(interrupt.thread)["answer"] is False
 
 
-def test_an_answer_in_own_words_is_put_up_for_approval(
-    advance: Advance, people: list[User]
-) -> None:
+def test_free_response_becomes_a_proposal(advance: Advance, people: list[User]) -> None:
     schema = {"type": "integer"}
     interrupt = jointly(advance, response_schema=schema)
     assert interrupt.allowed_decisions == ["respond"]
@@ -176,7 +168,7 @@ def test_an_answer_in_own_words_is_put_up_for_approval(
     assert values_of(interrupt.thread)["answer"] == 7
 
 
-def test_a_typed_approval_with_other_values_is_a_proposal(
+def test_typed_approval_with_other_values_becomes_a_proposal(
     advance: Advance, people: list[User]
 ) -> None:
     properties = {"approved": {"type": "boolean"}, "amount": {"type": "integer"}}
@@ -190,7 +182,9 @@ def test_a_typed_approval_with_other_values_is_a_proposal(
     assert (last.complete, last.value) == (True, {"amount": 4, "approved": True})
 
 
-def test_votes_are_recorded_and_only_the_last_is_told(advance: Advance, people: list[User]) -> None:
+def test_votes_are_logged_and_only_the_last_is_published(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0], reason="Fine.")
     entry = AuditEntry.objects.get(thread=interrupt.thread, verb="vote")
@@ -211,7 +205,7 @@ def test_votes_are_recorded_and_only_the_last_is_told(advance: Advance, people: 
     assert audit.find_first_fault(Thread.objects.get(pk=interrupt.thread_id)) is None
 
 
-def test_a_vote_is_not_announced_as_a_decision(
+def test_vote_does_not_send_the_decision_signal(
     advance: Advance,
     people: list[User],
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -231,7 +225,7 @@ def test_a_vote_is_not_announced_as_a_decision(
     assert heard == [("bob", True)]
 
 
-def test_who_has_agreed_makes_room_for_the_next(advance: Advance, people: list[User]) -> None:
+def test_vote_releases_the_claim(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance, assignee="ann")
     ann, bob, _ = people
     assert interrupt.assignee == ann
@@ -243,9 +237,7 @@ def test_who_has_agreed_makes_room_for_the_next(advance: Advance, people: list[U
     assert services.claim_next(by=bob) == interrupt.pk
 
 
-def test_who_has_agreed_to_one_interrupt_goes_on_with_their_others(
-    advance: Advance, people: list[User]
-) -> None:
+def test_vote_claims_the_next_interrupt_of_the_user(advance: Advance, people: list[User]) -> None:
     ann = people[0]
     first, interrupt, last = (jointly(advance, assignee="ann") for _ in range(3))
     for each in (first, interrupt, last):
@@ -255,7 +247,7 @@ def test_who_has_agreed_to_one_interrupt_goes_on_with_their_others(
         assert (other.claimed_by, other.assignee, other.assignee_label) == (ann, ann, "ann")
 
 
-def test_who_agrees_takes_it_from_nobody_else(advance: Advance, people: list[User]) -> None:
+def test_vote_keeps_the_claim_of_another_user(advance: Advance, people: list[User]) -> None:
     ann, bob, _ = people
     interrupt = jointly(advance, assignee="bob")
     services.claim(interrupt.pk, by=bob)
@@ -264,9 +256,7 @@ def test_who_agrees_takes_it_from_nobody_else(advance: Advance, people: list[Use
     assert (left.approvals, left.claimed_by, left.assignee) == (1, bob, bob)
 
 
-def test_an_interrupt_that_is_asked_again_forgets_its_votes(
-    advance: Advance, people: list[User]
-) -> None:
+def test_repeated_interrupt_has_no_votes(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance, typed=True)
     services.decide(interrupt.pk, "respond", {"seats": 3}, by=people[0])
     services.decide(interrupt.pk, "approve", by=people[1])
@@ -283,7 +273,7 @@ def test_an_interrupt_that_is_asked_again_forgets_its_votes(
     assert Run.objects.get(pk=interrupt.run_id).state == "succeeded"
 
 
-def test_whoever_started_the_run_does_not_approve_it(
+def test_starter_of_the_run_cannot_approve(
     advance: Advance, people: list[User], user: Make, unchanged: Callable[..., None]
 ) -> None:
     starter = user("sam", "start_run", "view_interrupt", "decide_interrupt")
@@ -302,7 +292,7 @@ def test_whoever_started_the_run_does_not_approve_it(
     assert services.decide(interrupt.pk, "reject", by=starter).value is False
 
 
-def test_whoever_started_what_was_forked_does_not_approve_it_either(
+def test_starter_of_the_forked_run_cannot_approve(
     advance: Advance, people: list[User], user: Make
 ) -> None:
     starter = user("sam", "start_run", "view_interrupt", "decide_interrupt")
@@ -325,7 +315,7 @@ def test_whoever_started_what_was_forked_does_not_approve_it_either(
     services.decide(interrupt.pk, "approve", by=other)
 
 
-def test_whoever_started_another_run_of_the_thread_may_approve_what_was_forked(
+def test_starter_of_another_run_can_approve_the_fork(
     advance: Advance, people: list[User], user: Make
 ) -> None:
     ann, bob, _ = people
@@ -348,7 +338,7 @@ def test_whoever_started_another_run_of_the_thread_may_approve_what_was_forked(
     assert services.decide(interrupt.pk, "approve", by=ann).complete
 
 
-def test_an_interrupt_that_has_to_be_claimed_is_decided_by_its_holder(
+def test_required_claim_is_checked_for_votes(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
     given = {"payload": {"amount": 5}, "terms": {"claim_required": True}}
@@ -364,7 +354,7 @@ def test_an_interrupt_that_has_to_be_claimed_is_decided_by_its_holder(
     assert services.decide(interrupt.pk, "approve", by=bob).complete
 
 
-def test_what_is_only_checked_is_refused_like_a_vote(advance: Advance, people: list[User]) -> None:
+def test_validation_checks_votes_like_decisions(advance: Advance, people: list[User]) -> None:
     interrupt, (ann, bob, _) = jointly(advance), people
     services.decide(interrupt.pk, "approve", by=ann)
     with pytest.raises(AlreadyApprovedError, match="1 of 2"):
@@ -375,7 +365,7 @@ def test_what_is_only_checked_is_refused_like_a_vote(advance: Advance, people: l
     assert services.check_answer(interrupt.pk, "approve", by=bob) is True
 
 
-def test_a_vote_is_no_decision_of_what_was_withdrawn(advance: Advance, people: list[User]) -> None:
+def test_vote_on_withdrawn_interrupt_is_rejected(advance: Advance, people: list[User]) -> None:
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0])
     services.cancel(interrupt.run_id)
@@ -384,13 +374,13 @@ def test_a_vote_is_no_decision_of_what_was_withdrawn(advance: Advance, people: l
     assert (caught.value.status, caught.value.decision) == ("cancelled", None)
 
 
-def test_a_vote_counts_for_its_interrupt_only(advance: Advance, people: list[User]) -> None:
+def test_vote_counts_only_for_its_interrupt(advance: Advance, people: list[User]) -> None:
     interrupts = [jointly(advance) for _ in range(2)]
     for interrupt in interrupts:
         assert services.decide(interrupt.pk, "approve", by=people[0]).approvals == 1
 
 
-def test_code_may_vote_after_somebody_who_is_gone(advance: Advance, people: list[User]) -> None:
+def test_code_can_vote_after_a_deleted_user(advance: Advance, people: list[User]) -> None:
     """Both are nobody to the database by then."""
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0])
@@ -398,7 +388,7 @@ def test_code_may_vote_after_somebody_who_is_gone(advance: Advance, people: list
     assert services.decide(interrupt.pk, "approve").complete
 
 
-def test_code_is_bound_by_neither_claims_nor_who_started_the_run(
+def test_code_ignores_claims_and_self_approval(
     advance: Advance, people: list[User], user: Make
 ) -> None:
     starter = user("sam", "start_run")
@@ -412,7 +402,7 @@ def test_code_is_bound_by_neither_claims_nor_who_started_the_run(
         assert services.decide(interrupt.pk, "approve").complete
 
 
-def test_a_claim_that_ran_out_is_no_claim(
+def test_expired_claim_does_not_satisfy_required_claim(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
     terms = {"claim_required": True}
@@ -426,7 +416,7 @@ def test_a_claim_that_ran_out_is_no_claim(
     unchanged()
 
 
-def test_the_record_counts_approvals_only_where_several_have_to_agree(advance: Advance) -> None:
+def test_approvals_are_logged_only_with_a_quorum(advance: Advance) -> None:
     for quorum in (1, 2):
         interrupt = jointly(advance, quorum=quorum)
         services.decide(interrupt.pk, "approve")
@@ -435,7 +425,7 @@ def test_the_record_counts_approvals_only_where_several_have_to_agree(advance: A
     assert (first.detail["approvals"], first.detail["quorum"]) == (1, 2)
 
 
-def test_a_vote_of_code_leaves_whom_an_interrupt_was_for(advance: Advance) -> None:
+def test_vote_of_code_keeps_the_assignment(advance: Advance) -> None:
     """Somebody without an account is nobody to the database, as code is."""
     interrupt = jointly(advance)
     Interrupt.objects.update(assignee_label="zoe")

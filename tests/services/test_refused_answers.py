@@ -35,7 +35,7 @@ def refused(interrupt: Interrupt, advance: Advance, **given: object) -> Interrup
 
 
 @pytest.mark.promise("P5")
-def test_the_interrupt_is_open_again_and_the_run_waits(
+def test_rejected_response_reopens_the_interrupt(
     booked: Interrupt,
     advance: Advance,
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -65,7 +65,7 @@ def test_the_interrupt_is_open_again_and_the_run_waits(
 
 
 @pytest.mark.promise("P5")
-def test_each_wrong_answer_is_asked_for_again_and_no_other_is_lost(advance: Advance) -> None:
+def test_each_rejected_response_reopens_only_its_interrupt(advance: Advance) -> None:
     interrupt = asked("booking", {"log": []}, advance)
     for seats in (2, 4, 6, 8):
         interrupt = Interrupt.objects.get(status="pending")
@@ -84,7 +84,7 @@ def test_each_wrong_answer_is_asked_for_again_and_no_other_is_lost(advance: Adva
 
 
 @pytest.mark.promise("P2")
-def test_a_repeat_of_the_refused_request_gets_its_first_outcome(
+def test_repeated_request_after_rejection_returns_first_outcome(
     booked: Interrupt, advance: Advance, reviewer: User
 ) -> None:
     interrupt = refused(booked, advance, by=reviewer, key="k")
@@ -115,7 +115,7 @@ def test_each_version_is_decided_once(booked: Interrupt, advance: Advance) -> No
     assert (caught.value.decision.version, caught.value.decision.value) == (3, {"seats": 2})
 
 
-def test_an_interrupt_that_is_withdrawn_after_a_refusal_names_no_winner(
+def test_withdrawn_interrupt_after_rejection_names_no_winner(
     booked: Interrupt, advance: Advance
 ) -> None:
     interrupt = refused(booked, advance)
@@ -127,7 +127,7 @@ def test_an_interrupt_that_is_withdrawn_after_a_refusal_names_no_winner(
     assert interrupt.refused() is None
 
 
-def test_a_version_has_one_effective_decision_and_room_for_votes(
+def test_version_has_one_effective_decision_beside_votes(
     booked: Interrupt, user: Callable[..., User]
 ) -> None:
     def vote(name: str, *, effective: bool | None) -> Decision:
@@ -152,7 +152,7 @@ def test_a_version_has_one_effective_decision_and_room_for_votes(
             vote(name, effective=effective)
 
 
-def test_what_is_open_again_is_not_put_off_any_more(booked: Interrupt, advance: Advance) -> None:
+def test_reopened_interrupt_is_not_snoozed(booked: Interrupt, advance: Advance) -> None:
     services.snooze(booked.pk, until=now() + timedelta(days=1))
     interrupt = refused(booked, advance)
     assert (interrupt.status, interrupt.snoozed_until) == ("pending", None)

@@ -59,7 +59,7 @@ def operator(user: Callable[..., User]) -> User:
     )
 
 
-def test_a_run_is_started_advanced_decided_and_read(
+def test_start_execute_decide_and_read_use_the_primary(
     replica: None, advance: Advance, operator: User
 ) -> None:
     run = asked(by=operator, key="once")
@@ -72,7 +72,7 @@ def test_a_run_is_started_advanced_decided_and_read(
     services.run_result(run.id)
 
 
-def test_a_thread_is_taken_over_and_its_interrupts_are_discarded(
+def test_replaced_thread_discards_interrupts_on_the_primary(
     replica: None, advance: Advance, operator: User
 ) -> None:
     run = asked()
@@ -85,9 +85,7 @@ def test_a_thread_is_taken_over_and_its_interrupts_are_discarded(
     assert len(discarded.detail["interrupts"]) == 1
 
 
-def test_a_run_is_cancelled_and_its_thread_forgotten(
-    replica: None, advance: Advance, operator: User
-) -> None:
+def test_cancel_and_erase_use_the_primary(replica: None, advance: Advance, operator: User) -> None:
     run = asked()
     advance()
     services.cancel(run.id, by=operator, reason="secret")
@@ -96,7 +94,7 @@ def test_a_run_is_cancelled_and_its_thread_forgotten(
     assert list(audit.find_faults()) == []
 
 
-def test_a_failed_run_is_retried(replica: None, advance: Advance, operator: User) -> None:
+def test_retry_uses_the_primary(replica: None, advance: Advance, operator: User) -> None:
     graphs.FAILING.add("yes")
     run = services.start("fragile", {"count": 1})
     advance()
@@ -106,9 +104,7 @@ def test_a_failed_run_is_retried(replica: None, advance: Advance, operator: User
     assert written(Run).get().state == "succeeded"
 
 
-def test_the_sweep_expires_hints_and_deletes(
-    replica: None, advance: Advance, settings: Any
-) -> None:
+def test_sweep_uses_the_primary(replica: None, advance: Advance, settings: Any) -> None:
     run = asked()
     advance()
     written(Interrupt).update(expires_at=Now(), expiry={"seconds": 1, "then": "cancel"})
@@ -125,7 +121,7 @@ def test_the_sweep_expires_hints_and_deletes(
     assert not written(Thread).exists()
 
 
-def test_an_approval_is_judged_a_filter_saved_and_somebody_mentioned(
+def test_spot_check_filter_and_mention_use_the_primary(
     replica: None, advance: Advance, operator: User, user: Callable[..., User]
 ) -> None:
     ravi = user("ravi", "view_interrupt", "decide_interrupt", "add_comment", "assign_interrupt")

@@ -21,7 +21,7 @@ from hitl_django.services.runs.state import find_later_run
 Advance = Callable[[], int]
 
 
-def test_a_result_is_the_state_that_the_run_ended_with(advance: Advance) -> None:
+def test_result_is_the_final_state(advance: Advance) -> None:
     info = services.start("steps", {"log": ["in"]})
     with pytest.raises(RunStateError) as caught:
         services.run_result(info.id)
@@ -31,7 +31,7 @@ def test_a_result_is_the_state_that_the_run_ended_with(advance: Advance) -> None
     assert services.run_result(str(info.id)) == services.run_result(info.id)
 
 
-def test_a_result_is_plain_json_whatever_the_state_holds(advance: Advance) -> None:
+def test_result_is_plain_json(advance: Advance) -> None:
     info = services.start("panel", {"log": []})
     advance()
     for row in Run.objects.get().interrupts.all():
@@ -41,7 +41,7 @@ def test_a_result_is_plain_json_whatever_the_state_holds(advance: Advance) -> No
     assert answers == [["left", True], ["right", True]]
 
 
-def test_a_state_that_another_run_moved_on_is_not_the_first_ones_result(advance: Advance) -> None:
+def test_result_of_first_run_is_not_a_later_state(advance: Advance) -> None:
     runs = []
     for number in range(3):
         runs.append(services.start("steps", {"log": [str(number)]}, thread_id="t"))
@@ -81,7 +81,7 @@ def test_each_thread_has_its_own_state_and_result(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_a_state_is_read_for_who_may_see_the_thread_it_is_asked_of(
+def test_state_is_read_with_permission_on_its_thread(
     advance: Advance, user: Callable[..., User]
 ) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(2)]
@@ -101,7 +101,7 @@ def test_a_state_is_read_for_who_may_see_the_thread_it_is_asked_of(
     assert services.thread_state(runs[1].thread_id, by=pia)
 
 
-def test_a_run_is_not_later_than_itself(advance: Advance) -> None:
+def test_run_is_not_newer_than_itself(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     advance()
     with connection.cursor() as cursor:  # the text that SQLite's clock writes at a whole second
@@ -110,9 +110,7 @@ def test_a_run_is_not_later_than_itself(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_only_who_may_see_the_state_sees_a_result(
-    advance: Advance, user: Callable[..., User]
-) -> None:
+def test_result_requires_state_permission(advance: Advance, user: Callable[..., User]) -> None:
     info = services.start("steps", {"log": []})
     wim = user("wim", "view_run")
     with pytest.raises(NotAllowedError):  # whether there is one or not

@@ -70,7 +70,7 @@ def kept() -> set[int]:
     return set(Thread.objects.values_list("pk", flat=True))
 
 
-def test_a_thread_that_ended_long_ago_is_deleted_with_all_its_rows(
+def test_purge_deletes_old_thread_with_all_rows(
     advance: Callable[[], int],
 ) -> None:
     ended(advance)
@@ -83,9 +83,7 @@ def test_a_thread_that_ended_long_ago_is_deleted_with_all_its_rows(
 
 
 @pytest.mark.parametrize("state", Run.ACTIVE)
-def test_a_thread_with_a_live_run_is_kept_however_old(
-    advance: Callable[[], int], state: str
-) -> None:
+def test_purge_keeps_thread_with_active_run(advance: Callable[[], int], state: str) -> None:
     thread = ended(advance)
     Run.objects.create(thread=thread, graph="approval", state=state)
     assert retention.delete_ended(30, 10) == 0
@@ -93,7 +91,7 @@ def test_a_thread_with_a_live_run_is_kept_however_old(
     assert kept() == {thread.pk}
 
 
-def test_a_thread_counts_from_its_last_run(advance: Callable[[], int]) -> None:
+def test_purge_counts_from_the_last_run(advance: Callable[[], int]) -> None:
     thread = ended(advance)
     later = services.start("approval", {"text": "y"}, thread_id=thread.thread_id)
     assert retention.delete_ended(0, 10) == 0
@@ -104,7 +102,7 @@ def test_a_thread_counts_from_its_last_run(advance: Callable[[], int]) -> None:
 
 
 @pytest.mark.parametrize("how", ["retry", "fork", "start"])
-def test_a_thread_that_goes_on_after_its_end_has_not_ended(
+def test_purge_keeps_thread_resumed_after_its_end(
     advance: Callable[[], int], failing: None, how: str
 ) -> None:
     run = services.start("fragile", {"count": 1})
@@ -122,7 +120,7 @@ def test_a_thread_that_goes_on_after_its_end_has_not_ended(
     assert not [fault for one in invariants.records() for fault in invariants.rest(one)]
 
 
-def test_threads_go_in_batches_and_those_longest_ended_first(
+def test_purge_deletes_in_batches_oldest_first(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -132,7 +130,7 @@ def test_threads_go_in_batches_and_those_longest_ended_first(
     assert retention.delete_ended(30, 100) == 2
 
 
-def test_a_live_run_keeps_its_own_thread_only(advance: Callable[[], int]) -> None:
+def test_active_run_protects_only_its_own_thread(advance: Callable[[], int]) -> None:
     goes_on, _, pruned = (ended(advance) for _ in range(3))
     Run.objects.create(thread=goes_on, graph="approval", state=Run.State.RUNNING)
     age(pruned.runs.get().pk, 20)
@@ -143,7 +141,7 @@ def test_a_live_run_keeps_its_own_thread_only(advance: Callable[[], int]) -> Non
     assert Checkpoint.objects.filter(thread=goes_on).count() > 1
 
 
-def test_events_go_of_runs_that_ended_long_ago_and_of_no_others(
+def test_purge_of_events_covers_only_old_ended_runs(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -165,7 +163,7 @@ def test_events_go_of_runs_that_ended_long_ago_and_of_no_others(
         assert run.first_event == (1 if is_kept else run.last_event + 1)
 
 
-def test_what_has_ended_can_be_pruned_and_still_be_read(advance: Callable[[], int]) -> None:
+def test_pruned_thread_can_be_read(advance: Callable[[], int]) -> None:
     thread = ended(advance, text="kept")
     recent = ended(advance, days=1)
     before = services.run_result(thread.runs.get().pk)
@@ -177,7 +175,7 @@ def test_what_has_ended_can_be_pruned_and_still_be_read(advance: Callable[[], in
     assert Decision.objects.filter(interrupt__thread=thread).exists()
 
 
-def test_only_a_set_retention_makes_the_sweep_delete(
+def test_sweep_purges_only_with_configured_retention(
     advance: Callable[[], int], settings: Any
 ) -> None:
     ended(advance)
@@ -202,7 +200,7 @@ def test_only_a_set_retention_makes_the_sweep_delete(
 @pytest.mark.parametrize(
     "name", ["RETENTION_DAYS", "RETENTION_DAYS of the archive", "ARCHIVE_DAYS"]
 )
-def test_threads_of_each_graph_are_kept_for_its_own_days(
+def test_retention_days_per_graph(
     advance: Callable[[], int], settings: Any, terms: Any, left: set[str], name: str
 ) -> None:
     for graph in ("approval", "chat", "", "mail"):
@@ -219,7 +217,7 @@ def test_threads_of_each_graph_are_kept_for_its_own_days(
     }.get(name, len(left))  # fmt: skip
 
 
-def test_one_sweep_deletes_one_batch_whatever_the_graphs(
+def test_sweep_purges_one_batch_whatever_the_graphs(
     advance: Callable[[], int], settings: Any
 ) -> None:
     for graph in ("approval", "chat", "mail"):
@@ -229,7 +227,7 @@ def test_one_sweep_deletes_one_batch_whatever_the_graphs(
     assert len(kept()) == 1
 
 
-def test_a_graph_whose_threads_can_not_be_deleted_keeps_none_of_the_others(
+def test_undeletable_threads_of_one_graph_do_not_block_others(
     advance: Callable[[], int],
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -260,7 +258,7 @@ def test_a_graph_whose_threads_can_not_be_deleted_keeps_none_of_the_others(
         ({4: 30}, "HITL['{name}'] has the key 4; keys must be graph names or '*'."),
     ],
 )
-def test_bad_days_of_a_graph_are_an_error_that_names_it(
+def test_invalid_days_of_a_graph_are_reported_with_its_name(
     settings: Any, terms: Any, where: str, name: str
 ) -> None:
     where = where.format(name=name)
@@ -269,13 +267,13 @@ def test_bad_days_of_a_graph_are_an_error_that_names_it(
     assert (found.id, found.msg[: len(where)]) == ("hitl_django.E003", where)
 
 
-def test_the_events_of_all_graphs_are_kept_equally_long(settings: Any) -> None:
+def test_event_retention_is_equal_for_all_graphs(settings: Any) -> None:
     settings.HITL = {**settings.HITL, "EVENT_RETENTION_DAYS": {"chat": 30}}
     (found,) = [one for one in run_checks(tags=["hitl_django"]) if "RETENTION_DAYS" in one.msg]
     assert found.msg == "HITL['EVENT_RETENTION_DAYS'] must be None or a positive number."
 
 
-def test_threads_that_can_not_be_deleted_keep_no_run_from_being_hinted(
+def test_undeletable_threads_do_not_block_lost_messages(
     advance: Callable[[], int],
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -295,7 +293,7 @@ def test_threads_that_can_not_be_deleted_keep_no_run_from_being_hinted(
     assert len(kept()) == 2
 
 
-def test_a_thread_that_can_not_be_deleted_keeps_none_of_the_others(
+def test_undeletable_thread_does_not_block_others(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -316,7 +314,7 @@ def test_a_thread_that_can_not_be_deleted_keeps_none_of_the_others(
     assert retention.delete_ended(30, 10) == 2
 
 
-def test_a_thread_that_can_not_be_pruned_keeps_none_of_the_others(
+def test_unprunable_thread_does_not_block_others(
     advance: Callable[[], int],
 ) -> None:
     damaged, whole = ended(advance, days=90), ended(advance, days=80)
@@ -328,16 +326,14 @@ def test_a_thread_that_can_not_be_pruned_keeps_none_of_the_others(
 
 @pytest.mark.parametrize("name", ["RETENTION_DAYS", "EVENT_RETENTION_DAYS"])
 @pytest.mark.parametrize("days", [0, -1, "30", True])
-def test_days_that_are_no_number_are_an_error_of_the_checks(
-    days: Any, name: str, settings: Any
-) -> None:
+def test_non_numeric_days_fail_the_check(days: Any, name: str, settings: Any) -> None:
     settings.HITL = {**settings.HITL, name: days}
     found = [one for one in run_checks(tags=["hitl_django"]) if f"'{name}'" in one.msg]
     assert [one.id for one in found] == ["hitl_django.E003"]
 
 
 @pytest.mark.parametrize(("flags", "said"), [([], "deleted"), (["--prune"], "pruned")])
-def test_the_command_goes_on_until_nothing_is_left(
+def test_purge_command_processes_all_batches(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch, flags: list[str], said: str
 ) -> None:
     monkeypatch.setattr("hitl_django.management.purge.PORTION", 2)
@@ -350,7 +346,7 @@ def test_the_command_goes_on_until_nothing_is_left(
 
 
 @pytest.mark.parametrize("flags", [[], ["--prune"]])
-def test_the_command_takes_one_graph_alone(advance: Callable[[], int], flags: list[str]) -> None:
+def test_purge_command_filters_by_graph(advance: Callable[[], int], flags: list[str]) -> None:
     Thread.objects.filter(pk=ended(advance).pk).update(graph="chat")
     ended(advance)
     out = io.StringIO()
@@ -359,7 +355,7 @@ def test_the_command_takes_one_graph_alone(advance: Callable[[], int], flags: li
     assert out.getvalue().startswith("1 thread ")
 
 
-def test_the_command_refuses_days_to_come() -> None:
+def test_purge_command_rejects_negative_days() -> None:
     with pytest.raises(CommandError, match="number of days from 0"):
         call_command("hitl", "purge", "--days=-1")
 
@@ -376,7 +372,7 @@ def everything(thread: Thread) -> str:
 
 
 @pytest.mark.promise("P20")
-def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable[[], int]) -> None:
+def test_erased_thread_keeps_only_audit_metadata(advance: Callable[[], int]) -> None:
     thread = ended(advance, text=SECRET)
     Thread.objects.filter(pk=thread.pk).update(metadata={"about": SECRET}, subject_id=SECRET)
     Decision.objects.update(refusal=SECRET, patch=[{"op": "add", "path": "", "value": SECRET}])
@@ -404,7 +400,7 @@ def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable
     assert audit.find_first_fault(thread) is None
 
 
-def test_a_forgotten_interrupt_of_an_agent_can_still_be_looked_at(
+def test_erased_agent_interrupt_can_be_displayed(
     advance: Callable[[], int],
 ) -> None:
     call = {"question": "Right?", "tool_call": {"name": "f", "args": {"x": SECRET}}}
@@ -420,7 +416,7 @@ def test_a_forgotten_interrupt_of_an_agent_can_still_be_looked_at(
 
 
 @pytest.mark.promise("P20")
-def test_an_erased_reason_can_not_be_given_other_words(advance: Callable[[], int]) -> None:
+def test_erased_reason_cannot_be_replaced(advance: Callable[[], int]) -> None:
     thread = ended(advance, text=SECRET)
     services.erase_thread(thread.thread_id)
     thread.refresh_from_db()
@@ -433,7 +429,7 @@ def test_an_erased_reason_can_not_be_given_other_words(advance: Callable[[], int
     assert audit.find_first_fault(thread) is None
 
 
-def test_a_thread_that_still_runs_is_not_forgotten(advance: Callable[[], int]) -> None:
+def test_erase_of_active_thread_is_rejected(advance: Callable[[], int]) -> None:
     interrupt = asked("approval", {"text": SECRET}, advance)
     with pytest.raises(RunStateError):
         services.erase_thread(interrupt.thread.thread_id)
@@ -441,7 +437,7 @@ def test_a_thread_that_still_runs_is_not_forgotten(advance: Callable[[], int]) -
     services.decide(interrupt.pk, "approve")
 
 
-def test_a_failed_run_of_a_forgotten_thread_is_not_tried_again(advance: Callable[[], int]) -> None:
+def test_retry_of_erased_thread_is_rejected(advance: Callable[[], int]) -> None:
     thread = ended(advance)
     run = thread.runs.get()
     Run.objects.filter(pk=run.pk).update(state=Run.State.FAILED)
@@ -451,7 +447,7 @@ def test_a_failed_run_of_a_forgotten_thread_is_not_tried_again(advance: Callable
 
 
 @pytest.mark.promise("P18")
-def test_only_who_may_operate_a_run_may_have_it_forgotten(
+def test_erase_requires_operate_permission(
     advance: Callable[[], int], user: Callable[..., Any]
 ) -> None:
     thread = ended(advance, text=SECRET)
@@ -480,7 +476,7 @@ class TestShapes:
         sweep()
         return GraphShape.objects.count()
 
-    def test_those_that_no_run_names_are_deleted(self) -> None:
+    def test_unused_structures_are_deleted(self) -> None:
         thread = ended(self.advance)
         GraphShape.objects.create(fingerprint="old", graph="approval", shape={})
         self.age()
@@ -489,19 +485,21 @@ class TestShapes:
         assert not Thread.objects.filter(pk=thread.pk).exists()
         assert self.swept() == 0
 
-    def test_they_go_in_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_unused_structures_are_deleted_in_batches(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(compatibility, "BATCH", 2)
         for number in range(3):
             GraphShape.objects.create(fingerprint=f"{number}", graph="approval", shape={})
         self.age()
         assert [self.swept(), self.swept()] == [1, 0]
 
-    def test_one_that_was_stored_not_long_ago_stays(self) -> None:
+    def test_recent_structure_is_kept(self) -> None:
         # A process may know it to be stored, and start a run under it the next moment.
         GraphShape.objects.create(fingerprint="new", graph="approval", shape={})
         assert self.swept() == 1
 
-    def test_a_process_stores_its_shapes_anew_long_before_they_may_go(
+    def test_process_stores_its_structures_again_before_their_deletion(
         self, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
     ) -> None:
         with django_capture_on_commit_callbacks(execute=True):
@@ -515,7 +513,7 @@ class TestShapes:
         Run.objects.all().delete()
         assert self.swept() == 1
 
-    def test_are_looked_at_now_and_then(self, django_assert_num_queries: Any) -> None:
+    def test_structures_are_checked_periodically(self, django_assert_num_queries: Any) -> None:
         compatibility.remove_unused_shapes()
         with django_assert_num_queries(0):
             compatibility.remove_unused_shapes()

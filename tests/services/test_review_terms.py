@@ -72,7 +72,7 @@ def posed(advance: Advance, payload: Any, graph: str = "reviewed", **terms: Any)
     return asked(graph, {"payload": payload, "terms": terms}, advance)
 
 
-def test_the_terms_are_columns_and_no_part_of_what_is_asked(advance: Advance, user: Make) -> None:
+def test_review_options_are_columns_and_not_payload(advance: Advance, user: Make) -> None:
     for name in ("aaron", "accountants"):  # what the database would come upon first
         User.objects.create_user(name)
         Group.objects.create(name=name)
@@ -111,7 +111,7 @@ def test_the_terms_are_columns_and_no_part_of_what_is_asked(advance: Advance, us
     assert interrupt.claim_required
 
 
-def test_an_interrupt_without_terms_is_what_it_was(advance: Advance) -> None:
+def test_interrupt_without_options_has_defaults(advance: Advance) -> None:
     interrupt = posed(advance, {"question": "Pay it?"})
     assert (interrupt.title, interrupt.why, interrupt.dialect) == ("Pay it?", "", "raw")
     assert interrupt.allowed_decisions == ["approve", "edit", "reject", "respond"]
@@ -123,12 +123,12 @@ def test_an_interrupt_without_terms_is_what_it_was(advance: Advance) -> None:
     assert (interrupt.editable, interrupt.due_at, interrupt.assignee_label) == (None, None, "")
 
 
-def test_it_may_be_due_at_a_moment(advance: Advance) -> None:
+def test_due_accepts_datetime(advance: Advance) -> None:
     at = datetime(2031, 5, 1, 12, tzinfo=UTC)
     assert posed(advance, {}, due=at).due_at == at
 
 
-def test_each_interrupt_is_due_and_expires_when_it_says(advance: Advance) -> None:
+def test_parallel_interrupts_have_their_own_due_and_expiry(advance: Advance) -> None:
     free = posed(advance, {})
     at = datetime(2031, 5, 1, 12, tzinfo=UTC)
     first = posed(advance, {}, due=at, expires=timedelta(days=1))
@@ -141,7 +141,7 @@ def test_each_interrupt_is_due_and_expires_when_it_says(advance: Advance) -> Non
     assert (first.due_at, first.expiry["seconds"]) == (at, 86400)
 
 
-def test_a_name_that_nobody_has_leaves_the_interrupt_free(
+def test_unknown_assignee_leaves_interrupt_unassigned(
     advance: Advance, user: Make, reviewer: User
 ) -> None:
     gone = user("gone")
@@ -169,9 +169,7 @@ def test_a_name_that_nobody_has_leaves_the_interrupt_free(
         ({"title": 5}, "title must be a str"),
     ],
 )
-def test_terms_that_mean_nothing_fail_the_node(
-    advance: Advance, terms: dict[str, Any], error: str
-) -> None:
+def test_invalid_options_fail_the_node(advance: Advance, terms: dict[str, Any], error: str) -> None:
     run = services.start("reviewed", {"payload": {}, "terms": terms})
     advance()
     failed = Run.objects.get(pk=run.id)
@@ -180,12 +178,12 @@ def test_terms_that_mean_nothing_fail_the_node(
     assert not Interrupt.objects.exists()
 
 
-def test_words_that_cannot_be_stored_are_refused() -> None:
+def test_unstorable_texts_are_rejected() -> None:
     with pytest.raises(UnserializableError, match="NUL"):
         ReviewOptions(why="\0")
 
 
-def test_review_is_interrupt_where_there_is_no_queue() -> None:
+def test_review_without_queue_is_interrupt() -> None:
     graph = StateGraph(Reviewed).add_node("ask", ask_in_terms).add_edge(START, "ask")
     compiled = graph.compile(checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}
@@ -197,7 +195,7 @@ def test_review_is_interrupt_where_there_is_no_queue() -> None:
         review({})
 
 
-def test_only_what_is_possible_is_offered(advance: Advance) -> None:
+def test_only_possible_decisions_are_offered(advance: Advance) -> None:
     boolean = {"type": "boolean"}
     assert posed(advance, {}, response_schema=boolean, decisions=["edit"]).allowed_decisions == [
         "approve",
@@ -212,7 +210,7 @@ def test_only_what_is_possible_is_offered(advance: Advance) -> None:
         services.decide(interrupt.pk, "reject")
 
 
-def test_an_edit_changes_only_what_may_be_changed(
+def test_edit_changes_only_editable_fields(
     advance: Advance, unchanged: Callable[..., None]
 ) -> None:
     payload = {"amount": 5, "to": {"name": "Dana", "iban": "DE1"}, "items": [1, 2]}
@@ -233,7 +231,7 @@ def test_an_edit_changes_only_what_may_be_changed(
     assert services.decide(interrupt.pk, "edit", edited).value == edited
 
 
-def test_a_policy_is_what_an_interrupt_does_not_say(advance: Advance, register: Register) -> None:
+def test_policy_provides_missing_options(advance: Advance, register: Register) -> None:
     register("strict", quorum=2, no_self_approval=True, claim_required=True, dialect="raw")
     call = {"question": "?", "tool_call": {"name": "f", "args": {}}}
     interrupt = posed(advance, call, "strict")
@@ -248,7 +246,7 @@ def test_a_policy_is_what_an_interrupt_does_not_say(advance: Advance, register: 
     assert own.dialect == "tool_call"
 
 
-def test_a_policy_maps_decisions_to_other_answers(advance: Advance, register: Register) -> None:
+def test_policy_maps_decisions_to_responses(advance: Advance, register: Register) -> None:
     register(
         "mapped",
         answers={
@@ -285,7 +283,7 @@ def test_a_policy_maps_decisions_to_other_answers(advance: Advance, register: Re
         ({"answers": {"approve": {1}}}, "isn't JSON-serializable"),
     ],
 )
-def test_a_policy_that_means_nothing_is_refused(policy: dict[str, Any], error: str) -> None:
+def test_invalid_policy_is_rejected(policy: dict[str, Any], error: str) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
         ReviewPolicy(**policy)
 
@@ -297,7 +295,7 @@ class TestGroups:
         return Group.objects.create(name="finance")
 
     @pytest.mark.promise("P18")
-    def test_only_members_and_superusers_see_and_decide(
+    def test_reserved_graph_is_visible_only_to_members_and_superusers(
         self, advance: Advance, reviewer: User, user: Make, finance: Group
     ) -> None:
         interrupt, other = posed(advance, {}, "money"), posed(advance, {})
@@ -329,7 +327,7 @@ class TestGroups:
         assert services.decide(interrupt.pk, "approve", by=member).by_label == "mia"
 
     @pytest.mark.promise("P18")
-    def test_membership_is_asked_again_when_it_is_decided(
+    def test_reserved_graph_checks_membership_at_decision(
         self, advance: Advance, user: Make, finance: Group
     ) -> None:
         interrupt = posed(advance, {}, "money")
@@ -341,7 +339,7 @@ class TestGroups:
             services.decide(interrupt.pk, "approve", by=member)
 
     @pytest.mark.promise("P18")
-    def test_group_member_with_closed_account_sees_and_decides_nothing(
+    def test_reserved_graph_is_hidden_from_inactive_members(
         self, advance: Advance, user: Make, finance: Group
     ) -> None:
         interrupt, member = posed(advance, {}, "money"), user("mia")
@@ -350,7 +348,7 @@ class TestGroups:
         assert not get_policy().visible_interrupts(member, Interrupt.objects.all()).exists()
         assert not get_policy().may_decide(member, interrupt)
 
-    def test_a_group_that_does_not_exist_is_a_warning(self) -> None:
+    def test_unknown_group_is_a_check_warning(self) -> None:
         def found() -> list[Any]:
             messages = checks.run_checks(databases=["default"])
             return [one.msg for one in messages if one.id == "hitl_django.W022"]
@@ -373,7 +371,7 @@ class TestGoingOn:
         advance()
         return Run.objects.get(pk=run.id), [*Interrupt.objects.filter(run=run.id).order_by("node")]
 
-    def test_a_run_waits_for_all_answers_where_its_policy_says_so(self, advance: Advance) -> None:
+    def test_resume_on_all_waits_for_all_responses(self, advance: Advance) -> None:
         run, (first, second, third) = self.ask("together", advance)
         for number, pending in enumerate((third, first)):
             assert services.decide(pending.pk, "respond", number).complete
@@ -388,12 +386,12 @@ class TestGoingOn:
         assert (values["zero"], values["one"], values["two"]) == (1, 2, 0)
         assert invariants.faults() == []
 
-    def test_without_it_each_answer_is_used_at_once(self, advance: Advance) -> None:
+    def test_resume_on_each_uses_each_response(self, advance: Advance) -> None:
         _, (first, *_) = self.ask("apart", advance)
         services.decide(first.pk, "respond", 1)
         assert advance() == 1
 
-    def test_answers_that_came_while_it_ran_wait_for_the_others(self, advance: Advance) -> None:
+    def test_responses_during_execution_wait_for_the_others(self, advance: Advance) -> None:
         run, pending_interrupts = self.ask("together", advance)
         # As after a retry by an operator: a worker takes the run up although questions are open.
         services.decide(pending_interrupts[0].pk, "respond", 1)
@@ -408,7 +406,7 @@ class TestGoingOn:
         run.refresh_from_db()
         assert run.state == "succeeded"
 
-    def test_an_answer_for_expiry_waits_as_well(self, advance: Advance) -> None:
+    def test_default_response_waits_for_the_others(self, advance: Advance) -> None:
         run, pending_interrupts = self.ask("together", advance)
         terms = {"seconds": 1, "then": "answer", "answer": "late"}
         past = datetime(2020, 1, 1, tzinfo=UTC)

@@ -30,18 +30,18 @@ def names(user: Any) -> list[str]:
     return [one.name for one in services.list_saved_filters(user)]
 
 
-def test_only_known_parameters_are_kept_as_texts_of_a_length() -> None:
+def test_only_known_parameters_are_saved_with_limited_length() -> None:
     given = {"show": "mine", "q": "x" * 201, "graph": 3, "next": "//evil.example", "p": "2"}
     assert services.clean_query(given) == {"show": "mine"}
     assert services.clean_query(["show"]) == {}
 
 
-def test_a_stored_query_is_looked_at_again_when_it_is_used(ann: User) -> None:
+def test_saved_parameters_are_validated_on_use(ann: User) -> None:
     SavedFilter.objects.create(owner=ann, name="a", query={"show": "mine", "evil": "x", "q": []})
     assert services.list_saved_filters(ann)[0].query == {"show": "mine"}
 
 
-def test_a_filter_is_for_its_owner_unless_it_is_shared(ann: User, lead: User) -> None:
+def test_filter_is_private_unless_shared(ann: User, lead: User) -> None:
     services.save_filter("Hers", {"show": "mine"}, by=ann)
     services.save_filter("Shared", {"show": "free"}, shared=True, by=lead)
     services.save_filter("The lead's", {"show": "free"}, by=lead)
@@ -49,7 +49,7 @@ def test_a_filter_is_for_its_owner_unless_it_is_shared(ann: User, lead: User) ->
     assert names(lead) == ["Shared", "The lead's"]
 
 
-def test_ones_own_are_listed_however_many_others_share(
+def test_own_filters_are_listed_beside_many_shared(
     ann: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved_filters, "MAX_LISTED", 2)
@@ -59,15 +59,13 @@ def test_ones_own_are_listed_however_many_others_share(
     assert names(ann) == ["z", "a"]
 
 
-def test_sharing_takes_a_permission(ann: User) -> None:
+def test_sharing_requires_permission(ann: User) -> None:
     with pytest.raises(NotAllowedError):
         services.save_filter("x", {"show": "mine"}, shared=True, by=ann)
     assert not SavedFilter.objects.exists()
 
 
-def test_a_shared_filter_tells_nobody_of_a_graph_that_they_see_nothing_of(
-    ann: User, lead: User
-) -> None:
+def test_shared_filter_of_hidden_graph_is_hidden(ann: User, lead: User) -> None:
     services.save_filter("Secret", {"graph": "approval"}, shared=True, by=lead)
     assert names(ann) == []
     assert names(lead) == ["Secret"]
@@ -75,7 +73,7 @@ def test_a_shared_filter_tells_nobody_of_a_graph_that_they_see_nothing_of(
     assert names(ann) == ["Secret"]
 
 
-def test_a_name_that_one_has_already_is_replaced(ann: User) -> None:
+def test_existing_name_is_replaced(ann: User) -> None:
     first = services.save_filter("a", {"show": "mine"}, by=ann)
     assert services.save_filter("a", {"show": "free"}, by=ann) == first
     assert services.list_saved_filters(ann)[0].query == {"show": "free"}
@@ -84,12 +82,12 @@ def test_a_name_that_one_has_already_is_replaced(ann: User) -> None:
 @pytest.mark.parametrize(
     ("name", "query"), [(" ", {"q": "x"}), ("x" * 61, {"q": "x"}), ("a", {}), ("a", {"p": "2"})]
 )
-def test_what_says_nothing_is_not_kept(name: str, query: Any, ann: User) -> None:
+def test_empty_filter_is_not_saved(name: str, query: Any, ann: User) -> None:
     with pytest.raises(InvalidInputError):
         services.save_filter(name, query, by=ann)
 
 
-def test_one_person_keeps_so_many_and_no_more(ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_filters_is_limited(ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_filters, "MAX_OWN", 2)
     for name in ("a", "b"):
         services.save_filter(name, {"q": "x"}, by=ann)
@@ -98,7 +96,7 @@ def test_one_person_keeps_so_many_and_no_more(ann: User, monkeypatch: pytest.Mon
         services.save_filter("c", {"q": "x"}, by=ann)
 
 
-def test_who_may_remove_a_filter(ann: User, lead: User) -> None:
+def test_removing_a_filter_requires_ownership_or_permission(ann: User, lead: User) -> None:
     own = services.save_filter("own", {"q": "x"}, by=ann)
     theirs = services.save_filter("theirs", {"q": "x"}, by=lead)
     shared = services.save_filter("shared", {"q": "x"}, shared=True, by=lead)

@@ -37,7 +37,7 @@ def found(**kwargs: Any) -> dict[str, str]:
     return {str(message.id): message.msg for message in said}
 
 
-def test_settings_are_defaults_until_overridden() -> None:
+def test_settings_default_until_overridden() -> None:
     assert hitl.LEASE_SECONDS == 30
     with override_settings(HITL={"LEASE_SECONDS": 5}):
         assert (hitl.LEASE_SECONDS, hitl.HEARTBEAT_SECONDS) == (5, 10)
@@ -47,17 +47,17 @@ def test_settings_are_defaults_until_overridden() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(key.name for key in list_settings()))
-def test_a_setting_that_is_wrong_is_reported_once(name: str) -> None:
+def test_invalid_setting_is_reported_once(name: str) -> None:
     with override_settings(HITL={name: -1}):
         said = checks.run_checks(tags=["hitl_django"], databases=["default"])
     assert len([one for one in said if f"HITL[{name!r}]" in one.msg]) <= 1
 
 
-def test_the_test_settings_have_nothing_to_complain_about() -> None:
+def test_test_settings_pass_all_checks() -> None:
     assert set(found()) <= {"hitl_django.I021"}
 
 
-def test_postgresql_without_a_limit_on_idle_transactions_is_remarked() -> None:
+def test_postgresql_without_idle_transaction_timeout_is_reported() -> None:
     connection = connections["default"]
     expected = ["hitl_django.I021"] if connection.vendor == "postgresql" else []
     with pytest.MonkeyPatch.context() as patch:
@@ -102,7 +102,7 @@ def test_postgresql_without_a_limit_on_idle_transactions_is_remarked() -> None:
         ({"LEASE_SECONDS": 10, "HEARTBEAT_SECONDS": 6}, "hitl_django.W006", "HEARTBEAT"),
     ],
 )
-def test_a_setting_that_hurts_is_named(given: Any, id_: str, words: str) -> None:
+def test_harmful_setting_is_reported(given: Any, id_: str, words: str) -> None:
     with override_settings(HITL=given):
         if isinstance(given, list):
             with pytest.raises(AttributeError):
@@ -120,7 +120,7 @@ def found_alone(name: str) -> dict[str, str]:
     return {str(one.id): one.msg for one in check(None)}
 
 
-def test_a_name_registered_twice_belongs_to_neither(register: Callable[..., Any]) -> None:
+def test_duplicate_graph_name_is_unavailable(register: Callable[..., Any]) -> None:
     def one() -> Any:
         return StateGraph(graphs.Log)
 
@@ -136,7 +136,7 @@ def test_a_name_registered_twice_belongs_to_neither(register: Callable[..., Any]
     assert "twice" in found()["hitl_django.E005"]
 
 
-def test_a_graph_that_cannot_be_built_is_named(register: Callable[..., Any]) -> None:
+def test_graph_that_cannot_be_built_is_reported(register: Callable[..., Any]) -> None:
     def broken() -> Any:
         raise ZeroDivisionError("oh")
 
@@ -146,7 +146,7 @@ def test_a_graph_that_cannot_be_built_is_named(register: Callable[..., Any]) -> 
     assert "edgeless" in found()["hitl_django.E007"]
 
 
-def test_a_factory_that_fails_is_left_alone_for_a_while_and_then_tried_again(
+def test_failing_factory_is_retried_after_a_delay(
     register: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, tried = [1000.0], list[float]()
@@ -171,7 +171,7 @@ def test_a_factory_that_fails_is_left_alone_for_a_while_and_then_tried_again(
     assert registry.get_graph("frail").name == "frail"
 
 
-def test_a_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> None:
+def test_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> None:
     built: list[int] = []
 
     def factory() -> Any:
@@ -199,7 +199,7 @@ def test_a_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> Non
         ({"transaction_mode": "IMMEDIATE", "timeout": 20}, "WAL"),
     ],
 )
-def test_sqlite_on_its_defaults_is_warned_of(options: Any, words: str) -> None:
+def test_sqlite_defaults_are_reported(options: Any, words: str) -> None:
     connection = connections["default"]
     if connection.vendor != "sqlite":
         assert found_alone("check_sqlite") == {}
@@ -209,7 +209,7 @@ def test_sqlite_on_its_defaults_is_warned_of(options: Any, words: str) -> None:
         assert words in found_alone("check_sqlite")["hitl_django.W020"]
 
 
-def test_an_sqlite_that_is_too_old_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_sqlite_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
     old = connections["default"].vendor == "sqlite"
     assert ("hitl_django.E008" in found_alone("check_sqlite")) is old
@@ -226,7 +226,7 @@ def test_an_sqlite_that_is_too_old_is_an_error(monkeypatch: pytest.MonkeyPatch) 
         ("WORKERS", 1, "hitl_django.W016"),
     ],
 )
-def test_a_queue_setting_that_hurts_is_named(name: str, value: Any, id_: str) -> None:
+def test_harmful_queue_setting_is_reported(name: str, value: Any, id_: str) -> None:
     from django_q.conf import Conf
 
     with pytest.MonkeyPatch.context() as patch:
@@ -234,7 +234,7 @@ def test_a_queue_setting_that_hurts_is_named(name: str, value: Any, id_: str) ->
         assert list(found_alone("check_queue")) == [id_]
 
 
-def test_a_cluster_for_runs_that_is_the_products_own_is_named() -> None:
+def test_cluster_shared_with_the_project_is_reported() -> None:
     with override_settings(HITL={"CLUSTER": "runs"}):
         assert found_alone("check_queue") == {}
     with override_settings(HITL={"CLUSTER": "hitl"}):  # Q_CLUSTER's name
@@ -250,12 +250,12 @@ def test_redis_without_its_package_is_an_error(monkeypatch: pytest.MonkeyPatch) 
     assert list(found_alone("check_queue")) == ["hitl_django.E017"]
 
 
-def test_a_queue_that_was_never_set_is_named() -> None:
+def test_missing_queue_settings_are_reported() -> None:
     with override_settings(Q_CLUSTER={}):
         assert "hitl_django.W010" in found_alone("check_queue")
 
 
-def test_a_queue_that_is_not_installed_is_an_error(settings: Any) -> None:
+def test_queue_not_installed_is_an_error(settings: Any) -> None:
     settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "django_q"]
     assert list(found_alone("check_queue")) == ["hitl_django.E018"]
 
@@ -265,7 +265,7 @@ class NoMethods:
 
 
 @pytest.mark.parametrize(("key", "method"), [("POLICY", "may_decide"), ("DISPATCH", "enqueue")])
-def test_a_class_that_lacks_what_is_asked_of_it_is_an_error(key: str, method: str) -> None:
+def test_class_without_required_methods_is_an_error(key: str, method: str) -> None:
     with override_settings(HITL={key: f"{__name__}.NoMethods"}):
         said = found_alone("check_settings")["hitl_django.E009"]
     assert key in said
@@ -276,7 +276,7 @@ class NoEnqueue(Dispatcher):
     """A queue that nothing can be given to."""
 
 
-def test_a_queue_that_leaves_out_the_one_method_it_has_to_have_is_an_error() -> None:
+def test_dispatcher_without_enqueue_is_an_error() -> None:
     with override_settings(HITL={"DISPATCH": f"{__name__}.NoEnqueue"}):
         assert "which lacks: enqueue." in found_alone("check_settings")["hitl_django.E009"]
 
@@ -291,26 +291,26 @@ def test_a_queue_that_leaves_out_the_one_method_it_has_to_have_is_an_error() -> 
         {"ADMIN_SHOW_ENGINE_MODELS": "no"},
     ],
 )
-def test_every_value_of_the_wrong_kind_is_named(given: dict[str, Any]) -> None:
+def test_every_setting_of_wrong_type_is_reported(given: dict[str, Any]) -> None:
     (key,) = given
     with override_settings(HITL=given):
         assert key in found_alone("check_settings")["hitl_django.E003"]
 
 
 @pytest.mark.parametrize("urls", ["bare", None])
-def test_a_project_without_our_addresses_is_told_what_it_lacks(urls: str | None) -> None:
+def test_project_without_urls_is_reported(urls: str | None) -> None:
     with override_settings(ROOT_URLCONF=urls and f"{__package__}.{urls}"):
         said = found_alone("check_addresses")
     assert list(said) == ["hitl_django.W023", "hitl_django.W024"]
     assert found_alone("check_addresses") == {}
 
 
-def test_a_queue_of_ones_own_is_told_who_sweeps() -> None:
+def test_custom_dispatcher_without_sweep_is_reported() -> None:
     with override_settings(HITL={"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}):
         assert list(found_alone("check_queue")) == ["hitl_django.I025"]
 
 
-def test_a_cache_that_each_process_has_for_itself_is_noted_before_a_deploy() -> None:
+def test_process_local_cache_is_a_deploy_check() -> None:
     shared = {"default": {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache"}}
     assert "hitl_django.I026" not in found()
     assert "hitl_django.I026" in found(include_deployment_checks=True)
@@ -322,9 +322,7 @@ def test_a_cache_that_each_process_has_for_itself_is_noted_before_a_deploy() -> 
 
 
 @pytest.mark.parametrize("vendor", ["mysql", "oracle", "sqlite", "postgresql"])
-def test_a_database_on_which_nothing_was_shown_to_hold_is_an_error(
-    vendor: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsupported_database_is_an_error(vendor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections["default"], "vendor", vendor)
     said = found_alone("check_databases")
     if vendor in ("sqlite", "postgresql"):
@@ -340,7 +338,7 @@ class Router:
         return "elsewhere" if model.__name__ == "Interrupt" else None
 
 
-def test_tables_that_no_transaction_can_hold_together_are_an_error() -> None:
+def test_tables_in_several_databases_are_an_error() -> None:
     with override_settings(DATABASE_ROUTERS=[f"{__name__}.Router"]):
         assert "Interrupt" in found_alone("check_databases")["hitl_django.E028"]
     assert found_alone("check_databases") == {}

@@ -38,7 +38,7 @@ from hitl_django.task_queue import dispatcher
 Advance = Callable[[], int]
 
 
-def test_a_start_is_rows_before_it_returns(advance: Advance) -> None:
+def test_start_commits_its_rows_before_returning(advance: Advance) -> None:
     info = services.start("approval", {"text": "x"}, metadata={"source": "mail"})
     run = Run.objects.get()
     assert (info.id, info.state, info.created, info.graph) == (run.pk, "queued", True, "approval")
@@ -53,12 +53,12 @@ def test_a_start_is_rows_before_it_returns(advance: Advance) -> None:
     assert audit.find_first_fault(run.thread) is None
 
 
-def test_new_threads_come_last_in_an_index_of_their_ids(advance: Advance) -> None:
+def test_new_threads_are_last_in_their_index(advance: Advance) -> None:
     made = [services.start("approval", {"text": "x"}).thread_id for _ in range(20)]
     assert made == sorted(made)
 
 
-def test_a_start_names_who_and_what_about(user: Callable[..., User], advance: Advance) -> None:
+def test_start_stores_user_and_subject(user: Callable[..., User], advance: Advance) -> None:
     starter = user("sam", "start_run")
     about = Group.objects.create(name="order 7")
     services.start("approval", {"text": "x"}, by=starter, via="api", subject=about)
@@ -68,7 +68,7 @@ def test_a_start_names_who_and_what_about(user: Callable[..., User], advance: Ad
     assert AuditEntry.objects.get().via == "api"
 
 
-def test_a_thread_stays_with_what_it_is_about(advance: Advance) -> None:
+def test_thread_keeps_its_subject(advance: Advance) -> None:
     about, other = (Group.objects.create(name=name) for name in ("order 7", "order 8"))
     services.start("approval", {"text": "x"}, thread_id="t")
     advance()
@@ -86,7 +86,7 @@ def test_a_thread_stays_with_what_it_is_about(advance: Advance) -> None:
 
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
-def test_a_start_that_is_rolled_back_never_was() -> None:
+def test_rolled_back_start_leaves_no_trace() -> None:
     with transaction.atomic():
         services.start("approval", {"text": "x"})
         assert OrmQ.objects.count() == 1
@@ -108,7 +108,7 @@ urlpatterns = [path("", starts_and_fails)]
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.urls(__name__)
-def test_a_start_in_a_request_that_fails_never_was_where_requests_are_transactions(
+def test_start_in_failing_atomic_request_leaves_no_trace(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.raise_request_exception = False
@@ -120,7 +120,7 @@ def test_a_start_in_a_request_that_fails_never_was_where_requests_are_transactio
     assert Run.objects.count() == OrmQ.objects.count() == 2
 
 
-def test_the_same_key_and_input_give_the_same_run(advance: Advance) -> None:
+def test_repeated_key_and_input_return_the_same_run(advance: Advance) -> None:
     first = services.start("approval", {"text": "x"}, key="order-7")
     again = services.start("approval", {"text": "x"}, key="order-7")
     other = services.start("interview", {"log": []}, key="order-7")
@@ -130,7 +130,7 @@ def test_the_same_key_and_input_give_the_same_run(advance: Advance) -> None:
     assert AuditEntry.objects.count() == 2
 
 
-def test_each_key_gives_its_own_run(advance: Advance) -> None:
+def test_different_keys_start_different_runs(advance: Advance) -> None:
     keys = ("order-7", "order-8", "order-9")
     runs = {key: services.start("approval", {"text": "x"}, key=key).id for key in keys}
     for key in keys:
@@ -152,7 +152,7 @@ class Named(ModelPermissionPolicy):
 
 
 @pytest.mark.promise("P18")
-def test_to_see_runs_is_not_to_see_any_run(
+def test_repeated_key_of_hidden_run_is_rejected(
     user: Callable[..., User], advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Named"}
@@ -169,7 +169,7 @@ def test_to_see_runs_is_not_to_see_any_run(
     assert services.start("steps", {"log": []}, thread_id="lea 1", by=lea).created
 
 
-def test_the_same_key_with_another_input_is_refused(
+def test_repeated_key_with_other_input_is_rejected(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     services.start("approval", {"text": "x"}, key="order-7")
@@ -179,7 +179,7 @@ def test_the_same_key_with_another_input_is_refused(
     unchanged()
 
 
-def test_a_key_lost_in_a_race_gives_the_winners_run(
+def test_concurrent_key_returns_the_winner_s_run(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hitl_django.services.runs import start
@@ -209,7 +209,7 @@ def test_a_key_lost_in_a_race_gives_the_winners_run(
         ("approval", {"text": "x", "answer": "x" * (17 << 20)}, PayloadError, "bytes"),
     ],
 )
-def test_bad_input_is_refused_and_nothing_stored(
+def test_invalid_input_is_rejected_and_nothing_stored(
     advance: Advance, graph: str, given: Any, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -232,7 +232,9 @@ def test_bad_input_is_refused_and_nothing_stored(
         {"on_pending": "ignore"},
     ],
 )
-def test_bad_names_are_refused_and_nothing_stored(advance: Advance, bad: dict[str, Any]) -> None:
+def test_invalid_names_are_rejected_and_nothing_stored(
+    advance: Advance, bad: dict[str, Any]
+) -> None:
     with pytest.raises((InvalidInputError, UnserializableError, ValueError)):
         services.start("approval", {"text": "x"}, **bad)
     assert not Thread.objects.exists()
@@ -240,7 +242,7 @@ def test_bad_names_are_refused_and_nothing_stored(advance: Advance, bad: dict[st
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("right", [None, "view_run", "view_thread_state"])
-def test_who_may_not_see_what_a_run_was_given_does_not_hear_whether_a_key_is_its(
+def test_key_of_run_with_hidden_input_is_not_revealed(
     user: Callable[..., User], advance: Advance, right: str | None
 ) -> None:
     services.start("approval", {"text": "x"}, key="order-7")
@@ -257,7 +259,9 @@ def test_who_may_not_see_what_a_run_was_given_does_not_hear_whether_a_key_is_its
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_start_starts_nothing(user: Callable[..., User], advance: Advance) -> None:
+def test_start_without_permission_starts_nothing(
+    user: Callable[..., User], advance: Advance
+) -> None:
     left = user("lea", "start_run")
     left.is_active = False
     for who in (user("una"), AnonymousUser(), left):
@@ -266,13 +270,13 @@ def test_who_may_not_start_starts_nothing(user: Callable[..., User], advance: Ad
     assert not Thread.objects.exists()
 
 
-def test_what_becomes_of_open_interrupts_is_said_in_one_of_two_words(advance: Advance) -> None:
+def test_on_pending_accepts_two_values(advance: Advance) -> None:
     with pytest.raises(ValueError, match="refuse, discard"):
         services.start("approval", {"text": "x"}, on_pending="Discard")
     assert not Thread.objects.exists()
 
 
-def test_a_thread_takes_one_run_after_the_other(advance: Advance) -> None:
+def test_thread_executes_runs_in_sequence(advance: Advance) -> None:
     for number in range(2):
         services.start("steps", {"log": [str(number)]}, thread_id="log")
         advance()
@@ -281,7 +285,7 @@ def test_a_thread_takes_one_run_after_the_other(advance: Advance) -> None:
     assert [entry.seq for entry in thread.audit.order_by("seq")] == [1, 2]
 
 
-def test_a_thread_that_is_deleted_while_it_is_waited_for_begins_anew(
+def test_thread_deleted_while_waiting_for_lock_is_created_again(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = services.start("steps", {"log": []}, thread_id="log")
@@ -299,7 +303,7 @@ def test_a_thread_that_is_deleted_while_it_is_waited_for_begins_anew(
     assert Run.objects.get().state == "succeeded"
 
 
-def test_a_key_that_was_used_while_the_thread_was_waited_for_gives_that_run(
+def test_key_used_while_waiting_for_lock_returns_that_run(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("approval", {"text": "x"}, thread_id="t1")
@@ -318,7 +322,7 @@ def test_a_key_that_was_used_while_the_thread_was_waited_for_gives_that_run(
     assert Run.objects.count() == 2
 
 
-def test_a_thread_with_a_live_run_takes_no_other(
+def test_thread_with_active_run_rejects_another(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     services.start("steps", {"log": []}, thread_id="log")
@@ -329,7 +333,7 @@ def test_a_thread_with_a_live_run_takes_no_other(
     unchanged()
 
 
-def test_open_interrupts_are_not_lost_unless_asked_for(
+def test_pending_interrupts_are_kept_unless_discarded(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     first = services.start("approval", {"text": "one"}, thread_id="t")
@@ -352,7 +356,7 @@ def test_open_interrupts_are_not_lost_unless_asked_for(
     assert list(verbs) == ["start", "discard", "start"]
 
 
-def test_what_is_open_is_of_the_thread_that_is_named(advance: Advance) -> None:
+def test_pending_interrupts_are_those_of_the_thread(advance: Advance) -> None:
     for thread in ("before", "t", "behind"):
         services.start("panel", {"log": []}, thread_id=thread)
     services.start("steps", {"log": []}, thread_id="free")
@@ -367,7 +371,7 @@ def test_what_is_open_is_of_the_thread_that_is_named(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_what_is_open_is_named_to_who_may_see_it(
+def test_pending_interrupts_are_named_only_if_visible(
     user: Callable[..., User], advance: Advance
 ) -> None:
     services.start("approval", {"text": "x"}, thread_id="t")
@@ -384,7 +388,7 @@ def test_what_is_open_is_named_to_who_may_see_it(
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_cancel_a_run_discards_nothing_that_it_asks(
+def test_discarding_interrupts_requires_cancel_permission(
     user: Callable[..., User], advance: Advance, unchanged: Callable[..., None]
 ) -> None:
     services.start("approval", {"text": "x"}, thread_id="t")
@@ -398,9 +402,7 @@ def test_who_may_not_cancel_a_run_discards_nothing_that_it_asks(
 
 
 @pytest.mark.parametrize("on_pending", ["refuse", "discard"])
-def test_a_thread_whose_run_was_cancelled_at_an_interrupt_takes_another(
-    advance: Advance, on_pending: str
-) -> None:
+def test_thread_of_cancelled_run_accepts_another(advance: Advance, on_pending: str) -> None:
     first = services.start("approval", {"text": "one"}, thread_id="t")
     advance()
     services.cancel(first.id)
@@ -413,7 +415,7 @@ def test_a_thread_whose_run_was_cancelled_at_an_interrupt_takes_another(
     }
 
 
-def test_a_thread_that_code_has_used_takes_a_run(advance: Advance) -> None:
+def test_thread_used_by_direct_calls_accepts_a_run(advance: Advance) -> None:
     graph = registry.get_graph("steps").graph.with_saver(DjangoSaver())
     place: Any = {"configurable": {"thread_id": "t"}}
     graph.invoke({"log": []}, place)
@@ -423,7 +425,7 @@ def test_a_thread_that_code_has_used_takes_a_run(advance: Advance) -> None:
     assert graph.get_state(place).values["log"] == [*"abcdeabcde"]
 
 
-def test_what_code_has_asked_on_a_thread_is_not_lost_to_a_run(
+def test_pending_interrupts_of_direct_calls_are_kept(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     graph = registry.get_graph("approval").graph.with_saver(DjangoSaver())
@@ -434,7 +436,7 @@ def test_what_code_has_asked_on_a_thread_is_not_lost_to_a_run(
     unchanged()
 
 
-def test_a_clash_that_is_not_of_keys_is_said(
+def test_integrity_error_unrelated_to_keys_is_raised(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def clash(*args: Any) -> None:
@@ -446,7 +448,7 @@ def test_a_clash_that_is_not_of_keys_is_said(
             services.start("steps", {"log": []}, key=key)
 
 
-def test_a_thread_stays_with_its_graph(advance: Advance, unchanged: Callable[[], None]) -> None:
+def test_thread_keeps_its_graph(advance: Advance, unchanged: Callable[[], None]) -> None:
     services.start("steps", {"log": []}, thread_id="t")
     advance()
     unchanged()
@@ -456,9 +458,7 @@ def test_a_thread_stays_with_its_graph(advance: Advance, unchanged: Callable[[],
 
 
 @pytest.mark.promise("P18")
-def test_a_thread_that_one_may_not_see_looks_absent(
-    user: Callable[..., User], advance: Advance
-) -> None:
+def test_hidden_thread_is_not_found(user: Callable[..., User], advance: Advance) -> None:
     services.start("steps", {"log": []}, thread_id="t")
     advance()
     starter = user("sam", "start_run")
@@ -468,9 +468,7 @@ def test_a_thread_that_one_may_not_see_looks_absent(
     assert services.start("steps", {"log": []}, thread_id="mine", by=starter).created
 
 
-def test_the_hint_carries_an_id_and_nothing_else(
-    advance: Advance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_message_contains_only_an_id(advance: Advance, monkeypatch: pytest.MonkeyPatch) -> None:
     hinted: list[object] = []
     monkeypatch.setattr(dispatcher, "enqueue", lambda run, writing: hinted.append(run))
     info = services.start("approval", {"text": "secret"})

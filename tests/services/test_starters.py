@@ -53,9 +53,7 @@ def checkpoint_of(run: services.RunInfo) -> str:
 
 class TestGroups:
     @pytest.mark.parametrize("via", ["api", "admin", "code"])
-    def test_members_start_it_and_nobody_else_whatever_their_permissions(
-        self, via: str, member: User, operator: User
-    ) -> None:
+    def test_only_group_members_can_start(self, via: str, member: User, operator: User) -> None:
         with pytest.raises(NotAllowedError):
             services.start("for support", INPUT, by=operator, via=via)
         assert not Run.objects.exists()
@@ -63,29 +61,29 @@ class TestGroups:
         with pytest.raises(NotAllowedError):
             services.start("approval", INPUT, by=member, via=via)
 
-    def test_members_of_another_group_do_not(self, user: Make) -> None:
+    def test_members_of_other_groups_cannot_start(self, user: Make) -> None:
         stranger = user("sid", "view_thread", "view_run")
         stranger.groups.add(Group.objects.create(name="another"))
         with pytest.raises(NotAllowedError):
             services.start("for support", INPUT, by=stranger)
         assert not Run.objects.exists()
 
-    def test_superusers_do_and_the_inactive_do_not(self, member: User, user: Make) -> None:
+    def test_superusers_can_start_and_inactive_users_cannot(self, member: User, user: Make) -> None:
         root = User.objects.create_superuser("root")
         assert services.start("for support", INPUT, by=root).created
         member.is_active = False
         with pytest.raises(NotAllowedError):
             services.start("for support", INPUT, by=member)
 
-    def test_membership_counts_as_it_is_now(self, member: User) -> None:
+    def test_membership_is_checked_at_each_start(self, member: User) -> None:
         assert get_policy().may_start(member, "for support")
         User.objects.get(pk=member.pk).groups.clear()
         assert not get_policy().may_start(member, "for support")
 
-    def test_code_that_acts_for_nobody_is_not_asked(self) -> None:
+    def test_code_without_user_is_not_checked(self) -> None:
         assert services.start("for support", INPUT).created
 
-    def test_a_fork_is_no_way_in_for_an_input(self, operator: User, member: User) -> None:
+    def test_fork_with_input_requires_start_permission(self, operator: User, member: User) -> None:
         run = services.start("for support", INPUT)
         at = checkpoint_of(run)
         with pytest.raises(NotAllowedError):
@@ -95,20 +93,20 @@ class TestGroups:
         operator.groups.set(member.groups.all())
         assert services.fork(run.thread_id, at, values={"text": "y"}, by=operator).created
 
-    def test_a_group_that_does_not_exist_is_a_warning(self, member: User) -> None:
+    def test_unknown_group_is_a_check_warning(self, member: User) -> None:
         messages = checks.run_checks(databases=["default"])
         (found,) = (one for one in messages if "for support" in one.msg)
         assert (found.id, "'board'" in found.msg) == ("hitl_django.W022", True)
 
 
 class TestCodeOnly:
-    def test_the_api_starts_it_for_nobody(self, operator: User) -> None:
+    def test_code_only_graph_cannot_be_started_over_the_api(self, operator: User) -> None:
         for somebody in (operator, User.objects.create_superuser("root")):
             with pytest.raises(NotAllowedError):
                 services.start("for code", INPUT, by=somebody, via="api")
             assert services.start("for code", INPUT, by=somebody, via="admin").created
 
-    def test_the_api_gives_it_no_other_values(self, operator: User) -> None:
+    def test_code_only_graph_rejects_values_over_the_api(self, operator: User) -> None:
         run = services.start("for code", INPUT)
         at = checkpoint_of(run)
         with pytest.raises(NotAllowedError):
@@ -130,7 +128,7 @@ class TestCodeOnly:
         ({"api": "no"}, "api must be True or False, not 'no'"),
     ],
 )
-def test_what_means_nothing_is_refused_at_once(options: dict[str, Any], said: str) -> None:
+def test_invalid_starters_are_rejected_at_registration(options: dict[str, Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         registry.register("x", **options)
     assert "x" not in registry.list_names()
@@ -139,7 +137,7 @@ def test_what_means_nothing_is_refused_at_once(options: dict[str, Any], said: st
 class TestAViewThatHasAsked:
     """A customer, who has none of our permissions."""
 
-    def test_starts_a_run_for_its_user_and_nobody_else_does(self, user: Make) -> None:
+    def test_checked_view_starts_for_its_user_only(self, user: Make) -> None:
         customer = user("carla")
         with pytest.raises(NotAllowedError):
             services.start("for code", INPUT, by=customer)
@@ -150,7 +148,7 @@ class TestAViewThatHasAsked:
         assert (entry.actor, entry.via) == (customer, "code")
         assert audit.find_first_fault(run.thread) is None
 
-    def test_asks_no_policy_at_all(
+    def test_checked_view_skips_the_policy(
         self, user: Make, advance: Advance, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def ask(*args: Any) -> Any:
@@ -174,7 +172,7 @@ class TestAViewThatHasAsked:
             *("start", "discard", "start", "cancel")
         ]
 
-    def test_still_has_its_input_and_its_subject_checked(self, user: Make) -> None:
+    def test_checked_view_still_validates_input_and_subject(self, user: Make) -> None:
         skipping = {"by": user("carla"), "skip_permission_checks": True}
         for wrong in ({"subject": SubjectRef("auth.group", "0")}, {"key": ""}):
             with pytest.raises(InvalidInputError):
@@ -190,7 +188,7 @@ class OnlyMia(ModelPermissionPolicy):
 
 
 class TestOwnRuns:
-    def test_a_policy_that_says_who_starts_says_who_sees_the_own_run(
+    def test_policy_that_allows_start_shows_own_runs(
         self, advance: Advance, user: Make, settings: Any
     ) -> None:
         settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OnlyMia"}
@@ -201,7 +199,7 @@ class TestOwnRuns:
         services.start("approval", INPUT)
         assert [each.pk for each in get_policy().visible_runs(mia, Run.objects.all())] == [mine.id]
 
-    def test_who_may_start_nothing_sees_no_run_without_a_query(
+    def test_user_without_start_permission_sees_no_runs_without_a_query(
         self, advance: Advance, user: Make
     ) -> None:
         nobody = user("nora")

@@ -69,7 +69,7 @@ def let_time_pass(interrupt: Interrupt) -> None:
     Run.objects.filter(pk=interrupt.run_id).update(resumes_at=Now() - timedelta(seconds=1))
 
 
-def test_a_run_waits_until_the_time_to_undo_is_over(
+def test_run_waits_for_the_undo_period(
     advance: Advance, interrupt: Interrupt, reviewer: User
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -84,7 +84,7 @@ def test_a_run_waits_until_the_time_to_undo_is_over(
     assert services.resume_due() == 0
 
 
-def test_the_sweep_queues_what_can_no_longer_be_undone(
+def test_sweep_queues_runs_after_the_undo_period(
     advance: Advance, interrupt: Interrupt, reviewer: User
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -99,7 +99,7 @@ def test_the_sweep_queues_what_can_no_longer_be_undone(
     assert advance() == 1
 
 
-def test_code_decides_without_a_wait(advance: Advance, interrupt: Interrupt) -> None:
+def test_decision_by_code_has_no_undo_period(advance: Advance, interrupt: Interrupt) -> None:
     made = services.decide(interrupt.pk, "approve")
     assert advance() == 1
     with pytest.raises(UndoRefusedError):
@@ -107,7 +107,7 @@ def test_code_decides_without_a_wait(advance: Advance, interrupt: Interrupt) -> 
     assert Decision.objects.get(pk=made.id).undone_at is None
 
 
-def test_without_the_setting_nothing_waits_and_nothing_is_undone(
+def test_without_undo_seconds_nothing_waits(
     advance: Advance, interrupt: Interrupt, reviewer: User, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 0}
@@ -119,7 +119,7 @@ def test_without_the_setting_nothing_waits_and_nothing_is_undone(
 
 
 @pytest.mark.promise("P1")
-def test_an_undone_interrupt_is_open_again_and_takes_another_decision(
+def test_undone_interrupt_is_pending_again(
     advance: Advance, interrupt: Interrupt, reviewer: User
 ) -> None:
     writes = list(PendingWrite.objects.values_list())
@@ -150,7 +150,7 @@ def test_an_undone_interrupt_is_open_again_and_takes_another_decision(
     ]
 
 
-def test_an_undo_is_in_the_record_and_who_listens_hears_of_it(
+def test_undo_is_logged_and_published(
     interrupt: Interrupt, reviewer: User, django_capture_on_commit_callbacks: Any
 ) -> None:
     webhook = webhook_services.create_webhook("https://shop.example/hook")
@@ -178,7 +178,7 @@ def test_an_undo_is_in_the_record_and_who_listens_hears_of_it(
     assert {row.data["decision_id"] for row in sent} == {str(made.id)}
 
 
-def test_what_was_undone_counts_in_no_figures(interrupt: Interrupt, reviewer: User) -> None:
+def test_undone_decision_is_excluded_from_statistics(interrupt: Interrupt, reviewer: User) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
     services.undo(interrupt.pk, by=reviewer)
     today = localdate()
@@ -197,7 +197,7 @@ def test_spot_check_of_undone_decision_is_deleted(interrupt: Interrupt, reviewer
     assert not SpotCheck.objects.exists()
 
 
-def test_only_who_decided_undoes_it_and_superusers(
+def test_undo_is_allowed_for_its_user_and_superusers(
     interrupt: Interrupt, reviewer: User, other: User, user: Make, unchanged: Callable[..., None]
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -214,14 +214,14 @@ def test_only_who_decided_undoes_it_and_superusers(
     assert now(interrupt).claimed_by is None
 
 
-def test_who_may_decide_no_more_undoes_nothing(interrupt: Interrupt, reviewer: User) -> None:
+def test_undo_requires_decide_permission(interrupt: Interrupt, reviewer: User) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
     reviewer.user_permissions.remove(*reviewer.user_permissions.filter(codename="decide_interrupt"))
     with pytest.raises(NotAllowedError):
         services.undo(interrupt.pk, by=User.objects.get(pk=reviewer.pk))
 
 
-def test_an_undo_is_refused_once_the_time_is_over(
+def test_undo_after_its_period_is_rejected(
     interrupt: Interrupt, reviewer: User, unchanged: Callable[..., None]
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -237,7 +237,7 @@ def test_an_undo_is_refused_once_the_time_is_over(
 
 
 @pytest.mark.parametrize("claimed", [False, True])
-def test_an_undo_is_refused_once_the_run_goes_on(
+def test_undo_after_resume_is_rejected(
     interrupt: Interrupt, reviewer: User, unchanged: Callable[..., None], claimed: bool
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -251,9 +251,7 @@ def test_an_undo_is_refused_once_the_run_goes_on(
     unchanged()
 
 
-def test_a_decision_of_an_earlier_pause_is_not_undone(
-    advance: Advance, reviewer: User, settings: Any
-) -> None:
+def test_undo_of_earlier_pause_is_rejected(advance: Advance, reviewer: User, settings: Any) -> None:
     first = asked("interview", {}, advance)
     services.decide(first.pk, "approve", by=reviewer)
     let_time_pass(first)
@@ -266,7 +264,7 @@ def test_a_decision_of_an_earlier_pause_is_not_undone(
     services.undo(second.pk, by=reviewer)
 
 
-def test_what_nobody_decided_is_not_undone(
+def test_undo_without_decision_is_rejected(
     interrupt: Interrupt, reviewer: User, unchanged: Callable[..., None]
 ) -> None:
     unchanged()
@@ -278,7 +276,7 @@ def test_what_nobody_decided_is_not_undone(
         services.undo(interrupt.pk, by=reviewer)
 
 
-def test_an_undo_names_the_decision_that_it_means(interrupt: Interrupt, reviewer: User) -> None:
+def test_undo_names_its_decision(interrupt: Interrupt, reviewer: User) -> None:
     first = services.decide(interrupt.pk, "approve", by=reviewer)
     services.undo(interrupt.pk, by=reviewer, decision_id=first.id)
     second = services.decide(interrupt.pk, "reject", by=reviewer)
@@ -287,7 +285,7 @@ def test_an_undo_names_the_decision_that_it_means(interrupt: Interrupt, reviewer
     services.undo(interrupt.pk, by=reviewer, decision_id=str(second.id))
 
 
-def test_a_cancelled_run_is_not_brought_back(interrupt: Interrupt, reviewer: User) -> None:
+def test_undo_of_cancelled_run_is_rejected(interrupt: Interrupt, reviewer: User) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
     services.cancel(interrupt.run_id)
     with pytest.raises(UndoRefusedError):
@@ -296,7 +294,7 @@ def test_a_cancelled_run_is_not_brought_back(interrupt: Interrupt, reviewer: Use
     assert services.resume_due() == 0
 
 
-def test_a_repeated_request_gets_its_outcome_though_it_was_undone(
+def test_repeated_request_returns_its_outcome_after_undo(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     made = services.decide(interrupt.pk, "approve", by=reviewer, key="k")
@@ -317,7 +315,7 @@ def answered(run_id: Any) -> Any:
     return values_of(run.thread)["answers"]
 
 
-def test_a_run_that_goes_on_with_each_answer_waits_for_the_last_undo(
+def test_run_resuming_on_each_response_waits_for_the_last_undo(
     advance: Advance, reviewer: User
 ) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)
@@ -335,7 +333,7 @@ def test_a_run_that_goes_on_with_each_answer_waits_for_the_last_undo(
     assert [row.status for row in map(now, (left, right))] == ["pending", "pending"]
 
 
-def test_an_answer_that_was_not_undone_reaches_its_node(advance: Advance, reviewer: User) -> None:
+def test_response_beside_an_undo_reaches_its_node(advance: Advance, reviewer: User) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)
     services.decide(left.pk, "respond", "a", by=reviewer)
     services.decide(right.pk, "respond", "b", by=reviewer)
@@ -351,7 +349,7 @@ def test_an_answer_that_was_not_undone_reaches_its_node(advance: Advance, review
     assert sorted(answered(left.run_id)) == [("left", "c"), ("right", "b")]
 
 
-def test_where_the_last_answer_counts_an_earlier_one_is_undone_as_long_as_the_run_waits(
+def test_earlier_decision_can_be_undone_while_run_waits_for_all(
     advance: Advance, reviewer: User
 ) -> None:
     interrupts = open_ones(asked("jury", {}, advance).run_id)
@@ -374,9 +372,7 @@ def test_where_the_last_answer_counts_an_earlier_one_is_undone_as_long_as_the_ru
     ]
 
 
-def test_code_that_answers_beside_it_waits_along_and_is_not_lost(
-    advance: Advance, reviewer: User
-) -> None:
+def test_response_of_code_during_undo_period_is_kept(advance: Advance, reviewer: User) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)
     services.decide(left.pk, "respond", "a", by=reviewer)
     services.decide(right.pk, "respond", "b")
@@ -388,9 +384,7 @@ def test_code_that_answers_beside_it_waits_along_and_is_not_lost(
     assert [row.pk for row in open_ones(left.run_id)] == [left.pk]
 
 
-def test_an_interrupt_beside_it_does_not_expire_while_an_undo_is_possible(
-    advance: Advance, reviewer: User
-) -> None:
+def test_interrupt_does_not_expire_during_undo_period(advance: Advance, reviewer: User) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)
     Interrupt.objects.filter(pk=right.pk).update(
         expires_at=Now() - timedelta(seconds=1),
@@ -406,9 +400,7 @@ def test_an_interrupt_beside_it_does_not_expire_while_an_undo_is_possible(
 
 
 @pytest.mark.parametrize("graph", ["interview", "keyed"])
-def test_an_undo_leaves_the_answers_that_came_before(
-    advance: Advance, reviewer: User, graph: str
-) -> None:
+def test_undo_keeps_earlier_responses(advance: Advance, reviewer: User, graph: str) -> None:
     first = asked(graph, {}, advance)
     services.decide(first.pk, "respond", "one", by=reviewer)
     let_time_pass(first)
@@ -423,7 +415,7 @@ def test_an_undo_leaves_the_answers_that_came_before(
     assert invariants.faults([first.thread_id]) == []
 
 
-def test_a_breakpoint_stops_again(advance: Advance, reviewer: User) -> None:
+def test_undone_breakpoint_stops_again(advance: Advance, reviewer: User) -> None:
     stop = asked("gated", {"text": "x"}, advance)
     services.decide(stop.pk, "approve", by=reviewer)
     services.undo(stop.pk, by=reviewer)
@@ -435,7 +427,9 @@ def test_a_breakpoint_stops_again(advance: Advance, reviewer: User) -> None:
     assert now(stop).run.state == "succeeded"
 
 
-def test_several_answers_of_one_task_are_undone_apart(advance: Advance, reviewer: User) -> None:
+def test_several_responses_of_one_task_are_undone_separately(
+    advance: Advance, reviewer: User
+) -> None:
     ann, bob = open_ones(asked("essay", {"topic": "t"}, advance).run_id)
     services.decide(ann.pk, "respond", "a", by=reviewer)
     services.decide(bob.pk, "respond", "b", by=reviewer)
@@ -450,7 +444,7 @@ def test_several_answers_of_one_task_are_undone_apart(advance: Advance, reviewer
     assert invariants.faults([ann.thread_id]) == []
 
 
-def test_an_undo_leaves_the_votes_of_others(advance: Advance, reviewer: User, other: User) -> None:
+def test_undo_keeps_votes_of_others(advance: Advance, reviewer: User, other: User) -> None:
     given = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
     interrupt = asked("reviewed", given, advance)
     services.decide(interrupt.pk, "approve", by=other)
@@ -464,7 +458,7 @@ def test_an_undo_leaves_the_votes_of_others(advance: Advance, reviewer: User, ot
     assert (made.complete, made.approvals) == (True, 2)
 
 
-def test_who_rejects_after_approving_undoes_the_rejection_alone(
+def test_undo_of_rejection_keeps_own_approval(
     advance: Advance, reviewer: User, other: User
 ) -> None:
     given = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
@@ -479,7 +473,7 @@ def test_who_rejects_after_approving_undoes_the_rejection_alone(
     assert invariants.faults([interrupt.thread_id]) == []
 
 
-def test_what_was_edited_is_asked_as_it_was(advance: Advance, reviewer: User) -> None:
+def test_undo_of_edit_restores_the_payload(advance: Advance, reviewer: User) -> None:
     interrupt = asked("plain", {"payload": {"amount": 5}}, advance)
     services.decide(interrupt.pk, "edit", {"amount": 6}, by=reviewer)
     services.undo(interrupt.pk, by=reviewer)
@@ -487,14 +481,14 @@ def test_what_was_edited_is_asked_as_it_was(advance: Advance, reviewer: User) ->
     assert now(interrupt).payload_digest == interrupt.payload_digest
 
 
-def test_a_vote_that_others_have_to_follow_is_not_undone(advance: Advance, reviewer: User) -> None:
+def test_undo_of_incomplete_vote_is_rejected(advance: Advance, reviewer: User) -> None:
     interrupt = asked("reviewed", {"payload": {}, "terms": {"quorum": 2}}, advance)
     services.decide(interrupt.pk, "approve", by=reviewer)
     with pytest.raises(UndoRefusedError, match="no decision"):
         services.undo(interrupt.pk, by=reviewer)
 
 
-def test_a_link_can_be_used_again_after_an_undo(interrupt: Interrupt, settings: Any) -> None:
+def test_link_can_be_used_again_after_undo(interrupt: Interrupt, settings: Any) -> None:
     used, unused = (create_review_link(interrupt.pk, name=name) for name in ("Dana", "Eli"))
     token, other_token = (link.url.rstrip("/").rsplit("/", 1)[1] for link in (used, unused))
     with pytest.raises(UndoRefusedError):
@@ -514,9 +508,7 @@ def test_a_link_can_be_used_again_after_an_undo(interrupt: Interrupt, settings: 
         undo_by_link(token)
 
 
-def test_a_link_undoes_nothing_once_its_maker_may_not_make_it(
-    interrupt: Interrupt, user: Make
-) -> None:
+def test_link_undo_requires_permission_of_its_creator(interrupt: Interrupt, user: Make) -> None:
     maker = user("olga", "view_interrupt", "decide_interrupt", "link_interrupt")
     link = create_review_link(interrupt.pk, name="Dana", by=maker)
     token = link.url.rstrip("/").rsplit("/", 1)[1]

@@ -126,7 +126,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.mark.promise("P3")
 @pytest.mark.parametrize("who", ["a user", "code"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_fails_once_it_is_recorded_never_was(
+def test_decision_failing_after_its_audit_entry_is_rolled_back(
     interrupt: Interrupt,
     user: Callable[..., User],
     unchanged: Callable[..., None],
@@ -151,7 +151,7 @@ def test_what_fails_once_it_is_recorded_never_was(
 
 
 @pytest.mark.promise("P20")
-def test_a_refusal_whose_record_fails_is_not_half_recorded(
+def test_rejection_with_failing_audit_entry_is_rolled_back(
     interrupt: Interrupt,
     user: Callable[..., User],
     unchanged: Callable[..., None],
@@ -184,7 +184,7 @@ def rows() -> list[Any]:
     ],
     ids=lambda terms: terms["then"],
 )
-def test_an_expiry_that_fails_once_it_is_recorded_is_due_again(
+def test_expiry_failing_after_its_audit_entry_is_due_again(
     advance: Advance, full: Callable[[], None], terms: dict[str, Any]
 ) -> None:
     graphs.PATIENCE[:] = [Expiry(DAY, **terms)]

@@ -121,7 +121,7 @@ def by_page_of_link(interrupt: Interrupt, user: User) -> None:
         "link", "page of a link",
     ],
 )  # fmt: skip
-def test_no_transaction_is_open_while_an_answer_is_validated(
+def test_validation_runs_outside_transactions(
     deciding: Deciding, boss: User, advance: Advance, entries: list[bool]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -131,7 +131,7 @@ def test_no_transaction_is_open_while_an_answer_is_validated(
     assert not any(entries)
 
 
-def test_nor_while_votes_and_proposals_are(
+def test_validation_of_votes_and_proposals_runs_outside_transactions(
     boss: User, advance: Advance, entries: list[bool]
 ) -> None:
     terms = {"quorum": 2, "typed": True, "claim_required": True}
@@ -170,7 +170,7 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("has_user", [True, False])
-def test_an_answer_that_was_validated_against_another_interrupt_is_not_recorded(
+def test_response_validated_for_a_replaced_interrupt_is_rejected(
     advance: Advance, boss: User, changing: Callable[..., list[Any]], has_user: bool
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -184,7 +184,7 @@ def test_an_answer_that_was_validated_against_another_interrupt_is_not_recorded(
 
 
 @pytest.mark.parametrize("has_user", [True, False])
-def test_an_answer_that_fits_the_interrupt_as_it_became_is_taken(
+def test_response_valid_for_the_changed_interrupt_is_accepted(
     advance: Advance, boss: User, changing: Callable[..., list[Any]], has_user: bool
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -197,7 +197,7 @@ def test_an_answer_that_fits_the_interrupt_as_it_became_is_taken(
     assert audit.find_first_fault(Thread.objects.get()) is None
 
 
-def test_an_interrupt_that_never_stands_still_is_given_up(
+def test_constantly_changing_interrupt_fails_after_retries(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -208,7 +208,7 @@ def test_an_interrupt_that_never_stands_still_is_given_up(
     assert not Decision.objects.exists()
 
 
-def test_who_says_what_they_saw_is_told_that_it_changed(
+def test_decision_with_seen_version_reports_the_change(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -219,7 +219,7 @@ def test_who_says_what_they_saw_is_told_that_it_changed(
     assert not Decision.objects.exists()
 
 
-def test_a_link_to_an_interrupt_that_changes_meanwhile_stays_unused(
+def test_link_to_concurrently_changed_interrupt_stays_unused(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -231,7 +231,7 @@ def test_a_link_to_an_interrupt_that_changes_meanwhile_stays_unused(
     assert not Decision.objects.exists()
 
 
-def test_what_is_wrong_with_an_answer_is_not_told_to_who_may_not_decide(
+def test_validation_errors_are_hidden_without_permission(
     advance: Advance, user: Callable[..., User]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -242,7 +242,7 @@ def test_what_is_wrong_with_an_answer_is_not_told_to_who_may_not_decide(
         services.decide(interrupt.pk, "edit", {"amount": "x"}, by=stranger)
 
 
-def test_what_a_decision_is_validated_against_shares_one_budget(
+def test_schemas_of_a_decision_share_one_budget(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = asked("typed", {"amount": 5.0, "customer": "Dana"}, advance)

@@ -59,7 +59,7 @@ both = pytest.mark.parametrize(
 
 
 @both
-def test_a_run_that_is_waited_for_has_its_result(start: Any, worker: list[float]) -> None:
+def test_start_and_wait_returns_the_result(start: Any, worker: list[float]) -> None:
     run = start("steps", {"log": ["in"]}, timeout=60, key="k")
     assert (run.state, run.created) == ("succeeded", True)
     assert run.result()["log"] == ["in", "a", "b", "c", "d", "e"]
@@ -69,7 +69,7 @@ def test_a_run_that_is_waited_for_has_its_result(start: Any, worker: list[float]
 
 
 @both
-def test_a_run_that_asks_is_not_waited_for_any_longer(start: Any, worker: list[float]) -> None:
+def test_start_and_wait_returns_at_an_interrupt(start: Any, worker: list[float]) -> None:
     run = start("approval", {"text": "x"}, timeout=60)
     assert run.state == "interrupted"
     with pytest.raises(RunStateError, match="interrupted"):
@@ -77,7 +77,7 @@ def test_a_run_that_asks_is_not_waited_for_any_longer(start: Any, worker: list[f
 
 
 @both
-def test_who_waits_too_long_is_told_which_run_goes_on(start: Any) -> None:
+def test_start_and_wait_timeout_names_the_run(start: Any) -> None:
     with testing.inline(), pytest.raises(RunTimeoutError) as late:
         start("steps", {"log": []}, timeout=0.01)
     run = Run.objects.get()
@@ -86,7 +86,7 @@ def test_who_waits_too_long_is_told_which_run_goes_on(start: Any) -> None:
     assert isinstance(late.value, TimeoutError)
 
 
-def test_no_pause_is_longer_than_what_is_left(settings: Any) -> None:
+def test_start_and_wait_never_sleeps_past_the_timeout(settings: Any) -> None:
     settings.HITL = {**settings.HITL, "EVENT_POLL_SECONDS": 30}
     run: Any = SimpleNamespace(id="7")
     assert wait._measure_pause(run, time.monotonic() + 1000) == 30
@@ -94,25 +94,25 @@ def test_no_pause_is_longer_than_what_is_left(settings: Any) -> None:
 
 
 @both
-def test_in_a_transaction_nothing_is_waited_for_and_nothing_started(start: Any) -> None:
+def test_start_and_wait_in_transaction_is_rejected(start: Any) -> None:
     with transaction.atomic(), pytest.raises(RuntimeError, match="before the commit"):
         start("steps", {"log": []}, timeout=60)
     assert not Run.objects.exists()
 
 
 @pytest.mark.django_db(transaction=False)
-def test_in_a_test_case_it_may_be_waited(worker: list[float]) -> None:
+def test_start_and_wait_in_test_case_is_allowed(worker: list[float]) -> None:
     run = services.start_and_wait("steps", {"log": []}, timeout=60)
     assert run.state == "succeeded"
 
 
-def test_who_may_not_start_waits_for_nothing(nora: User) -> None:
+def test_start_and_wait_without_permission_fails_immediately(nora: User) -> None:
     with pytest.raises(NotAllowedError):
         services.start_and_wait("steps", {"log": []}, timeout=60, by=nora)
     assert not Run.objects.exists()
 
 
-def test_a_result_is_of_the_class_that_is_named(worker: list[float]) -> None:
+def test_result_is_of_the_given_class(worker: list[float]) -> None:
     run = services.start_and_wait("steps", {"log": []}, timeout=60)
     assert run.result(Steps) == Steps(log=["a", "b", "c", "d", "e"])
     assert services.run_result(run.id, Log) == {"log": ["a", "b", "c", "d", "e"]}
@@ -125,7 +125,7 @@ def test_a_result_is_of_the_class_that_is_named(worker: list[float]) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_a_result_is_for_who_may_see_it(worker: list[float], nora: User) -> None:
+def test_result_requires_permission(worker: list[float], nora: User) -> None:
     run = services.start_and_wait(
         "steps", {"log": []}, timeout=60, by=nora, skip_permission_checks=True
     )
@@ -133,7 +133,7 @@ def test_a_result_is_for_who_may_see_it(worker: list[float], nora: User) -> None
         run.result(by=nora)
 
 
-def test_each_verb_has_a_twin_for_event_loops(worker: list[float]) -> None:
+def test_each_service_has_an_async_version(worker: list[float]) -> None:
     with testing.inline() as advance:
 
         async def live() -> None:
@@ -158,7 +158,7 @@ def test_each_verb_has_a_twin_for_event_loops(worker: list[float]) -> None:
 @pytest.mark.parametrize(
     "name", ["astart", "adecide", "acancel", "aretry", "arun_result", "astart_and_wait"]
 )
-def test_a_twin_bears_the_name_of_its_verb(name: str) -> None:
+def test_async_version_has_the_prefixed_name(name: str) -> None:
     twin: Callable[..., Any] = getattr(services, name)
     assert asyncio.iscoroutinefunction(twin)
     assert twin.__name__ == name

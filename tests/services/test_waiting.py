@@ -57,7 +57,7 @@ def answer() -> None:
     services.decide(Interrupt.objects.get(status="pending").pk, "approve")
 
 
-def test_a_free_thread_is_not_waited_for(advance: Advance) -> None:
+def test_run_on_idle_thread_does_not_wait(advance: Advance) -> None:
     assert start().state == "queued"
     advance()
     answer()
@@ -67,7 +67,7 @@ def test_a_free_thread_is_not_waited_for(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_runs_begin_one_after_the_other_in_their_order(advance: Advance) -> None:
+def test_waiting_runs_start_in_order(advance: Advance) -> None:
     given = [{"log": [name]} for name in ("one", "two", "three")]
     made = [start("steps", each) for each in given]
     assert [each.state for each in made] == ["queued", "waiting", "waiting"]
@@ -82,7 +82,7 @@ def test_runs_begin_one_after_the_other_in_their_order(advance: Advance) -> None
     assert audit.find_first_fault(thread()) is None
 
 
-def test_an_open_interrupt_is_waited_for_and_not_lost(advance: Advance) -> None:
+def test_run_waits_for_pending_interrupt(advance: Advance) -> None:
     start(given={"text": "one"})
     advance()
     start(given={"text": "two"})
@@ -95,7 +95,7 @@ def test_an_open_interrupt_is_waited_for_and_not_lost(advance: Advance) -> None:
     assert Interrupt.objects.get(status="pending").title == "Publish two?"
 
 
-def test_a_run_is_later_than_those_it_waits_for(advance: Advance) -> None:
+def test_run_is_newer_than_those_before(advance: Advance) -> None:
     """A transaction that waited for the thread began before the one that it waited for."""
     start("steps", {"log": ["one"]})
     Run.objects.update(created_at=Now() + timedelta(hours=1))
@@ -109,14 +109,14 @@ def test_a_run_is_later_than_those_it_waits_for(advance: Advance) -> None:
         services.retry(second.id)
 
 
-def test_what_a_run_ended_with_is_its_own_whoever_comes_next(advance: Advance) -> None:
+def test_result_of_run_is_independent_of_later_runs(advance: Advance) -> None:
     first, second = (start("steps", {"log": [name]}) for name in ("one", "two"))
     advance()
     assert "two" not in services.run_result(first.id)["log"]
     assert "two" in services.run_result(second.id)["log"]
 
 
-def test_a_run_begins_when_the_one_before_is_cancelled(advance: Advance) -> None:
+def test_next_run_starts_after_cancel(advance: Advance) -> None:
     first = start()
     advance()
     start(given={"text": "two"})
@@ -125,7 +125,7 @@ def test_a_run_begins_when_the_one_before_is_cancelled(advance: Advance) -> None
     assert states() == ["cancelled", "interrupted"]
 
 
-def test_a_run_begins_when_the_one_before_has_failed(advance: Advance) -> None:
+def test_next_run_starts_after_failure(advance: Advance) -> None:
     start("fragile", {"count": 1})
     start("fragile", {"count": 2})
     FAILING.add("work")
@@ -137,7 +137,7 @@ def test_a_run_begins_when_the_one_before_has_failed(advance: Advance) -> None:
     assert Run.objects.latest("created_at").input is None
 
 
-def test_a_parked_run_is_waited_for(advance: Advance) -> None:
+def test_run_waits_for_parked_run(advance: Advance) -> None:
     first = start("steps", {"log": ["one"]})
     start("steps", {"log": ["two"]})
     Run.objects.filter(pk=first.id).update(state="parked")
@@ -148,7 +148,7 @@ def test_a_parked_run_is_waited_for(advance: Advance) -> None:
     assert states() == ["succeeded", "succeeded"]
 
 
-def test_a_run_that_waits_can_be_cancelled(advance: Advance) -> None:
+def test_waiting_run_can_be_cancelled(advance: Advance) -> None:
     start()
     second, third = start(), start(given={"text": "three"})
     Thread.objects.update(attempts=2)
@@ -165,7 +165,7 @@ def test_a_run_that_waits_can_be_cancelled(advance: Advance) -> None:
     assert services.run_result(Run.objects.earliest("created_at").pk)["text"] == "x"
 
 
-def test_no_other_run_begins_before_those_that_wait(advance: Advance) -> None:
+def test_new_run_starts_after_waiting_ones(advance: Advance) -> None:
     start(given={"text": "one"})
     advance()
     start(given={"text": "two"})
@@ -185,7 +185,7 @@ def test_no_other_run_begins_before_those_that_wait(advance: Advance) -> None:
     assert start(given={"text": "three"}).state == "waiting"
 
 
-def test_an_update_of_the_state_comes_before_those_that_wait(advance: Advance) -> None:
+def test_state_update_precedes_waiting_runs(advance: Advance) -> None:
     start(given={"text": "one"})
     advance()
     start(given={"text": "two"})
@@ -194,7 +194,7 @@ def test_an_update_of_the_state_comes_before_those_that_wait(advance: Advance) -
     assert states() == ["cancelled", "interrupted"]
 
 
-def test_what_waits_is_refused_as_any_other_start(
+def test_waiting_start_is_validated_immediately(
     advance: Advance, user: Callable[..., User], unchanged: Callable[..., None]
 ) -> None:
     start()
@@ -209,7 +209,7 @@ def test_what_waits_is_refused_as_any_other_start(
     unchanged(refused=1)
 
 
-def test_a_key_starts_one_run_though_that_waits(advance: Advance) -> None:
+def test_repeated_key_of_waiting_run_starts_one_run(advance: Advance) -> None:
     start()
     first = start(key="k", given={"text": "two"})
     again = start(key="k", given={"text": "two"})
@@ -217,7 +217,9 @@ def test_a_key_starts_one_run_though_that_waits(advance: Advance) -> None:
     assert len(states()) == 2
 
 
-def test_so_many_wait_and_no_more(advance: Advance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_waiting_runs_is_limited(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(waiting, "MOST_WAITING", 2)
     for _ in range(3):
         start()
@@ -226,9 +228,7 @@ def test_so_many_wait_and_no_more(advance: Advance, monkeypatch: pytest.MonkeyPa
     assert states() == ["queued", "waiting", "waiting"]
 
 
-def test_a_start_that_waits_is_recorded_when_it_is_asked_for(
-    advance: Advance, user: Callable[..., User]
-) -> None:
+def test_waiting_start_is_logged_immediately(advance: Advance, user: Callable[..., User]) -> None:
     sam = user("sam", "start_run", "view_thread")
     start(by=sam)
     second = start(by=sam, given={"text": "two"}, via="api")
@@ -249,7 +249,7 @@ def test_a_start_that_waits_is_recorded_when_it_is_asked_for(
     assert AuditEntry.objects.filter(subject=str(second.id)).count() == 1
 
 
-def test_one_that_can_not_begin_has_failed_and_the_next_begins(
+def test_unstartable_run_fails_and_the_next_starts(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(given={"text": "one"})
@@ -278,7 +278,7 @@ def test_one_that_can_not_begin_has_failed_and_the_next_begins(
     assert services.cancel(good.id).state == "cancelled"
 
 
-def test_of_one_that_can_not_begin_everybody_is_told(
+def test_failure_of_unstartable_run_is_published(
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -309,7 +309,7 @@ def test_of_one_that_can_not_begin_everybody_is_told(
     assert {name: getattr(line, name) for name in ids} == ids
 
 
-def test_one_that_failed_before_it_began_waits_again(
+def test_run_failed_before_start_waits_again_on_retry(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(given={"text": "one"})
@@ -329,7 +329,7 @@ def test_one_that_failed_before_it_began_waits_again(
     assert Interrupt.objects.get(status="pending").title == "Publish two?"
 
 
-def test_a_graph_that_is_not_registered_here_is_waited_for(
+def test_run_of_unregistered_graph_keeps_waiting(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = start()
@@ -345,7 +345,7 @@ def test_a_graph_that_is_not_registered_here_is_waited_for(
     assert states() == ["succeeded", "queued"]
 
 
-def test_the_sweep_finds_a_run_whose_message_was_lost(advance: Advance, settings: Any) -> None:
+def test_sweep_finds_run_with_lost_message(advance: Advance, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_SECONDS": 0.01}
     first = start("steps", {"log": ["one"]})
     second = start("steps", {"log": ["two"]})
@@ -358,7 +358,7 @@ def test_the_sweep_finds_a_run_whose_message_was_lost(advance: Advance, settings
     assert states() == ["succeeded", "succeeded"]
 
 
-def test_a_thread_that_is_waited_for_is_kept(advance: Advance) -> None:
+def test_thread_with_waiting_runs_is_kept(advance: Advance) -> None:
     first = start()
     start()
     Run.objects.filter(pk=first.id).update(state="succeeded")
@@ -369,7 +369,7 @@ def test_a_thread_that_is_waited_for_is_kept(advance: Advance) -> None:
         services.erase_thread("t")
 
 
-def test_what_waited_in_vain_is_erased_with_the_thread(advance: Advance) -> None:
+def test_failed_waiting_runs_are_erased_with_the_thread(advance: Advance) -> None:
     start()
     second = start(given={"text": "secret"})
     services.cancel(second.id)
@@ -379,7 +379,7 @@ def test_what_waited_in_vain_is_erased_with_the_thread(advance: Advance) -> None
     assert not Run.objects.filter(input__isnull=False).exists()
 
 
-def test_an_archived_thread_comes_back_with_what_waited_in_vain(advance: Advance) -> None:
+def test_archived_thread_is_restored_with_failed_waiting_runs(advance: Advance) -> None:
     first = start("steps", {"log": ["one"]})
     second = start("steps", {"log": ["two"]}, key="two")
     services.cancel(second.id)
@@ -394,7 +394,7 @@ def test_an_archived_thread_comes_back_with_what_waited_in_vain(advance: Advance
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_long_line_is_done_in_one_process(settings: Any) -> None:
+def test_long_line_of_waiting_runs_executes_in_one_process(settings: Any) -> None:
     settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
     runs = [start("steps", {"log": []}) for _ in range(1 + waiting.MOST_WAITING)]
     settings.HITL = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
@@ -433,7 +433,7 @@ def deploy() -> Iterator[Callable[..., str]]:
     compatibility.clear_shapes()
 
 
-def test_what_begins_is_as_if_it_had_been_started_now(
+def test_starting_waiting_run_has_current_values(
     advance: Advance, deploy: Callable[..., str]
 ) -> None:
     deploy(version="1")
@@ -462,7 +462,7 @@ def test_what_begins_is_as_if_it_had_been_started_now(
     assert RunEvent.objects.get(run=row, kind="queued").data == {"reason": "started"}
 
 
-def test_a_thread_that_its_graph_can_not_go_on_with_begins_nothing(
+def test_thread_incompatible_with_its_graph_starts_nothing(
     advance: Advance, deploy: Callable[..., str]
 ) -> None:
     deploy()
@@ -478,7 +478,7 @@ def test_a_thread_that_its_graph_can_not_go_on_with_begins_nothing(
     assert "channel 'log'" in Run.objects.get(pk=second.id).error
 
 
-def test_what_runs_of_other_threads_were_stored_under_is_nothing_to_it(
+def test_structures_of_other_threads_are_ignored(
     advance: Advance, deploy: Callable[..., str]
 ) -> None:
     deploy()
@@ -494,9 +494,7 @@ def test_what_runs_of_other_threads_were_stored_under_is_nothing_to_it(
     assert states() == ["succeeded", "queued", "queued"]
 
 
-def test_what_a_cancelled_run_was_at_need_not_be_there_any_more(
-    advance: Advance, deploy: Callable[..., str]
-) -> None:
+def test_node_of_cancelled_run_may_be_removed(advance: Advance, deploy: Callable[..., str]) -> None:
     deploy()
     first = start("line", {"text": "one"})
     start("line", {"text": "two"})
@@ -507,7 +505,7 @@ def test_what_a_cancelled_run_was_at_need_not_be_there_any_more(
     assert states() == ["cancelled", "interrupted"]
 
 
-def test_other_threads_have_nothing_to_do_with_it(advance: Advance) -> None:
+def test_other_threads_are_unaffected(advance: Advance) -> None:
     second = free_with_one_waiting()
     beside = [
         services.start("approval", {"text": "x"}, thread_id="u", on_pending="wait").id
@@ -527,7 +525,7 @@ def test_other_threads_have_nothing_to_do_with_it(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
-def test_what_the_database_refuses_is_no_failure_of_the_run(
+def test_database_error_does_not_fail_the_run(
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
     unchanged: Callable[[], None],
@@ -546,7 +544,7 @@ def test_what_the_database_refuses_is_no_failure_of_the_run(
     unchanged()
 
 
-def test_of_one_that_can_not_begin_nothing_is_left_half_written(
+def test_unstartable_run_is_not_half_written(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = free_with_one_waiting()
@@ -571,7 +569,7 @@ def test_of_one_that_can_not_begin_nothing_is_left_half_written(
     assert Run.objects.get(pk=third.id).state != "failed"
 
 
-def test_a_thread_that_nobody_waits_for_any_more_takes_a_run(advance: Advance) -> None:
+def test_thread_without_waiting_runs_accepts_a_run(advance: Advance) -> None:
     start("steps", {"log": ["one"]})
     advance()
     Thread.objects.update(has_waiting=True)

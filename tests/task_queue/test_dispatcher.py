@@ -27,7 +27,7 @@ INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 
 
 @pytest.mark.promise("P9")
-def test_the_queues_row_is_part_of_the_transaction() -> None:
+def test_queue_row_is_part_of_the_transaction() -> None:
     with transaction.atomic():
         enqueue_run("an id")
         assert OrmQ.objects.count() == 1
@@ -36,14 +36,14 @@ def test_the_queues_row_is_part_of_the_transaction() -> None:
 
 
 @pytest.mark.promise("P22")
-def test_the_message_is_the_workers_name_and_the_runs_id() -> None:
+def test_message_is_the_function_name_and_run_id() -> None:
     run = services.start("approval", {"text": "secret"})
     task = SignedPackage.loads(OrmQ.objects.get().payload)
     assert (task["func"], task["args"]) == ("hitl_django.worker.advance", (str(run.id),))
     assert (task["kwargs"], task["ack_failure"], task["save"]) == ({}, True, False)
 
 
-def test_a_broker_elsewhere_is_told_after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_broker_gets_message_after_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     # Another alias stands for another database; the broker itself stays where it is.
     monkeypatch.setattr(Conf, "ORM", "elsewhere")
     sent: list[int] = []
@@ -62,7 +62,7 @@ def test_a_broker_elsewhere_is_told_after_the_commit(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.promise("P8")
-def test_a_broker_that_is_down_undoes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_outage_does_not_undo_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object, **kwargs: object) -> None:
         raise ConnectionError
 
@@ -72,7 +72,7 @@ def test_a_broker_that_is_down_undoes_nothing(monkeypatch: pytest.MonkeyPatch) -
     assert Run.objects.get(pk=run.id).state == "queued"
 
 
-def test_a_task_that_runs_at_once_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_synchronous_task_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Conf, "SYNC", True)
     advanced: list[str] = []
     monkeypatch.setattr(worker, "advance", advanced.append)
@@ -91,7 +91,7 @@ class RowlessDispatcher(dispatcher.Dispatcher):
         self.sent.append((function, argument))
 
 
-def test_a_queue_of_ones_own_needs_one_method() -> None:
+def test_custom_dispatcher_needs_one_method() -> None:
     path = f"{__name__}.RowlessDispatcher"
     RowlessDispatcher.sent.clear()
     with override_settings(HITL={"DISPATCH": path}):
@@ -111,7 +111,7 @@ def test_a_queue_of_ones_own_needs_one_method() -> None:
         (dispatcher.SWEEP, worker, "sweep"),
     ],
 )
-def test_message_names_a_function_that_the_cluster_finds(
+def test_message_names_an_importable_function(
     monkeypatch: pytest.MonkeyPatch, message: str, module: ModuleType, name: str
 ) -> None:
     called: list[str] = []
@@ -120,7 +120,7 @@ def test_message_names_a_function_that_the_cluster_finds(
     assert called == ["an id"]
 
 
-def test_inline_runs_follow_the_commit() -> None:
+def test_inline_run_starts_after_commit() -> None:
     with override_settings(HITL=INLINE):
         with transaction.atomic():
             run = services.start("approval", {"text": "x"})
@@ -130,7 +130,7 @@ def test_inline_runs_follow_the_commit() -> None:
     assert Run.objects.get(pk=run.id).state == "succeeded"
 
 
-def test_the_time_slice_leaves_the_queue_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_slice_leaves_a_margin_to_queue_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Conf, "TIMEOUT", 100)
     assert Dispatcher().time_slice() == 60
     assert dispatcher.get_time_slice() == 60
@@ -140,7 +140,7 @@ def test_the_time_slice_leaves_the_queue_room(monkeypatch: pytest.MonkeyPatch) -
     assert dispatcher.get_time_slice() is None
 
 
-def test_migrating_arranges_for_the_sweep_once() -> None:
+def test_migrate_schedules_the_sweep_once() -> None:
     def names() -> list[str]:
         rows = Schedule.objects.filter(name__startswith=schedules.NAME)
         return list(rows.order_by("name").values_list("name", flat=True))

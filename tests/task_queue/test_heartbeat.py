@@ -19,7 +19,7 @@ def _unreported(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "_reported", None)
 
 
-def test_a_process_reports_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_reports_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     heartbeat.report_work()
     row = WorkerHeartbeat.objects.get()
     WorkerHeartbeat.objects.update(at=Now() - timedelta(hours=1))
@@ -32,21 +32,21 @@ def test_a_process_reports_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> N
     assert (health.workers, health.is_alive, health.is_missing) == (1, True, False)
 
 
-def test_a_forked_process_reports_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forked_process_reports_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     heartbeat.report_work()
     monkeypatch.setattr("os.getpid", lambda: 4_000_000)
     heartbeat.report_work()
     assert WorkerHeartbeat.objects.count() == 2
 
 
-def test_processes_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_of_old_processes_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     WorkerHeartbeat.objects.create(owner="old:1", host="old", pid=1)
     WorkerHeartbeat.objects.update(at=Now() - timedelta(days=2))
     heartbeat.report_work()
     assert [row.owner == "old:1" for row in WorkerHeartbeat.objects.all()] == [False]
 
 
-def test_a_report_that_fails_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_heartbeat_does_not_fail_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
     def fail(pid: int) -> None:

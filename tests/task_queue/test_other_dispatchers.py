@@ -34,7 +34,7 @@ def faults(dispatcher: Any) -> list[str]:
     return [found.id for found in dispatcher.check()]
 
 
-def test_tasks_without_a_backend_or_a_queue_are_said(settings: Any) -> None:
+def test_tasks_without_backend_or_queue_fail_a_check(settings: Any) -> None:
     assert faults(TasksDispatcher()) == []
     assert faults(Elsewhere()) == ["hitl_django.E019"]
     assert faults(Runs()) == ["hitl_django.E036"]
@@ -42,7 +42,7 @@ def test_tasks_without_a_backend_or_a_queue_are_said(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["immediate.ImmediateBackend", "dummy.DummyBackend"])
-def test_a_backend_that_is_no_queue_is_said(settings: Any, name: str) -> None:
+def test_tasks_immediate_backend_fails_a_check(settings: Any, name: str) -> None:
     from hitl_django.contrib.django_tasks import framework
 
     home = framework.task_backends.__module__
@@ -52,7 +52,7 @@ def test_a_backend_that_is_no_queue_is_said(settings: Any, name: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_subclass_sends_to_its_queue(settings: Any) -> None:
+def test_subclass_sends_to_its_queue(settings: Any) -> None:
     settings.TASKS = {
         "default": {
             "BACKEND": "django_tasks_db.DatabaseBackend",
@@ -67,7 +67,7 @@ def test_a_subclass_sends_to_its_queue(settings: Any) -> None:
     assert Runs().command()[-6:-3] == ["--queue-name", "runs", "--interval"]
 
 
-def test_celery_that_runs_at_once_is_said_and_limits_shorten_the_slice() -> None:
+def test_celery_eager_mode_is_reported_and_limits_shorten_the_slice() -> None:
     app = make_app("memory://")
     app.conf.CELERY_DB_REUSE_MAX = 1000
     assert faults(CeleryDispatcher()) == []
@@ -80,7 +80,7 @@ def test_celery_that_runs_at_once_is_said_and_limits_shorten_the_slice() -> None
     app.close()
 
 
-def test_procrastinate_says_that_it_needs_its_app_and_postgresql(settings: Any) -> None:
+def test_procrastinate_requires_its_app_and_postgresql(settings: Any) -> None:
     settings.INSTALLED_APPS = [
         name for name in settings.INSTALLED_APPS if name != "tests.queue_app.QueueConfig"
     ]
@@ -88,13 +88,13 @@ def test_procrastinate_says_that_it_needs_its_app_and_postgresql(settings: Any) 
 
 
 @pytest.mark.database("sqlite")
-def test_procrastinate_is_for_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_procrastinate_requires_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apps, "is_installed", lambda name: True)
     assert faults(ProcrastinateDispatcher()) == ["hitl_django.E039"]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_idle_worker_reports_when_the_sweep_asks_for_it(settings: Any) -> None:
+def test_idle_worker_reports_when_the_sweep_requests_it(settings: Any) -> None:
     settings.HITL = {**settings.HITL, "DISPATCH": "hitl_django.contrib.django_tasks.Dispatcher"}
     rows = apps.get_model("django_tasks_database", "DBTaskResult")._default_manager
     WorkerHeartbeat.objects.create(owner="worker:1", host="worker", pid=1)
@@ -111,6 +111,6 @@ def test_idle_worker_reports_when_the_sweep_asks_for_it(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [CeleryDispatcher, ProcrastinateDispatcher, TasksDispatcher])
-def test_queue_without_a_task_for_idle_workers_gets_one(kind: Any) -> None:
+def test_queue_without_idle_task_gets_one(kind: Any) -> None:
     assert not kind().reports_when_idle()
     assert REPORT in list_functions()

@@ -48,7 +48,7 @@ def buy(hitl: GraphEnvironment) -> Any:
     return Group.objects.count()
 
 
-def test_a_graph_that_always_does_the_same_passes_and_leaves_nothing(order: Any) -> None:
+def test_deterministic_graph_passes_and_leaves_nothing(order: Any) -> None:
     order(lambda state: {"total": state["total"] + 1, "log": ["charged"]})
     # Three steps, one of them up to the question and again, and what comes before and behind each.
     assert assert_deterministic(buy) >= 8
@@ -56,7 +56,7 @@ def test_a_graph_that_always_does_the_same_passes_and_leaves_nothing(order: Any)
     assert not Thread.objects.exists()
 
 
-def test_a_node_that_writes_something_else_each_time_is_named_by_step(order: Any) -> None:
+def test_nondeterministic_write_is_named_with_its_step(order: Any) -> None:
     counter = itertools.count(2)
     order(lambda state: {"total": next(counter)})
     with pytest.raises(NondeterminismError) as told:
@@ -68,7 +68,7 @@ def test_a_node_that_writes_something_else_each_time_is_named_by_step(order: Any
     assert assert_deterministic(buy, ignore=["total"]) >= 8
 
 
-def test_a_row_that_is_written_twice_after_a_death_is_found(order: Any) -> None:
+def test_row_written_twice_after_crash_is_found(order: Any) -> None:
     names = itertools.count()
 
     def charge(state: Order) -> Order:
@@ -81,7 +81,7 @@ def test_a_row_that_is_written_twice_after_a_death_is_found(order: Any) -> None:
 
 
 @pytest.mark.parametrize("guard", [once, transact])
-def test_a_row_that_is_guarded_is_written_once(order: Any, guard: Any) -> None:
+def test_guarded_row_is_written_once(order: Any, guard: Any) -> None:
     names = itertools.count()
 
     def pay() -> None:
@@ -100,7 +100,7 @@ def test_a_row_that_is_guarded_is_written_once(order: Any, guard: Any) -> None:
             assert_deterministic(buy)
 
 
-def test_an_interrupt_that_isn_t_the_same_again_is_found(order: Any) -> None:
+def test_changed_interrupt_is_found(order: Any) -> None:
     counter = itertools.count()
 
     def charge(state: Order) -> Order:
@@ -118,7 +118,7 @@ def test_an_interrupt_that_isn_t_the_same_again_is_found(order: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_works_where_transactions_are_committed(order: Any) -> None:
+def test_determinism_check_works_with_committed_transactions(order: Any) -> None:
     order(lambda state: {"total": 2})
     assert assert_deterministic(buy) >= 8
     assert not Thread.objects.exists()

@@ -51,7 +51,7 @@ def graphs() -> Iterator[None]:
     registry.unregister("broken")
 
 
-def test_a_run_is_started_asked_decided_and_over(hitl: GraphEnvironment) -> None:
+def test_run_is_started_interrupted_decided_and_finished(hitl: GraphEnvironment) -> None:
     run = hitl.start("leave", {"person": "Ann", "days": 2})
     assert run.state == "interrupted"
     hitl.assert_asks(run, "Give Ann 2 days off?")
@@ -73,7 +73,7 @@ def test_interrupts_are_found_by_title_node_graph_or_run(hitl: GraphEnvironment)
     assert not hitl.interrupts().exists()
 
 
-def test_who_describes_none_or_several_is_told_what_is_open(hitl: GraphEnvironment) -> None:
+def test_missing_or_ambiguous_interrupt_lists_pending_ones(hitl: GraphEnvironment) -> None:
     with pytest.raises(AssertionError, match=r"has title 'Ann\?'\. Nothing is asked"):
         hitl.decide("Ann?", "approve")
     hitl.start("leave", {"person": "Ann", "days": 2})
@@ -88,7 +88,7 @@ def test_who_describes_none_or_several_is_told_what_is_open(hitl: GraphEnvironme
     assert hitl.interrupts().count() == 2
 
 
-def test_time_passes_and_what_is_due_is_done(hitl: GraphEnvironment) -> None:
+def test_advance_time_processes_due_rows(hitl: GraphEnvironment) -> None:
     run = hitl.start("leave", {"person": "Ann", "days": 2})
     hitl.advance_time(days=2, hours=23)
     hitl.assert_asks(run, "Give Ann 2 days off?")
@@ -97,7 +97,7 @@ def test_time_passes_and_what_is_due_is_done(hitl: GraphEnvironment) -> None:
     assert Interrupt.objects.get(run=run.id).status == "expired"
 
 
-def test_claims_end_interrupts_come_due_and_the_record_still_holds(
+def test_advance_time_expires_claims_and_audit_log_verifies(
     hitl: GraphEnvironment, django_user_model: Any, settings: Any
 ) -> None:
     rita = django_user_model.objects.create_superuser("rita")
@@ -111,7 +111,7 @@ def test_claims_end_interrupts_come_due_and_the_record_still_holds(
     assert list(audit.find_faults()) == []
 
 
-def test_an_interrupt_is_made_in_the_terms_of_a_review(hitl: GraphEnvironment) -> None:
+def test_make_interrupt_accepts_review_options(hitl: GraphEnvironment) -> None:
     Group.objects.create(name="payments")
     payload = hitl.make_interrupt({"sum": 3}, title="Pay 3?", group="payments", decisions=["edit"])
     assert (payload.title, payload.payload) == ("Pay 3?", {"sum": 3})
@@ -122,7 +122,7 @@ def test_an_interrupt_is_made_in_the_terms_of_a_review(hitl: GraphEnvironment) -
     hitl.assert_asks(payload.run_id, "Pay 3?")
 
 
-def test_a_failure_and_a_parked_run_are_asserted_with_their_reason(hitl: GraphEnvironment) -> None:
+def test_assert_failed_and_parked_check_the_reason(hitl: GraphEnvironment) -> None:
     run = hitl.start("broken", {"person": "Ann"})
     hitl.assert_failed(run, "ZeroDivisionError")
     with pytest.raises(AssertionError, match="is failed, but not for 'KeyError': ZeroDivision"):
@@ -133,7 +133,7 @@ def test_a_failure_and_a_parked_run_are_asserted_with_their_reason(hitl: GraphEn
     hitl.assert_parked(run, "has changed")
 
 
-def test_an_assertion_that_fails_says_what_is_instead(hitl: GraphEnvironment) -> None:
+def test_failing_assertion_describes_the_actual_state(hitl: GraphEnvironment) -> None:
     run = hitl.start("leave", {"person": "Ann", "days": 2})
     with pytest.raises(AssertionError, match="should be succeeded, and asks 'Give Ann 2 days off"):
         hitl.assert_finished(run)
@@ -148,7 +148,7 @@ def test_an_assertion_that_fails_says_what_is_instead(hitl: GraphEnvironment) ->
         hitl.assert_finished(run, paid=True)
 
 
-def test_what_the_product_s_own_code_did_is_taken_on(hitl: GraphEnvironment) -> None:
+def test_runs_started_by_project_code_are_executed(hitl: GraphEnvironment) -> None:
     run = services.start("leave", {"person": "Ann", "days": 2})
     assert not hitl.interrupts().exists()
     assert hitl.advance() == 1
@@ -161,7 +161,7 @@ def test_what_the_product_s_own_code_did_is_taken_on(hitl: GraphEnvironment) -> 
 class LeaveTests(TestCase):
     """With Django's own classes."""
 
-    def test_it_is_a_context_as_well(self) -> None:
+    def test_environment_is_a_context_manager(self) -> None:
         with GraphEnvironment() as hitl:
             run = hitl.start("leave", {"person": "Ann", "days": 2})
             hitl.decide("Give Ann 2 days off?", "approve")
@@ -169,13 +169,13 @@ class LeaveTests(TestCase):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_works_where_transactions_are_committed(hitl: GraphEnvironment) -> None:
+def test_environment_works_with_committed_transactions(hitl: GraphEnvironment) -> None:
     run = hitl.start("leave", {"person": "Ann", "days": 2})
     hitl.advance_time(days=4)
     hitl.assert_finished(run, granted=False)
 
 
-def test_terms_reach_an_interrupt_that_a_review_asks(hitl: GraphEnvironment) -> None:
+def test_review_options_reach_the_interrupt(hitl: GraphEnvironment) -> None:
     def check(state: Leave) -> Leave:
         return {"granted": review({"person": "Ann"}, title="Fine?", priority=2)}
 

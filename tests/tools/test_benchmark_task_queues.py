@@ -40,18 +40,18 @@ def test_real_workers_are_measured_and_killed(
     assert found["killed"]["lost"] == 0
 
 
-def test_a_row_is_one_of_the_guides_table() -> None:
+def test_row_is_one_of_the_guide_table() -> None:
     told = command.line(QUEUES["celery-redis"], FOUND)
     assert told.startswith("| Celery, in Redis | 20 ms, one in twenty ")
     assert told.endswith("| 300, 500 | 19, 38 | 2; none; 31 s |")
 
 
-def test_runs_that_were_lost_are_counted() -> None:
+def test_lost_runs_are_counted() -> None:
     lost: Any = {**FOUND, "killed": {**FOUND["killed"], "lost": 3}}
     assert command.line(QUEUES["celery-redis"], lost).endswith("| 2; 3; 31 s |")
 
 
-def test_only_queues_that_there_are_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_known_queues_can_be_selected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.parse(["--only", "pigeon"])
     assert "invalid choice: 'pigeon'" in capsys.readouterr().err

@@ -25,27 +25,27 @@ CHANGELOG = """# Changelog
 """
 
 
-def test_the_notes_are_the_section_of_the_version_alone() -> None:
+def test_notes_are_the_section_of_the_version() -> None:
     assert find_notes(CHANGELOG, "1.2.0") == "### Fixed\n- a fault\n"
 
 
 @pytest.mark.parametrize("version", ["1.1.0", "1.3.0", "1.2"])
-def test_a_version_that_the_changelog_says_nothing_of_is_not_released(version: str) -> None:
+def test_version_without_changelog_is_not_released(version: str) -> None:
     with pytest.raises(SystemExit, match=f"no section of version {version}"):
         find_notes(CHANGELOG, version)
 
 
-def test_a_tag_that_is_no_version_of_ours_is_refused() -> None:
+def test_invalid_tag_is_rejected() -> None:
     with pytest.raises(SystemExit, match=PROJECT["version"]):
         main("v99.0.0")
 
 
-def test_the_matrix_has_what_the_package_says_it_supports() -> None:
+def test_matrix_equals_supported_versions() -> None:
     names = [one.rpartition(" :: ")[2] for one in PROJECT["classifiers"]]
     assert set(PYTHONS) | set(DJANGOS) == {name for name in names if name.count(".") == 1}
 
 
-def test_the_matrix_names_no_django_on_a_python_that_it_does_not_run_on() -> None:
+def test_matrix_excludes_unsupported_pairs() -> None:
     command = [sys.executable, "-m", "tools.matrix", "--list"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     combinations = {line for line in listed.stdout.splitlines() if "PostgreSQL" not in line}
@@ -55,6 +55,6 @@ def test_the_matrix_names_no_django_on_a_python_that_it_does_not_run_on() -> Non
     }
 
 
-def test_the_forge_runs_what_has_to_hold() -> None:
+def test_forge_runs_the_required_commands() -> None:
     for name in ("ci", "release"):
         assert "- run: .ci/run\n" in (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()

@@ -82,7 +82,7 @@ def lose_lease() -> None:
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
 
 
-def test_a_run_goes_to_its_end_and_leaves_its_thread_free(advance: Advance) -> None:
+def test_run_executes_to_its_end_and_frees_its_thread(advance: Advance) -> None:
     info = services.start("steps", {"log": ["in"]})
     assert advance() == 1
     run = run_of(info)
@@ -96,7 +96,7 @@ def test_a_run_goes_to_its_end_and_leaves_its_thread_free(advance: Advance) -> N
 
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("times", [2, 10])
-def test_a_hint_that_comes_again_does_nothing(advance: Advance, times: int) -> None:
+def test_repeated_message_does_nothing(advance: Advance, times: int) -> None:
     info = services.start("steps", {"log": []})
     for _ in range(times):
         runner.advance(str(info.id))
@@ -105,12 +105,12 @@ def test_a_hint_that_comes_again_does_nothing(advance: Advance, times: int) -> N
 
 
 @pytest.mark.parametrize("bad", ["", "x", "00000000-0000-0000-0000-000000000000"])
-def test_a_hint_for_no_run_does_nothing(advance: Advance, bad: str) -> None:
+def test_message_for_unknown_run_does_nothing(advance: Advance, bad: str) -> None:
     runner.advance(bad)
 
 
 @pytest.mark.promise("P10")
-def test_a_live_lease_keeps_others_out(advance: Advance) -> None:
+def test_valid_lease_excludes_other_workers(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     held = run_leases.claim(info.id)
     assert held is not None
@@ -121,7 +121,7 @@ def test_a_live_lease_keeps_others_out(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P10")
-def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
+def test_replaced_worker_writes_nothing(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     frozen = run_leases.claim(info.id)
     assert frozen is not None
@@ -145,7 +145,7 @@ def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_a_heartbeat_that_comes_after_the_last_commit_brings_no_lease_back(
+def test_heartbeat_after_last_commit_does_not_restore_the_lease(
     advance: Advance,
 ) -> None:
     info = services.start("approval", {"text": "x"})
@@ -160,7 +160,7 @@ def test_a_heartbeat_that_comes_after_the_last_commit_brings_no_lease_back(
 
 
 @pytest.mark.promise("P8")
-def test_what_a_node_left_running_stores_nothing_more_and_leases_the_thread_to_nobody(
+def test_background_code_of_a_node_stores_nothing_after_the_run(
     advance: Advance, made: Callable[..., None]
 ) -> None:
     left: list[contextvars.Context] = []
@@ -183,7 +183,7 @@ def test_what_a_node_left_running_stores_nothing_more_and_leases_the_thread_to_n
 
 
 @pytest.mark.promise("P10")
-def test_a_worker_that_loses_its_thread_in_a_node_gives_up(
+def test_worker_losing_its_lease_in_a_node_stops(
     advance: Advance, made: Callable[..., None]
 ) -> None:
     def stolen(state: Any) -> Any:
@@ -197,7 +197,7 @@ def test_a_worker_that_loses_its_thread_in_a_node_gives_up(
     assert set(Checkpoint.objects.values_list("step", flat=True)) == {-1, 0}
 
 
-def test_a_failing_node_is_the_runs_failure_not_the_workers(
+def test_failing_node_fails_the_run_and_not_the_worker(
     advance: Advance,
     made: Callable[..., None],
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -224,7 +224,7 @@ def test_a_failing_node_is_the_runs_failure_not_the_workers(
     assert "Unprintable" in run_of(info).traceback
 
 
-def test_how_a_run_ends_is_told_and_no_pause_before(
+def test_end_of_run_is_published_and_pauses_are_not(
     advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     heard: list[Any] = []
@@ -252,7 +252,7 @@ def test_how_a_run_ends_is_told_and_no_pause_before(
 
 
 @pytest.mark.parametrize("words", ["NUL \x00", "lone \ud800", "x" * 200_000])
-def test_an_error_is_kept_whatever_it_says(
+def test_error_with_any_text_is_stored(
     advance: Advance, made: Callable[..., None], words: str
 ) -> None:
     def fail(state: Any) -> Any:
@@ -267,7 +267,7 @@ def test_an_error_is_kept_whatever_it_says(
     assert len(run.error) <= 10_000
 
 
-def test_what_a_node_returned_and_cannot_be_stored_fails_the_run(advance: Advance) -> None:
+def test_unstorable_node_output_fails_the_run(advance: Advance) -> None:
     info = services.start("unstorable", {"text": "x"})
     advance()
     run = run_of(info)
@@ -277,7 +277,7 @@ def test_what_a_node_returned_and_cannot_be_stored_fails_the_run(advance: Advanc
 
 
 @pytest.mark.promise("P12")
-def test_a_loop_fails_at_the_step_limit(advance: Advance) -> None:
+def test_loop_fails_at_the_recursion_limit(advance: Advance) -> None:
     with override_settings(HITL={**settings.HITL, "RECURSION_LIMIT": 7}):
         info = services.start("endless", {"count": 0})
         advance()
@@ -287,7 +287,7 @@ def test_a_loop_fails_at_the_step_limit(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P11")
-def test_a_run_that_kills_its_workers_is_parked_after_five(
+def test_run_killing_its_workers_is_parked_after_five_attempts(
     advance: Advance, made: Callable[..., None]
 ) -> None:
     bodies: list[int] = []
@@ -316,7 +316,7 @@ def test_a_run_that_kills_its_workers_is_parked_after_five(
 
 
 @pytest.mark.promise("P11")
-def test_that_a_run_was_parked_as_it_was_claimed_is_told(
+def test_run_parked_at_its_claim_is_published(
     advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     info = services.start("steps", {"log": []})
@@ -333,7 +333,7 @@ def test_that_a_run_was_parked_as_it_was_claimed_is_told(
 
 
 @pytest.mark.promise("P11")
-def test_a_step_far_into_the_graph_is_tried_as_often_as_the_first(advance: Advance) -> None:
+def test_late_step_gets_as_many_attempts_as_the_first(advance: Advance) -> None:
     bodies: list[int] = []
 
     def die(state: Any) -> Any:
@@ -356,7 +356,7 @@ def test_a_step_far_into_the_graph_is_tried_as_often_as_the_first(advance: Advan
 
 
 @pytest.mark.promise("P11")
-def test_progress_gives_the_attempts_back(advance: Advance, made: Callable[..., None]) -> None:
+def test_progress_resets_attempts(advance: Advance, made: Callable[..., None]) -> None:
     info = services.start("steps", {"log": []})
     Thread.objects.update(attempts=4)
     advance()
@@ -364,7 +364,7 @@ def test_progress_gives_the_attempts_back(advance: Advance, made: Callable[..., 
 
 
 @pytest.mark.promise("P11")
-def test_a_graph_that_is_not_deployed_is_tried_again_then_parked(advance: Advance) -> None:
+def test_missing_graph_is_retried_and_then_parked(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     Run.objects.update(graph="gone")
     for _ in range(5):
@@ -379,7 +379,7 @@ def test_a_graph_that_is_not_deployed_is_tried_again_then_parked(advance: Advanc
 
 
 @pytest.mark.promise("P22")
-def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
+def test_unavailable_database_is_not_logged_as_stop_reason(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stop(*args: Any) -> Outcome:
@@ -401,7 +401,7 @@ def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
 
 
 @pytest.mark.promise("P14")
-def test_damaged_state_parks_the_run_and_stays_as_it_is(
+def test_damaged_state_parks_the_run_unchanged(
     advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     info = services.start("steps", {"log": ["x"]})
@@ -424,7 +424,7 @@ def test_damaged_state_parks_the_run_and_stays_as_it_is(
 
 
 @pytest.mark.promise("P12")
-def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
+def test_used_time_slice_stops_run_between_steps(
     advance: Advance, made: Callable[..., None]
 ) -> None:
     # The slice is used up when the first node has begun, and the node ends when the slice has.
@@ -470,7 +470,7 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
 
 
 @pytest.mark.promise("P8")
-def test_a_claim_that_the_database_refuses_is_nothing_to_the_queue(
+def test_claim_failing_in_the_database_does_not_fail_the_message(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(run_id: Any) -> None:
@@ -487,7 +487,7 @@ def test_a_claim_that_the_database_refuses_is_nothing_to_the_queue(
 
 
 @pytest.mark.promise("P11")
-def test_a_run_that_is_cancelled_as_it_is_to_be_parked_is_cancelled(
+def test_run_cancelled_before_parking_is_cancelled(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     park = transitions.park
@@ -505,7 +505,7 @@ def test_a_run_that_is_cancelled_as_it_is_to_be_parked_is_cancelled(
 
 
 @pytest.mark.promise("P12")
-def test_attempts_of_a_node_are_counted_on_by_the_worker_that_comes_next(
+def test_node_attempts_are_continued_by_the_next_worker(
     advance: Advance, deployed: Callable[..., None]
 ) -> None:
     attempts: list[int] = []
@@ -530,7 +530,7 @@ def test_attempts_of_a_node_are_counted_on_by_the_worker_that_comes_next(
 
 
 @pytest.mark.promise("P12")
-def test_a_node_that_takes_longer_than_its_time_fails_its_run(
+def test_node_beyond_its_timeout_fails_the_run(
     advance: Advance, deployed: Callable[..., None]
 ) -> None:
     async def sleep(state: Any) -> Any:
@@ -545,7 +545,7 @@ def test_a_node_that_takes_longer_than_its_time_fails_its_run(
 
 
 @pytest.mark.promise("P13")
-def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
+def test_stopping_process_requeues_its_run_and_claims_no_other(
     advance: Advance, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_drain_reason", None)
@@ -571,7 +571,7 @@ def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
 
 
 @pytest.mark.promise("P13")
-def test_a_signal_between_the_claim_and_the_first_step_is_not_missed(
+def test_signal_between_claim_and_first_step_is_handled(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_drain_reason", None)
@@ -599,7 +599,7 @@ def pause(lease: Any, row: Interrupt, words: str) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_an_interrupt_answered_while_the_run_was_busy_sends_it_round_again(
+def test_response_during_execution_resumes_the_run(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("panel", {"log": []})
@@ -620,7 +620,7 @@ def test_an_interrupt_answered_while_the_run_was_busy_sends_it_round_again(
 
 
 @pytest.mark.promise("P4")
-def test_an_answer_to_old_words_is_refused_when_the_interrupt_has_changed(
+def test_response_to_changed_interrupt_is_rejected(
     advance: Advance,
 ) -> None:
     services.start("panel", {"log": []})
@@ -638,7 +638,7 @@ def test_an_answer_to_old_words_is_refused_when_the_interrupt_has_changed(
 
 
 @pytest.mark.promise("P4")
-def test_other_words_inherit_neither_the_time_nor_the_refusal_of_the_old(advance: Advance) -> None:
+def test_changed_interrupt_does_not_inherit_expiry_and_rejection(advance: Advance) -> None:
     services.start("panel", {"log": []})
     advance()
     shown, other = Interrupt.objects.order_by("task_path")
@@ -659,7 +659,7 @@ def test_other_words_inherit_neither_the_time_nor_the_refusal_of_the_old(advance
 
 
 @pytest.mark.promise("P4")
-def test_an_interrupt_that_comes_back_keeps_its_terms_and_its_time_begins_anew(
+def test_repeated_interrupt_keeps_options_and_restarts_its_time(
     advance: Advance,
 ) -> None:
     terms: dict[str, Any] = {"title": "Pay it?", "why": "A lot.", "quorum": 2}
@@ -682,7 +682,7 @@ def test_an_interrupt_that_comes_back_keeps_its_terms_and_its_time_begins_anew(
     assert interrupt.expires_at >= before.expires_at
 
 
-def test_an_interrupt_that_is_no_longer_asked_is_superseded(advance: Advance) -> None:
+def test_dropped_interrupt_is_superseded(advance: Advance) -> None:
     services.start("panel", {"log": []})
     advance()
     left, right = Interrupt.objects.order_by("task_path")
@@ -694,7 +694,7 @@ def test_an_interrupt_that_is_no_longer_asked_is_superseded(advance: Advance) ->
     assert (right.status, right.version) == ("superseded", 2)
 
 
-def test_an_interrupt_comes_back_when_its_failed_run_is_retried(advance: Advance) -> None:
+def test_interrupt_returns_when_its_failed_run_is_retried(advance: Advance) -> None:
     info = services.start("approval", {"text": "x"})
     advance()
     # As a run that failed beside its question leaves them.
@@ -709,7 +709,7 @@ def test_an_interrupt_comes_back_when_its_failed_run_is_retried(advance: Advance
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., None]) -> None:
+def test_heartbeat_renews_lease_during_a_node(made: Callable[..., None]) -> None:
     renewed = threading.Event()
     renew = ThreadLease.renew
 
@@ -740,7 +740,7 @@ def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_transaction_is_open_while_a_node_runs(made: Callable[..., None]) -> None:
+def test_node_runs_outside_transactions(made: Callable[..., None]) -> None:
     seen: list[bool] = []
 
     def look(state: Any) -> Any:

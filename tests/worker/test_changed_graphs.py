@@ -62,7 +62,7 @@ def paused(deploy: Deploy, advance: Advance) -> Interrupt:
 
 
 @pytest.mark.promise("P15")
-def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_after_a_fix(
+def test_thread_with_removed_pending_node_is_parked_and_resumes_after_fix(
     deploy: Deploy, advance: Advance
 ) -> None:
     interrupt = paused(deploy, advance)
@@ -98,7 +98,7 @@ def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_afte
 
 
 @pytest.mark.promise("P15")
-def test_a_run_under_the_same_shape_compares_nothing(
+def test_run_with_unchanged_structure_compares_nothing(
     deploy: Deploy, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = paused(deploy, advance)
@@ -110,7 +110,7 @@ def test_a_run_under_the_same_shape_compares_nothing(
 
 
 @pytest.mark.promise("P15")
-def test_the_shape_is_noted_before_anything_runs_under_it(deploy: Deploy, advance: Advance) -> None:
+def test_structure_is_stored_before_execution(deploy: Deploy, advance: Advance) -> None:
     interrupt = paused(deploy, advance)
     other = services.start("steps", {"log": []})
     of_other = Run.objects.get(pk=other.id).fingerprint
@@ -131,7 +131,7 @@ def test_the_shape_is_noted_before_anything_runs_under_it(deploy: Deploy, advanc
 
 
 @pytest.mark.promise("P10")
-def test_a_worker_that_was_replaced_notes_no_shape(deploy: Deploy, advance: Advance) -> None:
+def test_replaced_worker_stores_no_structure(deploy: Deploy, advance: Advance) -> None:
     paused(deploy, advance)
     run, thread = Run.objects.get(), Thread.objects.get()
     Thread.objects.create(thread_id="another", epoch=thread.epoch - 1)
@@ -147,7 +147,7 @@ class Counted(Log, total=False):
 
 
 @pytest.mark.promise("P15")
-def test_new_input_minds_what_the_thread_holds_and_not_what_was_pending(
+def test_new_input_checks_stored_values_and_not_pending_nodes(
     deploy: Deploy, advance: Advance
 ) -> None:
     interrupt = paused(deploy, advance)
@@ -165,7 +165,7 @@ def test_new_input_minds_what_the_thread_holds_and_not_what_was_pending(
     assert Interrupt.objects.get(status="pending").node == "check"
 
 
-def test_a_shape_that_was_deleted_is_missed_and_the_run_goes_on(
+def test_deleted_structure_is_logged_and_run_resumes(
     deploy: Deploy, advance: Advance, caplog: pytest.LogCaptureFixture
 ) -> None:
     interrupt = paused(deploy, advance)

@@ -61,7 +61,7 @@ def answered(advance: Advance) -> Interrupt:
 
 
 @pytest.mark.promise("P4")
-def test_the_interrupt_is_flagged_and_recorded_once(advance: Advance) -> None:
+def test_changed_interrupt_is_flagged_and_logged_once(advance: Advance) -> None:
     pending = answered(advance)
     flagged = pending.changed_at
     assert flagged is not None
@@ -82,7 +82,7 @@ def test_the_interrupt_is_flagged_and_recorded_once(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P4")
-def test_an_interrupt_of_another_thread_is_not_flagged_whatever_its_id(advance: Advance) -> None:
+def test_equal_interrupt_id_of_other_thread_is_not_flagged(advance: Advance) -> None:
     others = [services.start("approval", {"text": "x"}) for _ in range(2)]
     services.start("fickle", {"log": []})
     advance()
@@ -98,7 +98,7 @@ def test_an_interrupt_of_another_thread_is_not_flagged_whatever_its_id(advance: 
 
 
 @pytest.mark.promise("P4")
-def test_on_demand_the_run_is_parked_in_words_until_the_node_asks_the_same(
+def test_on_interrupt_change_error_parks_until_node_is_deterministic(
     advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "ON_INTERRUPT_CHANGE": "error"}
@@ -123,7 +123,7 @@ def test_on_demand_the_run_is_parked_in_words_until_the_node_asks_the_same(
     assert values_of(pending.thread)["answers"] == [True, False]
 
 
-def test_a_node_that_asks_the_same_is_not_flagged(advance: Advance) -> None:
+def test_unchanged_interrupt_is_not_flagged(advance: Advance) -> None:
     services.start("fickle", {"log": []})
     advance()
     for _ in range(2):

@@ -45,7 +45,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_all_are_stopped_when_the_block_ends(tmp_path: Path) -> None:
+def test_children_stop_when_the_block_ends(tmp_path: Path) -> None:
     programs = [program(tmp_path, SLEEPS, "one"), program(tmp_path, SLEEPS, "two")]
     with run_programs(programs, StopSignals()) as children:
         wait_until_up(*programs)
@@ -53,7 +53,7 @@ def test_all_are_stopped_when_the_block_ends(tmp_path: Path) -> None:
     assert [child.exit_code() for child in children] == [-signal.SIGTERM, -signal.SIGTERM]
 
 
-def test_all_are_stopped_when_one_can_not_be_started(tmp_path: Path) -> None:
+def test_children_stop_when_one_cannot_start(tmp_path: Path) -> None:
     log = tmp_path / "pid.log"
     writes = f"import os; open({str(log)!r}, 'w').write(str(os.getpid())); {SLEEPS}"
     first = program(tmp_path, writes)
@@ -64,7 +64,7 @@ def test_all_are_stopped_when_one_can_not_be_started(tmp_path: Path) -> None:
         assert not alive(int(log.read_text()))
 
 
-def test_one_that_will_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresponsive_child_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "PATIENCE", 0.2)
     stubborn = program(tmp_path, STUBBORN)
     with run_programs([stubborn], StopSignals()) as (child,):
@@ -72,12 +72,12 @@ def test_one_that_will_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     assert child.exit_code() == -signal.SIGKILL
 
 
-def test_a_child_has_a_session_of_its_own(tmp_path: Path) -> None:
+def test_child_has_its_own_session(tmp_path: Path) -> None:
     with run_programs([program(tmp_path, SLEEPS)], StopSignals()) as (child,):
         assert os.getsid(child.process.pid) == child.process.pid
 
 
-def test_its_last_words_are_kept(tmp_path: Path) -> None:
+def test_last_output_of_child_is_kept(tmp_path: Path) -> None:
     code = "[print(number) for number in range(100)]; raise SystemExit(3)"
     with run_programs([program(tmp_path, code)], StopSignals()) as (child,):
         child.process.wait(60)
@@ -86,7 +86,7 @@ def test_its_last_words_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_becomes_an_end(number: signal.Signals) -> None:
+def test_signal_ends_the_block(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pytest.raises(Stopped, match=number.name), StopSignals().installed():
         signal.raise_signal(number)
@@ -94,7 +94,7 @@ def test_a_signal_becomes_an_end(number: signal.Signals) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_signal_that_comes_where_nothing_can_be_raised_is_not_lost() -> None:
+def test_signal_in_finalizer_is_not_lost() -> None:
     class Resource:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGTERM)
@@ -106,7 +106,7 @@ def test_a_signal_that_comes_where_nothing_can_be_raised_is_not_lost() -> None:
             listener.sleep(600)
 
 
-def test_a_signal_waits_until_a_start_is_noted() -> None:
+def test_signal_during_start_waits() -> None:
     listener, noted = StopSignals(), []
 
     def start() -> None:
@@ -119,7 +119,7 @@ def test_a_signal_waits_until_a_start_is_noted() -> None:
     assert noted == ["child"]
 
 
-def test_a_child_started_while_signals_wait_can_still_be_stopped(tmp_path: Path) -> None:
+def test_child_started_during_pending_signal_can_be_stopped(tmp_path: Path) -> None:
     listener = StopSignals()
     with listener.installed():
         sleeper = program(tmp_path, SLEEPS)
@@ -129,7 +129,7 @@ def test_a_child_started_while_signals_wait_can_still_be_stopped(tmp_path: Path)
 
 
 @pytest.mark.skipif(not parent_death.is_supported, reason="only Linux ends one with its parent")
-def test_a_program_whose_parent_is_gone_before_it_could_follow_ends(tmp_path: Path) -> None:
+def test_program_with_already_dead_parent_ends(tmp_path: Path) -> None:
     code = (
         "from hitl_django.task_queue import parent_death as p; p.follow_parent(); print('lived on')"
     )
@@ -141,7 +141,7 @@ def test_a_program_whose_parent_is_gone_before_it_could_follow_ends(tmp_path: Pa
         assert child.read_log_tail() == ""
 
 
-def test_what_a_program_starts_does_not_follow_its_parent(tmp_path: Path) -> None:
+def test_grandchild_does_not_follow_the_parent(tmp_path: Path) -> None:
     code = (
         "from hitl_django.task_queue import parent_death as p; import os; p.follow_parent(); "
         "print(os.environ.get(p.VARIABLE))"
@@ -151,13 +151,13 @@ def test_what_a_program_starts_does_not_follow_its_parent(tmp_path: Path) -> Non
         assert child.read_log_tail() == "None"
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         with pytest.raises(CommandError, match=rf"Can't use port {port} of 127\.0\.0\.1: "):
             check_port(port)
 
 
-def test_a_port_that_is_none_is_refused() -> None:
+def test_invalid_port_is_rejected() -> None:
     with pytest.raises(CommandError, match="1 to 65535"):
         check_port(70_000)

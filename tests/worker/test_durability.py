@@ -56,16 +56,14 @@ def steps() -> list[int]:
     return list(Checkpoint.objects.order_by("checkpoint_id").values_list("step", flat=True))
 
 
-def test_a_graph_is_registered_with_a_durability_that_there_is() -> None:
+def test_registration_with_unknown_durability_is_rejected() -> None:
     with pytest.raises(ValueError, match="must be one of sync, async, exit, not 'never'"):
         register("a graph", durability="never")  # type: ignore[arg-type]
     assert "a graph" not in registry.list_names()
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_run_comes_to_the_same_end_however_it_is_stored(
-    durability: str, start: Callable[..., str]
-) -> None:
+def test_result_is_equal_for_every_durability(durability: str, start: Callable[..., str]) -> None:
     run = start(durability, add, add, ask, add)
     runner.advance(run)
     services.decide(Interrupt.objects.get().pk, "respond", 5)
@@ -75,7 +73,7 @@ def test_a_run_comes_to_the_same_end_however_it_is_stored(
 
 
 @pytest.mark.promise("P3")
-def test_a_run_that_is_stored_at_its_exit_pauses_with_one_transaction(
+def test_exit_durability_pauses_in_one_transaction(
     start: Callable[..., str],
 ) -> None:
     run = start("exit", add, add, ask, add)
@@ -86,7 +84,7 @@ def test_a_run_that_is_stored_at_its_exit_pauses_with_one_transaction(
     assert counts.transactions == 2
 
 
-def test_events_of_a_run_that_is_stored_at_its_exit_come_with_what_they_tell(
+def test_exit_durability_commits_events_with_their_steps(
     start: Callable[..., str],
 ) -> None:
     seen: list[int] = []
@@ -102,7 +100,7 @@ def test_events_of_a_run_that_is_stored_at_its_exit_come_with_what_they_tell(
 
 
 @pytest.mark.promise("P6")
-def test_a_worker_that_was_replaced_leaves_nothing_of_a_run_that_is_stored_at_its_exit(
+def test_replaced_worker_with_exit_durability_leaves_nothing(
     start: Callable[..., str],
 ) -> None:
     def lose(state: Any) -> Any:
@@ -117,7 +115,7 @@ def test_a_worker_that_was_replaced_leaves_nothing_of_a_run_that_is_stored_at_it
 
 
 @pytest.mark.promise("P12")
-def test_a_run_that_is_stored_at_its_exit_is_where_it_makes_room(
+def test_exit_durability_stores_when_time_slice_ends(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_drain_reason", None)
@@ -137,7 +135,9 @@ def test_a_run_that_is_stored_at_its_exit_is_where_it_makes_room(
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_failure_leaves_what_went_before_it(durability: str, start: Callable[..., str]) -> None:
+def test_exit_durability_keeps_steps_before_a_failure(
+    durability: str, start: Callable[..., str]
+) -> None:
     calls: list[str] = []
 
     def counted(state: Any) -> Any:
@@ -159,7 +159,7 @@ def test_a_failure_leaves_what_went_before_it(durability: str, start: Callable[.
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_run_that_is_out_of_steps_is_stored_there(
+def test_exit_durability_stores_at_the_recursion_limit(
     durability: str, start: Callable[..., str], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "RECURSION_LIMIT": 2}
@@ -169,7 +169,7 @@ def test_a_run_that_is_out_of_steps_is_stored_there(
     assert "GraphRecursionError" in row.error
 
 
-def test_a_run_that_is_cancelled_leaves_nothing_of_what_it_had_yet_to_store(
+def test_cancelled_run_with_exit_durability_stores_nothing(
     start: Callable[..., str],
 ) -> None:
     def cancel(state: Any) -> Any:
@@ -180,7 +180,7 @@ def test_a_run_that_is_cancelled_leaves_nothing_of_what_it_had_yet_to_store(
     assert (Run.objects.get().state, steps()) == ("cancelled", [-1, 0])
 
 
-def test_a_value_that_can_not_be_stored_at_the_exit_fails_the_run(
+def test_unstorable_value_at_exit_fails_the_run(
     start: Callable[..., str],
 ) -> None:
     run = start("exit", add, lambda state: {"count": object()}, lambda state: None)
@@ -192,7 +192,7 @@ def test_a_value_that_can_not_be_stored_at_the_exit_fails_the_run(
 
 
 @pytest.mark.promise("P11")
-def test_what_is_done_once_is_progress_of_a_run_that_is_stored_at_its_exit(
+def test_once_counts_as_progress_with_exit_durability(
     start: Callable[..., str],
 ) -> None:
     attempts: list[int] = []
@@ -209,7 +209,7 @@ def test_what_is_done_once_is_progress_of_a_run_that_is_stored_at_its_exit(
 
 
 @pytest.mark.database("postgresql")
-def test_a_step_is_stored_by_a_connection_of_its_own(start: Callable[..., str]) -> None:
+def test_async_durability_uses_its_own_connection(start: Callable[..., str]) -> None:
     pids: list[int] = []
 
     def look(state: Any) -> Any:
@@ -229,7 +229,7 @@ def test_a_step_is_stored_by_a_connection_of_its_own(start: Callable[..., str]) 
 
 @pytest.mark.promise("P10")
 @pytest.mark.parametrize("durability", ["sync", "async"])
-def test_a_worker_that_was_replaced_stores_nothing_more(
+def test_replaced_worker_with_async_durability_stores_nothing(
     durability: str, start: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
     calls: list[str] = []
@@ -251,7 +251,7 @@ def test_a_worker_that_was_replaced_stores_nothing_more(
 
 
 @pytest.mark.django_db(transaction=False)
-def test_within_a_callers_transaction_each_step_is_stored_at_once(
+def test_async_durability_in_transaction_stores_immediately(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(store: Any) -> None:
@@ -264,7 +264,7 @@ def test_within_a_callers_transaction_each_step_is_stored_at_once(
 
 
 @pytest.mark.database("sqlite")
-def test_on_sqlite_each_step_is_stored_at_once(
+def test_async_durability_on_sqlite_stores_immediately(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_threads, "submit", None)
@@ -273,7 +273,7 @@ def test_on_sqlite_each_step_is_stored_at_once(
 
 
 @pytest.mark.database("postgresql")
-def test_a_lost_connection_stops_the_run_where_it_was_stored(
+def test_lost_connection_resumes_from_the_last_stored_step(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = commit_threads.submit

@@ -96,12 +96,12 @@ def list_columns(*, encrypted: bool) -> dict[str, set[str]]:
     return found
 
 
-def test_every_column_of_text_is_encrypted_or_is_to_be_read() -> None:
+def test_every_text_column_is_encrypted_or_declared_readable() -> None:
     assert list_columns(encrypted=True) == ENCRYPTED
     assert list_columns(encrypted=False) == READABLE
 
 
-def test_the_guide_names_every_column() -> None:
+def test_guide_lists_every_encrypted_column() -> None:
     guide = Path(hitl_django.__file__).parents[1] / "docs/guides/deploying.md"
     named: list[dict[str, set[str]]] = [{}, {}]
     for line in guide.read_text().partition("## Encryption")[2].splitlines():
@@ -150,7 +150,7 @@ def reencrypt() -> str:
     return out.getvalue()
 
 
-def test_without_a_key_what_is_stored_is_what_was_given(keys: Any, ended: Any) -> None:
+def test_without_key_values_are_stored_as_given(keys: Any, ended: Any) -> None:
     keys()
     ended(text=SECRET)
     asked = Interrupt.objects.get()
@@ -163,7 +163,7 @@ def test_without_a_key_what_is_stored_is_what_was_given(keys: Any, ended: Any) -
     assert not [text for _, text in dump_database() if ENVELOPE in text]
 
 
-def test_a_whole_life_leaves_nothing_to_be_read(
+def test_complete_review_leaves_no_plaintext(
     keys: Any, advance: Callable[[], int], client: Client
 ) -> None:
     keys(NEW)
@@ -213,7 +213,7 @@ def test_a_whole_life_leaves_nothing_to_be_read(
     assert not Thread.objects.exists()
 
 
-def test_a_run_that_failed_keeps_its_error_to_itself(keys: Any, ended: Any) -> None:
+def test_error_of_failed_run_is_encrypted(keys: Any, ended: Any) -> None:
     keys(NEW)
     thread = ended(text=SECRET)
     run = Run.objects.get(thread=thread)
@@ -224,9 +224,7 @@ def test_a_run_that_failed_keeps_its_error_to_itself(keys: Any, ended: Any) -> N
     assert Run.objects.filter(error="").count() == 1
 
 
-def test_a_title_is_readable_and_found_and_nothing_beside_it(
-    keys: Any, advance: Callable[[], int]
-) -> None:
+def test_title_stays_readable_and_searchable(keys: Any, advance: Callable[[], int]) -> None:
     keys(NEW)
     payload = {"title": "Dana", "text": SECRET}
     for terms in ({}, {"title": "Send the letter?", "why": SECRET}):
@@ -239,7 +237,7 @@ def test_a_title_is_readable_and_found_and_nothing_beside_it(
     assert find_readable() == set()
 
 
-def test_an_edit_over_the_api_and_the_options_of_a_run_are_encrypted(
+def test_edit_and_run_options_are_encrypted(
     keys: Any, advance: Callable[[], int], client: Client
 ) -> None:
     keys(NEW)
@@ -264,7 +262,7 @@ def test_an_edit_over_the_api_and_the_options_of_a_run_are_encrypted(
     assert find_readable() == set()
 
 
-def test_a_run_that_fails_and_one_that_is_parked_say_why_to_those_alone_who_have_the_key(
+def test_reason_of_failed_and_parked_run_is_readable_with_key(
     keys: Any, advance: Callable[[], int]
 ) -> None:
     keys(NEW)
@@ -282,7 +280,7 @@ def test_a_run_that_fails_and_one_that_is_parked_say_why_to_those_alone_who_have
 @pytest.mark.parametrize(
     "text", [f"{ENVELOPE}AAAA", "@hitl:p:", "@hitl:p:@hitl:e:", "@hitl:", ENVELOPE, " @hitl:e:", ""]
 )
-def test_a_text_that_looks_encrypted_stays_what_it_is(
+def test_text_resembling_an_envelope_is_unchanged(
     keys: Any, ended: Any, text: str, keyed: bool
 ) -> None:
     keys(*([NEW] if keyed else []))
@@ -298,7 +296,7 @@ def test_a_text_that_looks_encrypted_stays_what_it_is(
     assert Decision.objects.get().value == text
 
 
-def test_text_with_an_unknown_envelope_is_refused(keys: Any, ended: Any) -> None:
+def test_text_with_an_unknown_envelope_is_rejected(keys: Any, ended: Any) -> None:
     keys(NEW)
     ended(text=SECRET)
     comment = Comment.objects.get()
@@ -307,7 +305,7 @@ def test_text_with_an_unknown_envelope_is_refused(keys: Any, ended: Any) -> None
         Comment.objects.get()
 
 
-def test_an_envelope_is_refused_in_another_column(keys: Any, ended: Any) -> None:
+def test_envelope_in_another_column_is_rejected(keys: Any, ended: Any) -> None:
     keys(NEW)
     ended(text=SECRET)
     asked, comment = Interrupt.objects.get(), Comment.objects.get()
@@ -325,7 +323,7 @@ def encrypted_why() -> str:
 
 
 @pytest.mark.parametrize("damage", ["A", "=", "ü", "!"])
-def test_an_envelope_that_was_changed_is_refused(keys: Any, ended: Any, damage: str) -> None:
+def test_modified_envelope_is_rejected(keys: Any, ended: Any, damage: str) -> None:
     keys(NEW)
     ended(text=SECRET)
     comment = Comment.objects.get()
@@ -336,7 +334,7 @@ def test_an_envelope_that_was_changed_is_refused(keys: Any, ended: Any, damage: 
         Comment.objects.get()
 
 
-def test_nothing_is_looked_for_in_what_is_encrypted(keys: Any, ended: Any) -> None:
+def test_encrypted_values_are_not_searched(keys: Any, ended: Any) -> None:
     keys(NEW)
     with pytest.raises(FieldError, match=r"hitl_django_comment.text is encrypted"):
         Comment.objects.filter(text__contains="x")
@@ -351,7 +349,7 @@ def test_nothing_is_looked_for_in_what_is_encrypted(keys: Any, ended: Any) -> No
     assert not Comment.objects.filter(text__contains="x").exists()
 
 
-def test_without_its_key_a_page_says_so(keys: Any, ended: Any, client: Client, caplog: Any) -> None:
+def test_page_without_key_reports_it(keys: Any, ended: Any, client: Client, caplog: Any) -> None:
     keys(OLD)
     ended(text=SECRET)
     asked = Interrupt.objects.get()
@@ -369,7 +367,7 @@ def test_without_its_key_a_page_says_so(keys: Any, ended: Any, client: Client, c
         caplog.clear()
 
 
-def test_an_old_key_can_be_dropped_afterwards(keys: Any, ended: Any) -> None:
+def test_old_key_can_be_dropped_after_reencryption(keys: Any, ended: Any) -> None:
     keys(OLD)
     thread = ended(text=SECRET)
     names = ENCRYPTED.keys()
@@ -385,9 +383,7 @@ def test_an_old_key_can_be_dropped_afterwards(keys: Any, ended: Any) -> None:
     assert list(audit.find_faults()) == []
 
 
-def test_rows_from_before_the_first_key_are_read_encrypted_and_found_by_no_more_than_others(
-    keys: Any, ended: Any
-) -> None:
+def test_rows_from_before_first_key_are_read_and_encrypted(keys: Any, ended: Any) -> None:
     keys()
     thread, archived = ended(text=SECRET, days=1), ended(text=SECRET, days=100)
     Interrupt.objects.update(title="Publish it?")
@@ -408,7 +404,7 @@ def test_rows_from_before_the_first_key_are_read_encrypted_and_found_by_no_more_
     assert find_readable() == set()
 
 
-def test_a_column_that_is_changed_meanwhile_keeps_the_change(
+def test_column_changed_during_reencryption_keeps_the_change(
     keys: Any, ended: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forced between reading a row and writing it, as a worker could come in."""
@@ -427,7 +423,7 @@ def test_a_column_that_is_changed_meanwhile_keeps_the_change(
     assert Decision.objects.get().reason == "changed in the meantime"
 
 
-def test_messages_of_webhooks_have_no_content(keys: Any, advance: Callable[[], int]) -> None:
+def test_webhook_messages_have_no_content(keys: Any, advance: Callable[[], int]) -> None:
     keys(NEW)
     webhook_services.create_webhook(
         "https://example.com/", by=User.objects.create_superuser("boss")
@@ -437,14 +433,14 @@ def test_messages_of_webhooks_have_no_content(keys: Any, advance: Callable[[], i
     assert all(SECRET not in json.dumps(row.data) for row in Delivery.objects.all())
 
 
-def test_encrypted_columns_are_no_matter_for_migrations() -> None:
+def test_encrypted_fields_need_no_migration() -> None:
     for model in (Interrupt, Comment):
         for field in model._meta.concrete_fields:
             if isinstance(field, EncryptedField):
                 assert "Encrypted" not in field.deconstruct()[1]
 
 
-def test_one_text_has_another_envelope_each_time(keys: Any) -> None:
+def test_equal_texts_have_different_envelopes(keys: Any) -> None:
     keys(NEW)
     first, second = (encrypt_text(SECRET, "a.b") for _ in range(2))
     assert first != second

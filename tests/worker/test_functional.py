@@ -43,9 +43,7 @@ def take_to_the_end(info: services.RunInfo, advance: Advance) -> None:
     assert Run.objects.get(pk=info.id).state == "succeeded"
 
 
-def test_a_workflow_goes_from_start_to_end_and_its_tasks_run_once(
-    db: None, written: list[str]
-) -> None:
+def test_workflow_executes_its_tasks_once(db: None, written: list[str]) -> None:
     with testing.inline() as advance:
         info = services.start("essay", {"topic": "cats"})
         take_to_the_end(info, advance)
@@ -58,14 +56,14 @@ def test_a_workflow_goes_from_start_to_end_and_its_tasks_run_once(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_workflow_whose_tasks_have_threads_does_the_same(written: list[str]) -> None:
+def test_workflow_with_threads_executes_its_tasks_once(written: list[str]) -> None:
     with testing.inline() as advance:
         info = services.start("essay", {"topic": "cats"})
         take_to_the_end(info, advance)
     assert written == ["cats", "cats, again"]
 
 
-def test_what_a_task_of_a_workflow_stores_is_seen_by_the_test(db: None) -> None:
+def test_rows_stored_by_a_task_are_visible(db: None) -> None:
     @task
     def tag() -> int:
         return Thread.objects.update(metadata={"tagged": True})
@@ -84,13 +82,13 @@ def test_what_a_task_of_a_workflow_stores_is_seen_by_the_test(db: None) -> None:
         registry.unregister("tagging")
 
 
-def test_an_input_that_does_not_fit_is_refused(db: None) -> None:
+def test_invalid_input_is_rejected(db: None) -> None:
     with pytest.raises(InvalidInputError, match="unknown field"):
         services.start("essay", {"subject": "cats"})
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_workflow_runs_on_an_event_loop_with_the_database(written: list[str]) -> None:
+def test_async_workflow_uses_the_database(written: list[str]) -> None:
     graph = registry.get_graph("essay").graph.with_saver(DjangoSaver())
     place = {"configurable": {"thread_id": "t"}}
 

@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.django_db
-def test_a_supervisor_is_ready_while_the_database_answers(
+def test_supervisor_is_ready_while_database_responds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
@@ -60,7 +60,7 @@ def test_a_supervisor_is_ready_while_the_database_answers(
     assert found == ["ready", "waiting", "ready"]
 
 
-def test_a_supervisor_that_has_ended_leaves_no_file(
+def test_ended_supervisor_removes_its_file(
     transactional_db: None, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
@@ -90,7 +90,7 @@ def test_a_supervisor_that_has_ended_leaves_no_file(
     assert list(path.parent.iterdir()) == []
 
 
-def test_what_only_sweeps_is_ready_while_the_database_answers(
+def test_sweeper_is_ready_while_database_responds(
     transactional_db: None, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
@@ -108,7 +108,7 @@ def test_what_only_sweeps_is_ready_while_the_database_answers(
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_file_that_can_not_be_written_stops_no_work(
+def test_unwritable_file_does_not_stop_the_worker(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     HealthFile(path / "away").write(is_ready=True)
@@ -116,7 +116,7 @@ def test_a_file_that_can_not_be_written_stops_no_work(
 
 
 @pytest.mark.django_db
-def test_a_folder_that_is_missing_is_said_at_the_start(path: Path) -> None:
+def test_missing_folder_is_reported_at_start(path: Path) -> None:
     with pytest.raises(
         CommandError, match=r"Directory .*/health for the health file doesn't exist"
     ):

@@ -37,7 +37,7 @@ def list_records(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name == "hitl_django"]
 
 
-def test_each_record_of_a_run_names_run_thread_and_graph(
+def test_run_log_records_have_run_thread_and_graph(
     hitl: GraphEnvironment, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "hitl_django")
@@ -52,7 +52,7 @@ def test_each_record_of_a_run_names_run_thread_and_graph(
     assert [read_fields(one) for one in records] == [ids] * 4
 
 
-def test_no_record_of_a_failure_holds_what_the_run_works_on(
+def test_failure_log_records_contain_no_state(
     hitl: GraphEnvironment, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: Any) -> Any:
@@ -87,7 +87,7 @@ def list_log_calls() -> Iterator[tuple[str, str, ast.expr | None]]:
 
 
 @pytest.mark.any_database
-def test_who_logs_of_a_run_a_thread_or_an_interrupt_gives_its_id_as_a_field() -> None:
+def test_log_calls_pass_ids_as_fields() -> None:
     calls = [(*call, field) for call in list_log_calls() for field in find_fields(call[1])]
     assert len(calls) > 12
     assert [
@@ -98,7 +98,7 @@ def test_who_logs_of_a_run_a_thread_or_an_interrupt_gives_its_id_as_a_field() ->
 
 
 @pytest.mark.any_database
-def test_no_field_holds_anything_but_an_id() -> None:
+def test_log_fields_contain_only_ids() -> None:
     fields = [(place, name_fields(extra)) for place, _, extra in list_log_calls()]
     assert [(place, names - FIELDS) for place, names in fields if names - FIELDS] == []
 

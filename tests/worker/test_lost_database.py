@@ -66,7 +66,7 @@ def disk() -> Iterator[Disk]:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_run_whose_disk_is_full_for_a_while_is_taken_up_again(call: str, disk: Disk) -> None:
+def test_run_resumes_after_full_disk(call: str, disk: Disk) -> None:
     disk.call, disk.codes = CALLS[call], [sqlite3.SQLITE_FULL]
     with testing.inline() as advance:
         run = services.start("on a disk", {"log": []})
@@ -80,7 +80,7 @@ def test_a_run_whose_disk_is_full_for_a_while_is_taken_up_again(call: str, disk:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_file_that_others_have_locked_is_for_the_nodes_own_policy(call: str, disk: Disk) -> None:
+def test_locked_file_is_left_to_the_node_policy(call: str, disk: Disk) -> None:
     disk.call, disk.codes = CALLS[call], [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED]
     with testing.inline() as advance:
         run = services.start("on a disk", {"log": []})
@@ -89,7 +89,7 @@ def test_a_file_that_others_have_locked_is_for_the_nodes_own_policy(call: str, d
     assert (found.state, disk.codes) == ("failed", [])
 
 
-def test_who_runs_a_graph_himself_is_told_and_goes_on_from_there(disk: Disk) -> None:
+def test_direct_call_raises_and_can_be_resumed(disk: Disk) -> None:
     disk.codes = [sqlite3.SQLITE_IOERR]
     graph = disk.graph().compile(checkpointer=DjangoSaver())
     config = {"configurable": {"thread_id": "mine"}}

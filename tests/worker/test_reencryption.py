@@ -63,7 +63,7 @@ def read_columns(thread: Thread) -> dict[str, Any]:
     return {name: rows for name, rows in rows_of(thread).items() if name not in BYTES}
 
 
-def test_an_old_key_can_be_dropped_afterwards(keys: Any, ended: Ended) -> None:
+def test_old_key_can_be_dropped_after_reencryption(keys: Any, ended: Ended) -> None:
     keys(OLD)
     values = stepwise.run()
     thread, archived = ended(days=1, text=SECRET), ended(days=50, text=SECRET)
@@ -89,7 +89,7 @@ def test_an_old_key_can_be_dropped_afterwards(keys: Any, ended: Ended) -> None:
     assert list(audit.find_faults()) == []
 
 
-def test_without_it_the_old_key_is_still_needed(keys: Any, ended: Ended) -> None:
+def test_old_key_is_required_before_reencryption(keys: Any, ended: Ended) -> None:
     keys(OLD)
     stepwise.run()
     keys(NEW)
@@ -101,7 +101,7 @@ def test_without_it_the_old_key_is_still_needed(keys: Any, ended: Ended) -> None
     assert said.endswith(" rows need a key other than the first.")
 
 
-def test_rows_from_before_the_first_key_are_encrypted(keys: Any, ended: Ended) -> None:
+def test_rows_from_before_first_key_are_encrypted(keys: Any, ended: Ended) -> None:
     keys()
     values = stepwise.run()
     assert stepwise.is_readable()
@@ -113,7 +113,7 @@ def test_rows_from_before_the_first_key_are_encrypted(keys: Any, ended: Ended) -
     assert stepwise.read() == values
 
 
-def test_a_row_that_is_changed_meanwhile_keeps_the_change(
+def test_row_changed_meanwhile_keeps_the_change(
     keys: Any, ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forced between reading a row and writing it, as a worker could come in."""
@@ -136,9 +136,7 @@ def test_a_row_that_is_changed_meanwhile_keeps_the_change(
 
 
 @pytest.mark.parametrize("table", [ChannelBlob, PendingWrite])
-def test_a_damaged_row_stays_as_it_is_and_keeps_no_other(
-    keys: Any, ended: Ended, table: Any
-) -> None:
+def test_damaged_row_is_kept_and_does_not_block_others(keys: Any, ended: Ended, table: Any) -> None:
     keys(OLD)
     stepwise.run()
     row = table.objects.order_by("pk")[0]
@@ -152,9 +150,7 @@ def test_a_damaged_row_stays_as_it_is_and_keeps_no_other(
     assert bytes(table.objects.get(pk=row.pk).data) == bytes(data)
 
 
-def test_batches_go_on_where_the_last_one_ended(
-    keys: Any, ended: Ended, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_are_contiguous(keys: Any, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
     keys(OLD)
     for _ in range(3):
         ended(days=1, text=SECRET)
@@ -167,9 +163,7 @@ def test_batches_go_on_where_the_last_one_ended(
     assert reencrypt()[1]
 
 
-def test_a_document_of_the_archive_is_read_for_what_its_rows_are_under(
-    keys: Any, ended: Ended
-) -> None:
+def test_archived_document_is_checked_for_old_keys(keys: Any, ended: Ended) -> None:
     """Its rows were encrypted by the old key, and it was by the new one."""
     keys(OLD)
     ended(days=50, text=SECRET)
@@ -183,6 +177,6 @@ def test_a_document_of_the_archive_is_read_for_what_its_rows_are_under(
     assert services.run_result(Thread.objects.get().runs.get().pk)["text"] == SECRET
 
 
-def test_without_a_key_there_is_nothing_to_do(keys: Any) -> None:
+def test_without_key_nothing_is_done(keys: Any) -> None:
     keys()
     assert reencrypt() == ("HITL['ENCRYPTION_KEYS'] is empty.", False)

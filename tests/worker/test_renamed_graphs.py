@@ -91,7 +91,7 @@ RENAMED = {
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 @pytest.mark.parametrize("first", ["before", "after"])
 @pytest.mark.parametrize("length", [0, 200])
-def test_answers_from_before_and_after_a_rename_reach_their_interrupts(
+def test_responses_before_and_after_rename_reach_their_interrupts(
     deploy: Deploy, advance: Advance, first: str, length: int, durability: Any
 ) -> None:
     deploy(build_old(), durability=durability)
@@ -127,9 +127,7 @@ def test_answers_from_before_and_after_a_rename_reach_their_interrupts(
     assert services.run_result(run.id) == state
 
 
-def test_a_breakpoint_of_a_runs_own_is_known_by_its_old_name(
-    deploy: Deploy, advance: Advance
-) -> None:
+def test_breakpoint_of_run_matches_former_name(deploy: Deploy, advance: Advance) -> None:
     deploy(build_old())
     options = services.RunOptions(interrupt_before=["plan", "pay"])
     services.start("refund", {"log": []}, options=options)
@@ -143,7 +141,7 @@ def test_a_breakpoint_of_a_runs_own_is_known_by_its_old_name(
     assert [one.node for one in Interrupt.objects.filter(status="pending")] == ["settle"]
 
 
-def test_renames_that_do_not_fit_the_graph_break_it_in_words(deploy: Deploy) -> None:
+def test_invalid_rename_fails_registration(deploy: Deploy) -> None:
     deploy(build_old(), renamed={"review": "ask"})
     with pytest.raises(
         BrokenGraphError, match="'ask' as a new name, but the graph doesn't have it"
@@ -152,7 +150,7 @@ def test_renames_that_do_not_fit_the_graph_break_it_in_words(deploy: Deploy) -> 
     assert issubclass(GraphDefinitionError, ValueError)
 
 
-def test_a_form_named_by_its_node_is_found_by_an_interrupt_of_before(deploy: Deploy) -> None:
+def test_form_of_renamed_node_is_found_for_old_interrupt(deploy: Deploy) -> None:
     deploy(build_new(), renamed={"review": "check", "check": "ask"}, review=ReviewPolicy())
     assert registry.get_present_name("refund", "review") == "ask"
     assert registry.get_present_name("refund", "other") == "other"
@@ -196,7 +194,7 @@ def answer(advance: Advance, word: str) -> None:
 
 
 @pytest.mark.parametrize("paused_after", [0, 1])
-def test_a_state_is_migrated_once_and_stored_with_the_next_checkpoint(
+def test_state_is_migrated_once_and_stored_with_next_checkpoint(
     deploy: Deploy, advance: Advance, paused_after: int
 ) -> None:
     seen: list[Any] = []
@@ -225,9 +223,7 @@ def test_a_state_is_migrated_once_and_stored_with_the_next_checkpoint(
     }  # fmt: skip
 
 
-def test_each_later_version_is_told_which_one_it_comes_from(
-    deploy: Deploy, advance: Advance
-) -> None:
+def test_migration_receives_the_source_version(deploy: Deploy, advance: Advance) -> None:
     came_from: list[str] = []
 
     def migrate(state: dict[str, Any], version: str) -> dict[str, Any]:
@@ -263,7 +259,7 @@ def test_each_later_version_is_told_which_one_it_comes_from(
         (lambda state, version: {"cents": 1}, "'cents' is not a key of the state"),
     ],
 )
-def test_a_migration_that_fails_parks_the_run_and_stores_nothing(
+def test_failing_migration_parks_the_run_and_stores_nothing(
     deploy: Deploy, advance: Advance, migrate: Any, reason: str
 ) -> None:
     deploy(asks_twice(Cents, "cents"))
@@ -284,9 +280,7 @@ def test_a_migration_that_fails_parks_the_run_and_stores_nothing(
     assert values_of(run.thread)["log"] == ["yes", 1250, "yes", 1250]
 
 
-def test_new_input_a_fork_and_an_update_migrate_what_they_follow(
-    deploy: Deploy, advance: Advance
-) -> None:
+def test_new_input_fork_and_update_migrate_the_state(deploy: Deploy, advance: Advance) -> None:
     came_from: list[str] = []
 
     def migrate(state: dict[str, Any], version: str) -> dict[str, Any]:
@@ -326,7 +320,7 @@ def says(word: str) -> StateGraph:
     return graph.add_edge(START, "ask").add_edge("ask", END)
 
 
-def test_a_run_goes_on_with_the_version_that_it_began_with_and_new_ones_get_the_newest(
+def test_running_run_keeps_its_version_and_new_ones_use_the_newest(
     deploy: Deploy, advance: Advance
 ) -> None:
     deploy(says("nine"), version="9", pin=True)
@@ -346,9 +340,7 @@ def test_a_run_goes_on_with_the_version_that_it_began_with_and_new_ones_get_the_
     assert registry.list_versions("refund") == ["9", "10"]
 
 
-def test_a_version_can_be_pinned_when_its_runs_are_under_way(
-    deploy: Deploy, advance: Advance
-) -> None:
+def test_version_can_be_pinned_for_running_runs(deploy: Deploy, advance: Advance) -> None:
     deploy(says("one"))
     run = services.start("refund", {"log": []})
     advance()
@@ -358,9 +350,7 @@ def test_a_version_can_be_pinned_when_its_runs_are_under_way(
     assert services.run_result(run.id)["log"] == ["yes", "one"]
 
 
-def test_a_run_whose_version_is_gone_is_parked_and_goes_on_when_it_is_back(
-    deploy: Deploy, advance: Advance
-) -> None:
+def test_run_of_missing_version_is_parked_and_resumes(deploy: Deploy, advance: Advance) -> None:
     deploy(says("one"), pin=True)
     run = services.start("refund", {"log": []})
     advance()
@@ -380,7 +370,7 @@ def test_a_run_whose_version_is_gone_is_parked_and_goes_on_when_it_is_back(
     assert services.run_result(run.id)["log"] == ["yes", "one"]
 
 
-def test_a_fork_stays_with_the_version_of_its_run(deploy: Deploy, advance: Advance) -> None:
+def test_fork_keeps_the_version_of_its_run(deploy: Deploy, advance: Advance) -> None:
     deploy(says("one"), pin=True)
     run = services.start("refund", {"log": []})
     advance()
@@ -404,9 +394,7 @@ def test_a_fork_stays_with_the_version_of_its_run(deploy: Deploy, advance: Advan
         ([{"version": "1"}, {"version": "2"}], 2),
     ],
 )
-def test_versions_of_which_nobody_can_say_which_one_counts_are_reported(
-    deploy: Deploy, terms: list[Any], number: int
-) -> None:
+def test_ambiguous_versions_are_reported(deploy: Deploy, terms: list[Any], number: int) -> None:
     registry.unregister("refund")
     for each in terms:
         deploy(says("x"), beside=True, **each)
@@ -419,7 +407,7 @@ def test_versions_of_which_nobody_can_say_which_one_counts_are_reported(
 # Many parked runs at once.
 
 
-def test_many_parked_runs_are_let_go_at_once(deploy: Deploy, advance: Advance) -> None:
+def test_many_parked_runs_are_retried_together(deploy: Deploy, advance: Advance) -> None:
     deploy(build_old())
     runs = [services.start("refund", {"log": []}, thread_id=f"t{number}") for number in range(3)]
     other = services.start("steps", {"log": []})
@@ -440,7 +428,7 @@ def test_many_parked_runs_are_let_go_at_once(deploy: Deploy, advance: Advance) -
         list(services.list_retryable("queued"))
 
 
-def test_a_changed_graph_is_refused_without_a_rename(deploy: Deploy, advance: Advance) -> None:
+def test_changed_graph_without_rename_is_rejected(deploy: Deploy, advance: Advance) -> None:
     """What the tests above rely on."""
     deploy(build_old())
     run = services.start("refund", {"log": []})

@@ -60,7 +60,7 @@ def paused(name: str) -> tuple[services.RunInfo, Any]:
 
 
 @pytest.mark.promise("P3")
-def test_a_start_a_step_a_pause_and_a_decision_are_one_transaction_each(counted: str) -> None:
+def test_start_step_pause_and_decision_are_one_transaction_each(counted: str) -> None:
     services.decide(paused(counted)[1].pk, "respond", 1)  # what is made once is made
     with counting() as starting:
         info = services.start(counted, {"count": 0})
@@ -85,7 +85,7 @@ def test_a_start_a_step_a_pause_and_a_decision_are_one_transaction_each(counted:
 @pytest.mark.database("postgresql")
 @pytest.mark.sessions
 @pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
-def test_an_interrupt_and_its_answer_take_nine_round_trips(
+def test_interrupt_and_response_take_nine_round_trips(
     counted: str, keeps: bool, request: pytest.FixtureRequest
 ) -> None:
     if keeps:
@@ -108,7 +108,7 @@ def test_an_interrupt_and_its_answer_take_nine_round_trips(
 
 @pytest.mark.promise("P10")
 @pytest.mark.database("postgresql")
-def test_a_claim_that_waited_for_another_takes_nothing_that_this_has_done(counted: str) -> None:
+def test_waiting_claim_takes_nothing_claimed_meanwhile(counted: str) -> None:
     info = services.start(counted, {"count": 0})
     claimed: list[Any] = []
 
@@ -145,7 +145,7 @@ BY_KEY = {
 
 @pytest.mark.database("postgresql")
 @pytest.mark.parametrize("name", BY_KEY)
-def test_a_row_is_found_by_its_key_however_few_of_its_state_are_known(name: str) -> None:
+def test_row_is_found_by_key_with_partial_columns(name: str) -> None:
     values = {
         "run": uuid4(), "interrupt": uuid4(), "version": 1, "approvals": 0, "owner": "",
         "duration": timedelta(1), "state": "parked", "step": None, "error": "", "traceback": None,
@@ -163,7 +163,7 @@ def test_a_row_is_found_by_its_key_however_few_of_its_state_are_known(name: str)
     assert [each for each in of_some if f"using {each} " in plan] == []
 
 
-def test_an_interrupt_is_asked_without_a_look_by_a_thread_that_never_asked(counted: str) -> None:
+def test_first_interrupt_of_thread_takes_no_lookup(counted: str) -> None:
     info = services.start(counted, {"count": 0})
     with counting() as asking:
         runner.advance(str(info.id))
@@ -175,9 +175,7 @@ def test_an_interrupt_is_asked_without_a_look_by_a_thread_that_never_asked(count
 
 @pytest.mark.promise("P10")
 @pytest.mark.parametrize("status", ["finished", "interrupted"])
-def test_a_run_that_was_changed_by_hand_stores_nothing_of_the_last_commit(
-    counted: str, status: Any
-) -> None:
+def test_manually_changed_run_stores_nothing_of_the_last_commit(counted: str, status: Any) -> None:
     info = services.start(counted, {"count": 0})
     lease = run_leases.claim(info.id)
     assert lease is not None
@@ -192,7 +190,7 @@ def test_a_run_that_was_changed_by_hand_stores_nothing_of_the_last_commit(
 
 
 @pytest.mark.promise("P10")
-def test_a_claim_of_a_run_that_was_cancelled_meanwhile_is_given_back(
+def test_claim_of_concurrently_cancelled_run_is_released(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = services.start(counted, {"count": 0})
@@ -212,7 +210,7 @@ def test_a_claim_of_a_run_that_was_cancelled_meanwhile_is_given_back(
 
 
 @pytest.mark.parametrize("model", [Thread, Run, Interrupt])
-def test_a_row_read_by_a_made_query_is_the_row_the_orm_reads(counted: str, model: Any) -> None:
+def test_prepared_query_reads_the_same_row_as_the_orm(counted: str, model: Any) -> None:
     paused(counted)
     record = RowMapper(model)
     row = model.objects.values_list(*record.names)
@@ -228,7 +226,7 @@ def test_a_row_read_by_a_made_query_is_the_row_the_orm_reads(counted: str, model
     assert not found._state.adding
 
 
-def test_a_thread_that_is_not_there_can_not_be_locked() -> None:
+def test_lock_of_missing_thread_fails() -> None:
     for which in ({"pk": 0}, {"interrupt": uuid4()}):
         with pytest.raises(NoSuchThread):
             leases.lock_thread(**which)

@@ -112,7 +112,7 @@ def test_timeout_in_node_is_named_and_parks_the_run_after_five(made: Made, node:
 
 @pytest.mark.usefixtures("timeouts")
 @pytest.mark.parametrize("kind", ["thread", "loop"])
-def test_timeout_is_stored_before_running_nodes_are_waited_for(
+def test_timeout_is_stored_before_waiting_for_running_nodes(
     made: Made, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     noted = threading.Event()
@@ -148,7 +148,7 @@ def test_timeout_is_stored_before_running_nodes_are_waited_for(
 
 
 @pytest.mark.any_database
-def test_exit_fails_the_run_and_spares_the_worker(made: Made) -> None:
+def test_exit_fails_the_run_and_keeps_the_worker(made: Made) -> None:
     def leave(state: Any) -> None:
         raise SystemExit("bye")
 
@@ -176,7 +176,7 @@ async def _fail(error: Exception) -> None:
 
 
 @pytest.mark.any_database
-def test_end_of_the_process_leaves_the_run_queued_with_its_reason(made: Made) -> None:
+def test_end_of_process_leaves_the_run_queued_with_its_reason(made: Made) -> None:
     def leave(state: Any) -> None:
         raise KeyboardInterrupt
 
@@ -188,7 +188,7 @@ def test_end_of_the_process_leaves_the_run_queued_with_its_reason(made: Made) ->
 
 
 @pytest.mark.any_database
-def test_soft_time_limit_of_celery_is_no_failure_and_spares_the_worker(
+def test_soft_time_limit_of_celery_is_not_a_failure(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exceed(state: Any) -> None:
@@ -206,7 +206,7 @@ def test_soft_time_limit_of_celery_is_no_failure_and_spares_the_worker(
 
 
 @pytest.mark.any_database
-def test_reason_of_a_timeout_is_cleared_by_progress(made: Made) -> None:
+def test_timeout_reason_is_cleared_by_progress(made: Made) -> None:
     calls: list[str] = []
 
     def leave(state: Any) -> None:
@@ -222,7 +222,7 @@ def test_reason_of_a_timeout_is_cleared_by_progress(made: Made) -> None:
     assert (get_run().state, get_run().error) == ("succeeded", "")
 
 
-def test_django_q2_names_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_django_q2_timeout_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from hitl_django.contrib.django_q2 import Dispatcher
 
     monkeypatch.setattr(Conf, "TIMEOUT", 60)

@@ -37,7 +37,7 @@ def due(db: None) -> Any:
         yield services.start("steps", {"log": []}).id
 
 
-def test_a_run_that_nobody_takes_up_is_a_standstill(due: Any) -> None:
+def test_unclaimed_run_is_a_stall(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     watch.expect([due], PATIENCE / 2)  # being told again doesn't start the wait anew
@@ -46,7 +46,7 @@ def test_a_run_that_nobody_takes_up_is_a_standstill(due: Any) -> None:
     assert watch.find_fault(PATIENCE + 1) is None
 
 
-def test_workers_that_take_something_up_are_left_alone(due: Any) -> None:
+def test_working_workers_are_kept(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     watch.record(StatusReport("busy", os.getpid(), 60), 1.0)
@@ -58,7 +58,7 @@ def test_workers_that_take_something_up_are_left_alone(due: Any) -> None:
     assert watch.find_fault(61.0) is not None
 
 
-def test_a_busy_worker_that_is_gone_counts_no_more(due: Any) -> None:
+def test_vanished_busy_worker_is_ignored(due: Any) -> None:
     watch = WorkerWatch()
     watch.record(StatusReport("busy", NOBODY), 0.0)
     watch.expect([due], 1.0)
@@ -78,7 +78,7 @@ def hear(watch: WorkerWatch, pipe: supervisor_pipe.SupervisorPipe, now: float) -
         watch.record(report, now)
 
 
-def test_a_node_is_busy_for_as_long_as_it_takes_where_the_queue_kills_nothing(
+def test_long_node_is_busy_without_queue_timeout(
     due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = WorkerWatch()
@@ -96,7 +96,7 @@ def test_a_node_is_busy_for_as_long_as_it_takes_where_the_queue_kills_nothing(
     assert watch.find_fault(3600.0 + PATIENCE) is not None
 
 
-def test_a_process_is_busy_as_long_as_one_of_its_threads_is(
+def test_process_is_busy_while_one_thread_is(
     due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, release = threading.Event(), threading.Event()
@@ -122,7 +122,7 @@ def test_a_process_is_busy_as_long_as_one_of_its_threads_is(
     assert watch.find_fault(20.0 + PATIENCE) is not None
 
 
-def test_a_task_that_ends_by_an_exception_leaves_its_process_idle(
+def test_failed_task_makes_its_process_idle(
     due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def advance(run_id: str) -> None:
@@ -137,7 +137,7 @@ def test_a_task_that_ends_by_an_exception_leaves_its_process_idle(
     assert watch.find_fault(1.0 + PATIENCE) is not None
 
 
-def test_a_products_own_task_of_djangos_is_work_too(due: Any, reported: Any) -> None:
+def test_project_task_of_django_tasks_counts_as_work(due: Any, reported: Any) -> None:
     watch = WorkerWatch()
     framework.task_started.send(sender=None, task_result=Mock())
     hear(watch, reported, 0.0)
@@ -150,7 +150,7 @@ def test_a_products_own_task_of_djangos_is_work_too(due: Any, reported: Any) -> 
 
 
 @pytest.mark.parametrize("state", ["succeeded", "interrupted", "running"])
-def test_a_run_that_another_host_took_up_is_no_standstill(due: Any, state: str) -> None:
+def test_run_claimed_by_another_host_is_not_a_stall(due: Any, state: str) -> None:
     Run.objects.update(state=state)
     Thread.objects.update(lease_until=Now() + timedelta(minutes=1))
     watch = WorkerWatch()
@@ -158,16 +158,14 @@ def test_a_run_that_another_host_took_up_is_no_standstill(due: Any, state: str) 
     assert watch.find_fault(PATIENCE) is None
 
 
-def test_a_broker_that_is_down_is_not_the_workers_fault(
-    due: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unavailable_broker_is_not_a_stall(due: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher.Dispatcher, "probe", lambda self: [Critical("down")])
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     assert watch.find_fault(PATIENCE) is None
 
 
-def test_what_is_missing_of_a_queue_that_can_be_reached_excuses_nobody(
+def test_misconfigured_reachable_queue_is_a_stall(
     due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher.Dispatcher, "probe", lambda self: [Error("no schedule")])
@@ -176,7 +174,7 @@ def test_what_is_missing_of_a_queue_that_can_be_reached_excuses_nobody(
     assert "no worker" in str(watch.find_fault(PATIENCE))
 
 
-def test_results_that_nobody_takes_in_are_a_standstill(due: Any) -> None:
+def test_unread_results_are_a_stall(due: Any) -> None:
     watch = WorkerWatch()
     watch.record(StatusReport("idle", 1), 0.0)
     watch.record(StatusReport("idle", 2), 5.0)
@@ -185,7 +183,7 @@ def test_results_that_nobody_takes_in_are_a_standstill(due: Any) -> None:
     assert watch.find_fault(2 * PATIENCE) is None
 
 
-def test_what_nobody_could_do_is_not_held_against_them(due: Any) -> None:
+def test_impossible_work_is_not_a_stall(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     watch.record(StatusReport("idle", 1), 1.0)
@@ -194,13 +192,13 @@ def test_what_nobody_could_do_is_not_held_against_them(due: Any) -> None:
     assert watch.find_fault(1000.0) is None
 
 
-def test_nothing_told_is_nothing_missed() -> None:
+def test_no_reports_means_no_stall() -> None:
     watch = WorkerWatch()
     watch.expect([], 0.0)
     assert watch.find_fault(1000.0) is None
 
 
-def test_what_is_said_is_heard_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = supervisor_pipe.SupervisorPipe()
     monkeypatch.setenv(supervisor_pipe.VARIABLE, pipe.environment()[supervisor_pipe.VARIABLE])
     assert list(pipe.read_reports()) == []
@@ -217,7 +215,7 @@ def test_what_is_said_is_heard_in_order(monkeypatch: pytest.MonkeyPatch) -> None
     supervisor_pipe.report_status("idle")
 
 
-def test_a_supervisor_that_does_not_listen_is_not_waited_for(
+def test_unresponsive_supervisor_does_not_block_workers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipe = supervisor_pipe.SupervisorPipe()
@@ -228,7 +226,7 @@ def test_a_supervisor_that_does_not_listen_is_not_waited_for(
     pipe.close()
 
 
-def test_a_queue_with_workers_of_its_own_is_swept_until_somebody_stops_it(
+def test_external_queue_is_swept_until_stopped(
     transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Run.objects.update(hinted_at=Now() - timedelta(hours=1))
@@ -264,7 +262,7 @@ def answered(due: Any, settings: Any) -> Any:
     return due
 
 
-def test_where_decisions_can_be_undone_runs_are_looked_for_each_second(
+def test_undo_period_looks_for_runs_each_second(
     transactional_db: None, answered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[float] = []
@@ -281,7 +279,7 @@ def test_where_decisions_can_be_undone_runs_are_looked_for_each_second(
     assert Run.objects.get().state == "queued"
 
 
-def test_a_supervisor_looks_for_them_between_two_sweeps(
+def test_supervisor_looks_for_undone_runs_between_sweeps(
     transactional_db: None, answered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Child:
@@ -303,7 +301,7 @@ def test_a_supervisor_looks_for_them_between_two_sweeps(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_signal_that_comes_where_nothing_can_be_raised_ends_the_supervisor(
+def test_signal_in_finalizer_ends_the_supervisor(
     transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Connection:
@@ -324,7 +322,7 @@ def test_a_signal_that_comes_where_nothing_can_be_raised_ends_the_supervisor(
     assert "Stopped by SIGTERM." in out.getvalue()
 
 
-def test_a_signal_that_comes_during_the_start_leaves_no_process_behind(
+def test_signal_during_start_leaves_no_process(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
@@ -340,7 +338,7 @@ def test_a_signal_that_comes_during_the_start_leaves_no_process_behind(
     assert [child.exit_code() is not None for child in started] == [True]
 
 
-def test_a_sweep_says_whom_it_hinted_at(due: Any) -> None:
+def test_sweep_reports_the_queued_runs(due: Any) -> None:
     from hitl_django.worker.sweeper import is_any_due, sweep
 
     assert sweep() == []

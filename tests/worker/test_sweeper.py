@@ -36,7 +36,7 @@ def forget(*infos: services.RunInfo) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_runs_whose_hints_were_all_lost_are_run(advance: Advance) -> None:
+def test_runs_with_lost_messages_are_executed(advance: Advance) -> None:
     infos = [services.start("steps", {"log": []}) for _ in range(20)]
     forget(*infos)
     assert advance() == 0
@@ -46,7 +46,7 @@ def test_runs_whose_hints_were_all_lost_are_run(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_an_answer_whose_hint_was_lost_is_acted_on(advance: Advance) -> None:
+def test_response_with_lost_message_is_used(advance: Advance) -> None:
     info = services.start("approval", {"text": "x"})
     advance()
     services.decide(Interrupt.objects.get().pk, "approve")
@@ -57,7 +57,7 @@ def test_an_answer_whose_hint_was_lost_is_acted_on(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P7")
-def test_a_dead_workers_run_is_taken_up_when_its_lease_is_over(advance: Advance) -> None:
+def test_run_of_dead_worker_is_resumed_after_its_lease(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     assert run_leases.claim(info.id) is not None
     forget(info)
@@ -69,14 +69,14 @@ def test_a_dead_workers_run_is_taken_up_when_its_lease_is_over(advance: Advance)
     assert Run.objects.get().state == "succeeded"
 
 
-def test_a_run_that_was_just_hinted_is_left_alone(advance: Advance) -> None:
+def test_recently_queued_run_is_not_sent_again(advance: Advance) -> None:
     services.start("steps", {"log": []})
     testing.run_ids.clear()
     sweep()
     assert advance() == 0
 
 
-def test_a_run_is_hinted_once_per_period_however_many_sweeps(advance: Advance) -> None:
+def test_run_is_sent_once_per_period(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     forget(info)
     for _ in range(3):
@@ -86,7 +86,7 @@ def test_a_run_is_hinted_once_per_period_however_many_sweeps(advance: Advance) -
 
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db(transaction=True)
-def test_two_sweeps_at_once_hint_different_runs_and_none_waits_for_the_other(
+def test_concurrent_sweeps_send_different_runs_without_blocking(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     infos = [services.start("steps", {"log": []}) for _ in range(4)]
@@ -114,7 +114,7 @@ def test_two_sweeps_at_once_hint_different_runs_and_none_waits_for_the_other(
 
 
 @pytest.mark.parametrize("state", ["interrupted", "succeeded", "failed", "parked", "cancelled"])
-def test_a_run_that_waits_for_people_or_nothing_is_left_alone(advance: Advance, state: str) -> None:
+def test_waiting_and_ended_runs_are_not_sent(advance: Advance, state: str) -> None:
     info = services.start("steps", {"log": []})
     Run.objects.update(state=state)
     forget(info)
@@ -122,7 +122,7 @@ def test_a_run_that_waits_for_people_or_nothing_is_left_alone(advance: Advance, 
     assert advance() == 0
 
 
-def test_a_sweep_takes_those_that_wait_longest_and_no_more_than_its_batch(
+def test_sweep_sends_the_oldest_within_its_batch(
     advance: Advance,
 ) -> None:
     infos = [services.start("steps", {"log": []}) for _ in range(5)]
@@ -135,7 +135,7 @@ def test_a_sweep_takes_those_that_wait_longest_and_no_more_than_its_batch(
     assert testing.run_ids[0] == str(first.id)
 
 
-def test_what_does_not_fit_into_a_batch_is_left_to_the_next_sweep(advance: Advance) -> None:
+def test_next_sweep_sends_the_rest(advance: Advance) -> None:
     infos = [services.start("steps", {"log": []}) for _ in range(5)]
     forget(*infos)
     with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
@@ -144,7 +144,7 @@ def test_what_does_not_fit_into_a_batch_is_left_to_the_next_sweep(advance: Advan
 
 
 @pytest.mark.promise("P8")
-def test_a_run_whose_hint_failed_is_left_to_the_next_sweep(
+def test_run_with_failed_message_is_sent_by_next_sweep(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(run_id: UUID, batch: WriteBatch) -> None:
@@ -160,7 +160,7 @@ def test_a_run_whose_hint_failed_is_left_to_the_next_sweep(
 
 
 @pytest.mark.promise("P8")
-def test_a_run_under_way_whose_thread_is_free_is_taken_up(advance: Advance) -> None:
+def test_running_run_without_lease_is_sent(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     assert run_leases.claim(info.id) is not None
     Thread.objects.update(lease_until=None)
@@ -171,7 +171,7 @@ def test_a_run_under_way_whose_thread_is_free_is_taken_up(advance: Advance) -> N
 
 
 @pytest.mark.promise("P8")
-def test_a_run_is_still_due_until_it_is_led_or_over(advance: Advance) -> None:
+def test_run_is_due_until_claimed_or_ended(advance: Advance) -> None:
     info, other = (services.start("steps", {"log": []}) for _ in range(2))
     assert is_any_due([info.id])
     assert run_leases.claim(info.id) is not None
@@ -190,7 +190,7 @@ def age(info: services.RunInfo, **hours: int) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_what_no_sweep_has_seen_to_is_missed(advance: Advance) -> None:
+def test_run_missed_by_sweeps_is_reported(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     assert find_missed_since() is None
     age(info, queued_at=3, hinted_at=2)
@@ -204,7 +204,7 @@ def test_what_no_sweep_has_seen_to_is_missed(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_only_a_hint_that_a_sweep_gave_shows_that_somebody_sweeps(advance: Advance) -> None:
+def test_only_messages_of_a_sweep_prove_sweeping(advance: Advance) -> None:
     late, ended, new = (services.start("steps", {"log": []}) for _ in range(3))
     age(late, queued_at=3, hinted_at=2)
     Run.objects.filter(pk=ended.id).update(state="succeeded", queued_at=Now() - timedelta(hours=3))
@@ -216,7 +216,7 @@ def test_only_a_hint_that_a_sweep_gave_shows_that_somebody_sweeps(advance: Advan
 
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("broken", ["expire_due", "warn_expiring", "mark_overdue"])
-def test_what_goes_wrong_with_interrupts_keeps_no_run_waiting(
+def test_failing_interrupt_step_does_not_block_runs(
     advance: Advance,
     broken: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -232,7 +232,7 @@ def test_what_goes_wrong_with_interrupts_keeps_no_run_waiting(
     assert "interrupts could not be processed" in caplog.text
 
 
-def test_what_goes_wrong_with_events_does_not_hide_which_runs_were_hinted(
+def test_failing_event_step_does_not_hide_sent_runs(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(days: float, limit: int) -> int:
@@ -246,7 +246,7 @@ def test_what_goes_wrong_with_events_does_not_hide_which_runs_were_hinted(
     assert "events could not be processed" in caplog.text
 
 
-def test_what_is_to_be_kept_for_ever_is_nothing_that_a_sweep_fails_at(
+def test_unlimited_retention_does_not_fail_the_sweep(
     advance: Advance, caplog: pytest.LogCaptureFixture
 ) -> None:
     services.start("steps", {"log": []})
@@ -257,7 +257,7 @@ def test_what_is_to_be_kept_for_ever_is_nothing_that_a_sweep_fails_at(
     assert Thread.objects.count() == 1
 
 
-def test_a_run_that_should_have_gone_on_after_an_undo_was_possible_is_missed(
+def test_run_overdue_after_undo_period_is_reported(
     advance: Advance,
 ) -> None:
     info = services.start("approval", {"text": "x"})

@@ -86,7 +86,7 @@ def sets_autocommit_off_and_fails(state: Any) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("beside", [False, True])
-def test_a_spoilt_connection_fails_its_node_and_loses_nothing(
+def test_broken_connection_fails_its_node_without_loss(
     spoilt: Spoilt, fault: Fault, beside: bool
 ) -> None:
     spoilt.fault, spoilt.beside = fault, beside
@@ -113,7 +113,7 @@ def test_a_spoilt_connection_fails_its_node_and_loses_nothing(
 
 
 @pytest.mark.django_db
-def test_a_run_cancelled_while_it_runs_stores_no_more(spoilt: Spoilt) -> None:
+def test_run_cancelled_during_execution_stores_nothing_more(spoilt: Spoilt) -> None:
     def cancels(state: Any) -> dict[str, Any]:
         services.cancel(Run.objects.get().pk)
         return {"log": ["bad"]}
@@ -133,7 +133,7 @@ def test_a_run_cancelled_while_it_runs_stores_no_more(spoilt: Spoilt) -> None:
 
 
 @pytest.mark.django_db
-def test_a_thread_deleted_while_its_run_runs_leaves_the_worker_whole(spoilt: Spoilt) -> None:
+def test_thread_deleted_during_execution_does_not_stop_the_worker(spoilt: Spoilt) -> None:
     def deletes(state: Any) -> dict[str, Any]:
         Run.objects.all().delete()
         Thread.objects.all().delete()

@@ -163,7 +163,7 @@ def test_a_run_that_began_before_the_lock_keeps_its_thread(
     assert (archived(), Thread.objects.count()) == ([], 1)
 
 
-def test_threads_go_in_batches_and_those_longest_ended_first(
+def test_purge_deletes_in_batches_oldest_first(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.contrib.archive.retention.BATCH", 2)

@@ -274,7 +274,7 @@ def rows_of(response: Any) -> list[dict[str, str]]:
 
 
 class TestDecisionsAsCsv:
-    def test_come_back_as_they_were(self, lead: Callable[..., Client]) -> None:
+    def test_unchanged_choices_and_tables_round_trip(self, lead: Callable[..., Client]) -> None:
         client = lead("export_decisions", "view_reviewer_insights")
         reason = 'It was "late",\r\nand; wet\u2028so – no.'
         made = decide(User.objects.create_user("ann"), title="Refund, “120”?", graph="typed")

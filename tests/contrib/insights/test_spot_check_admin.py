@@ -56,7 +56,7 @@ def test_what_was_decided_is_shown_after_the_result_and_not_before(
     assert (look.result, look.by_label) == ("agree", "reviewer")
 
 
-def test_a_graph_is_called_by_its_title(look: SpotCheck, reviewer: Client) -> None:
+def test_graph_is_shown_by_its_title(look: SpotCheck, reviewer: Client) -> None:
     Interrupt.objects.update(graph="approval")
     page = text_of(reviewer.get(url_of(look)))
     assert "<bdi>Approval</bdi> ▸" in page

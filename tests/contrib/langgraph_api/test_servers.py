@@ -57,9 +57,7 @@ def shown(run: Run) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_a_stream_loses_and_doubles_nothing_when_its_server_is_killed(
-    kind: str, serve: Any
-) -> None:
+def test_stream_across_server_kill_has_no_gap_or_duplicate(kind: str, serve: Any) -> None:
     server = serve(kind)
     with connect(server) as client:
         seen = []

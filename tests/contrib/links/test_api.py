@@ -62,7 +62,7 @@ def test_a_link_that_is_taken_back_stays_in_the_list(api: Any, asked: Any) -> No
         ({"name": "Dana", "email": "dana"}, 422, "/email"),
     ],
 )
-def test_what_is_wrong_is_named(api: Any, asked: Any, body: Any, status: int, pointer: str) -> None:
+def test_invalid_field_is_named(api: Any, asked: Any, body: Any, status: int, pointer: str) -> None:
     response = api.post("links", asked().pk, body=body)
     assert response.status_code == status
     assert response.json()["errors"][0]["pointer"] == pointer

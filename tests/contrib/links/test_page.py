@@ -101,7 +101,7 @@ def test_there_is_no_other_way(
     assert response.status_code == 405
 
 
-def test_a_form_of_another_site_is_refused(
+def test_session_from_another_origin_is_rejected(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked())
@@ -211,7 +211,7 @@ def test_a_link_for_some_decisions_offers_no_other(
 @pytest.mark.any_database
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_no_text_becomes_anything_else(text: str, visitor: Client) -> None:
+def test_payload_markup_is_escaped(text: str, visitor: Client) -> None:
     interrupt = hostile_interrupt(text)
     name = f"{MARK} <b>"
     link = create_review_link(interrupt.pk, name=name, expires=timedelta(days=1))

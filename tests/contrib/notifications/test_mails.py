@@ -118,7 +118,7 @@ def test_what_is_sent_names_the_interrupt_and_leads_to_it_without_what_is_asked(
     assert "<script" not in html
 
 
-def test_a_graph_is_called_by_its_title(
+def test_graph_is_shown_by_its_title(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")

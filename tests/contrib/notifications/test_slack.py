@@ -91,7 +91,7 @@ def test_a_channel_is_told_what_is_asked_of_whom_and_by_when(
     assert "amount" not in said
 
 
-def test_a_graph_is_called_by_its_title(receive: Receive, connect: Connect, ask: Ask) -> None:
+def test_graph_is_shown_by_its_title(receive: Receive, connect: Connect, ask: Ask) -> None:
     receiver = receive()
     channel = connect(receiver)
     Interrupt.objects.filter(pk=ask().pk).update(graph="essay")

@@ -42,7 +42,7 @@ def test_one_is_made_in_the_name_of_who_asks(api: Any) -> None:
         ({"input": {"amount": []}}, 422, "/input/amount", ""),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_invalid_field_is_named(
     api: Any, change: dict[str, Any], status: int, pointer: str, words: str
 ) -> None:
     response = api.post("schedules", body={**BODY, **change})

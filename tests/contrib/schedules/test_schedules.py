@@ -349,7 +349,7 @@ def test_one_that_can_not_be_is_refused_with_what_is_wrong(
         change_schedule(made.id, **options)
 
 
-def test_an_input_that_does_not_fit_is_refused() -> None:
+def test_invalid_input_is_rejected() -> None:
     with pytest.raises(InvalidInputError):
         make(input=["no", "state"])
     with pytest.raises(EmptyInputError):

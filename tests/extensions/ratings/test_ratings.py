@@ -86,14 +86,14 @@ def test_admin_page_is_on_each_site_with_the_queue(rated: Thread, client: Client
     assert client.get("/admin/ratings/rating/").status_code == 200
 
 
-def test_rows_are_seen_with_the_view_permission(rated: Thread) -> None:
+def test_rows_require_the_view_permission(rated: Thread) -> None:
     rita = User.objects.get(username="rita")
     assert not select_visible(Rating.objects.all(), rita).exists()
     rita.user_permissions.add(Permission.objects.get(codename="view_rating"))
     assert select_visible(Rating.objects.all(), User.objects.get(username="rita")).exists()
 
 
-def test_page_without_an_account_is_served_beside_the_api(rated: Thread, client: Client) -> None:
+def test_anonymous_page_is_served_beside_the_api(rated: Thread, client: Client) -> None:
     assert client.get("/hitl/ratings/").content == b"1 ratings"
 
 
@@ -125,7 +125,7 @@ class TestPanel:
         url = self.page(interrupt).replace("/change/", "/handling/")
         return self.client(name).post(url, {"verb": "ratings.rate", **data})
 
-    def test_user_with_the_permission_sees_and_uses_it(self, interrupt: Interrupt) -> None:
+    def test_panel_with_permission_is_shown_and_works(self, interrupt: Interrupt) -> None:
         assert "Ratings (0)" in self.client("rita").get(self.page(interrupt)).content.decode()
         response = self.rate(interrupt, **{"ratings-stars": "4", "ratings-remark": "Clear."})
         assert response.status_code == 302
@@ -135,7 +135,7 @@ class TestPanel:
         [rating] = Rating.objects.values("stars", "remark", "rater_label")
         assert rating == {"stars": 4, "remark": "Clear.", "rater_label": "rita"}
 
-    def test_user_without_the_permission_does_not_see_it(self, interrupt: Interrupt) -> None:
+    def test_panel_without_permission_is_hidden(self, interrupt: Interrupt) -> None:
         assert "Ratings" not in self.client("nina").get(self.page(interrupt)).content.decode()
         assert self.rate(interrupt, "nina", **{"ratings-stars": "4"}).status_code == 403
         assert not Rating.objects.exists()
@@ -143,7 +143,7 @@ class TestPanel:
     @pytest.mark.parametrize(
         ("stars", "error"), [("9", "less than or equal to 5"), ("1", "is missing")]
     )
-    def test_errors_are_shown_in_the_form(
+    def test_panel_errors_are_shown_in_the_form(
         self, interrupt: Interrupt, stars: str, error: str
     ) -> None:
         page = self.rate(interrupt, **{"ratings-stars": stars}).content.decode()
@@ -151,17 +151,17 @@ class TestPanel:
         assert f'value="{stars}"' in page
         assert not Rating.objects.exists()
 
-    def test_unstored_remark_is_kept_with_another_action(self, interrupt: Interrupt) -> None:
+    def test_panel_draft_survives_another_action(self, interrupt: Interrupt) -> None:
         response = self.rate(interrupt, verb="claim", **{"ratings-remark": "Half a sent"})
         assert response.status_code == 200
         assert "Half a sent" in response.content.decode()
         assert Interrupt.objects.get().claimed_by_label == "rita"
 
-    def test_unknown_action_leads_to_the_page(self, interrupt: Interrupt) -> None:
+    def test_unknown_panel_action_redirects_to_the_page(self, interrupt: Interrupt) -> None:
         for verb in ("ratings.sell", "sales.rate", "ratings"):
             assert self.rate(interrupt, verb=verb)["Location"] == self.page(interrupt)
 
-    def test_decided_interrupt_has_it_as_well(self, interrupt: Interrupt) -> None:
+    def test_panel_is_shown_on_decided_request(self, interrupt: Interrupt) -> None:
         services.decide(interrupt.pk, "approve")
         assert self.rate(interrupt, **{"ratings-stars": "5"}).status_code == 302
         assert "Ratings (1)" in self.client("rita").get(self.page(interrupt)).content.decode()
@@ -173,7 +173,7 @@ def test_sweep_calls_the_step(rated: Thread) -> None:
     assert not Rating.objects.exists()
 
 
-def test_failure_of_a_step_leaves_the_sweep_going(
+def test_failing_step_does_not_stop_the_sweep(
     rated: Thread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(Rating, "objects", None)
@@ -192,7 +192,7 @@ def test_doctor_reports_the_finding() -> None:
     assert "Nobody has rated an interrupt." in output.getvalue()
 
 
-def test_subscriber_writes_rows_with_the_change_or_not_at_all(rated: Thread) -> None:
+def test_subscriber_rows_are_written_with_the_change(rated: Thread) -> None:
     User.objects.filter(username="rita").update(is_superuser=True)
     Interrupt.objects.update(status=Interrupt.Status.PENDING, closed_at=None)
     with transaction.atomic():
@@ -210,7 +210,7 @@ def test_rows_are_archived_and_restored_with_the_thread(rated: Thread) -> None:
     assert [*Rating.objects.values()] == before
 
 
-def test_archived_rows_without_the_app_are_refused_by_name(
+def test_archived_rows_without_the_app_are_rejected_by_name(
     rated: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive_ended(30, 10)
@@ -219,7 +219,7 @@ def test_archived_rows_without_the_app_are_refused_by_name(
         document.read_document(ArchivedThread.objects.get())
 
 
-def test_archived_thread_without_rows_of_the_app_is_read_without_it(
+def test_archived_thread_without_rows_of_the_app_is_readable(
     ended: Callable[..., Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended()
@@ -228,7 +228,7 @@ def test_archived_thread_without_rows_of_the_app_is_read_without_it(
     assert document.read_document(ArchivedThread.objects.get())[Thread]
 
 
-def test_rows_of_a_person_are_exported_and_erased(rated: Thread) -> None:
+def test_rows_of_a_person_are_exported_and_pseudonymized(rated: Thread) -> None:
     rita = User.objects.get(username="rita")
     found = [each for each in services.export_person(rita) if each.table == "ratings.Rating"]
     assert [(each.columns, dict(each.row), each.thread_id) for each in found] == [
@@ -240,7 +240,7 @@ def test_rows_of_a_person_are_exported_and_erased(rated: Thread) -> None:
     assert done.rows["ratings.Rating"] == 1
 
 
-def test_rows_of_a_person_in_the_archive_are_erased(rated: Thread) -> None:
+def test_archived_rows_of_a_person_are_pseudonymized(rated: Thread) -> None:
     archive_ended(30, 10)
     done = services.pseudonymize_user(User.objects.get(username="rita"))
     [row] = document.read_document(ArchivedThread.objects.get())[Rating]
@@ -252,7 +252,7 @@ def test_columns_are_erased_with_the_thread(rated: Thread) -> None:
     assert [*Rating.objects.values_list("stars", "remark")] == [(4, "")]
 
 
-def test_deleting_the_thread_deletes_the_rows(rated: Thread) -> None:
+def test_rows_are_deleted_with_the_thread(rated: Thread) -> None:
     conftest.age(rated.runs.get().pk, 400)
     assert retention.delete_ended(30, 10) == 1
     assert not Rating.objects.exists()
