@@ -119,7 +119,7 @@ def test_custom_form_is_a_class_or_a_path() -> None:
 class TestATemplate:
     @pytest.fixture(autouse=True)
     def folder(self, settings: Any, tmp_path: Path) -> None:
-        own = tmp_path / "hitl_django" / "questions"
+        own = tmp_path / "hitl_django" / "requests"
         (own / "shop").mkdir(parents=True)
         (own / "shop" / "ask.html").write_text(
             "<p class=own>{{ payload.name }} of {{ item.graph }}"

@@ -70,7 +70,7 @@ def shop(settings: Any, tmp_path: Path) -> Iterator[str]:
     settings.MEDIA_ROOT = tmp_path / "media"
     default_storage.save("scans/shoe.png", ContentFile(PICTURE))
     default_storage.save("scans/invoice.pdf", ContentFile(PAPER))
-    own = tmp_path / "templates" / "hitl_django" / "questions" / "shop"
+    own = tmp_path / "templates" / "hitl_django" / "requests" / "shop"
     own.mkdir(parents=True)
     (own / "check.html").write_text(TEMPLATE)
     [engine] = settings.TEMPLATES

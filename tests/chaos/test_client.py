@@ -106,7 +106,7 @@ def take_to_its_end(client: Client, key: str, shape: str) -> tuple[str, list[dic
     told = []
     for event in client.follow(run):
         told.append(event)
-        for interrupt in event["data"].get("questions", ()):
+        for interrupt in event["data"].get("interrupts", ()):
             asked = insist(lambda pk=interrupt: client.get(f"interrupts/{pk}/"), 200)
             answer = {"type": "respond", "value": reply(asked["payload"])}
             path = f"interrupts/{interrupt}/decisions/"

@@ -258,7 +258,7 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
         news["total"] = count_in_words(listed)
     if new := shown.count_new(filters.select_listed(user), MOST):
         news["text"] = _("%(n)s new") % {"n": format_capped(new)}
-        news["lead"] = {"url": list_url, "label": _("Apply")}
+        news["lead"] = {"url": list_url, "label": _("Show")}
     return news
 
 

@@ -185,7 +185,7 @@ def find_template(item: Interrupt) -> Any:
     """Return the project's template for a node or a graph, if any."""
     if not all(_PLAIN_NAME.fullmatch(name) for name in (item.graph, item.node)):
         return None
-    folder = f"hitl_django/questions/{item.graph}"
+    folder = f"hitl_django/requests/{item.graph}"
     try:
         return select_template([f"{folder}/{item.node}.html", f"{folder}.html"])
     except TemplateDoesNotExist:
