@@ -107,7 +107,7 @@ def hostile_interrupt(text: str) -> Interrupt:
 
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_payload_markup_is_escaped(text: str, browse: Callable[[str], Client]) -> None:
+def test_link_page_escapes_hostile_text(text: str, browse: Callable[[str], Client]) -> None:
     item = hostile_interrupt(text)
     free = make_interrupt({"title": text, "body": text}, title=item.title)
     closed = make_interrupt({"body": text}, title=item.title, status="decided", version=2)

@@ -353,9 +353,7 @@ class TestASession:
             assert response["Content-Type"] == "application/problem+json"
         assert nothing_happened(interrupt)
 
-    def test_session_from_another_origin_is_rejected(
-        self, browser: Client, interrupt: Interrupt
-    ) -> None:
+    def test_link_page_rejects_cross_site_form(self, browser: Client, interrupt: Interrupt) -> None:
         response = browser.post(self.path(interrupt), {"type": "approve"})
         assert response.status_code == 403
         assert nothing_happened(interrupt)

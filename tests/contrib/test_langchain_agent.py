@@ -85,7 +85,7 @@ def read_messages(run: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("text", ["Hel\0lo"])
-def test_call_with_nul_is_shown_escaped_and_made_as_it_is(text: str) -> None:
+def test_tool_call_with_nul_is_shown_escaped_and_unchanged(text: str) -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": [{"role": "user", "content": "Greet Ann"}]})
         advance()
@@ -97,7 +97,7 @@ def test_call_with_nul_is_shown_escaped_and_made_as_it_is(text: str) -> None:
     assert sent == [f"ann@example.org: {text}"]
 
 
-def test_an_approved_call_is_made() -> None:
+def test_approved_tool_call_is_executed() -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": [{"role": "user", "content": "Greet Ann"}]})
         advance()
@@ -118,7 +118,7 @@ def test_an_approved_call_is_made() -> None:
     ]
 
 
-def test_an_edited_call_is_made_as_edited() -> None:
+def test_edited_tool_call_is_executed_as_edited() -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": "Greet Ann"})
         advance()
@@ -133,7 +133,7 @@ def test_an_edited_call_is_made_as_edited() -> None:
     assert result.endswith("sent to bob@example.org")
 
 
-def test_a_call_that_is_rejected_over_http_is_not_made() -> None:
+def test_tool_call_rejected_over_http_is_not_executed() -> None:
     reviewer = get_user_model().objects.create_superuser("rita")
     client = Client()
     client.force_login(reviewer)

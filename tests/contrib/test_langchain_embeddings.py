@@ -10,7 +10,7 @@ from hitl_django.engine import bridges
 from hitl_django.engine.store import InMemoryStore
 
 
-def test_without_langchain_core_the_error_says_what_to_install(
+def test_named_embeddings_without_langchain_core_name_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bridges, "find_langchain", lambda: None)
@@ -20,12 +20,14 @@ def test_without_langchain_core_the_error_says_what_to_install(
         InMemoryStore(index={"embed": "openai:small"})
 
 
-def test_without_langchain_itself_it_does_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_embeddings_without_langchain_name_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "langchain.embeddings", None)
     with pytest.raises(ValueError, match="'openai:small' are loaded by LangChain: install"):
         InMemoryStore(index={"embed": "openai:small"})
 
 
-def test_what_langchain_says_of_a_name_is_passed_on() -> None:
+def test_langchain_error_for_unknown_embeddings_is_passed_on() -> None:
     with pytest.raises(ValueError, match="nowhere"):
         InMemoryStore(index={"embed": "nowhere:model"})

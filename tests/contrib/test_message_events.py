@@ -128,7 +128,7 @@ def wait_for_stored(number: int) -> None:
         assert time.monotonic() < deadline, f"piece {number} isn't stored while the model speaks"
 
 
-def test_what_a_model_says_is_stored_while_it_says_it(register_node: Build, at_once: None) -> None:
+def test_model_messages_are_stored_during_the_node(register_node: Build, at_once: None) -> None:
     register_node(speak(WORDS[:4], wait_for_stored))
     run = start("talk", {}, events=EVENTS)
     assert advance(run).state == "succeeded", Run.objects.get().error
@@ -141,7 +141,7 @@ def test_what_a_model_says_is_stored_while_it_says_it(register_node: Build, at_o
     assert kinds.index("messages") < kinds.index("updates")
 
 
-def test_what_a_model_says_is_read_while_it_says_it(register_node: Build, at_once: None) -> None:
+def test_model_messages_are_readable_during_the_node(register_node: Build, at_once: None) -> None:
     def read(number: int) -> None:
         wait_for_stored(number)
         page = run_events(Run.objects.get().pk)
@@ -153,7 +153,7 @@ def test_what_a_model_says_is_read_while_it_says_it(register_node: Build, at_onc
     assert advance(start("talk", {}, events=EVENTS)).state == "succeeded", Run.objects.get().error
 
 
-def test_pieces_are_put_together(register_node: Build, seldom: None) -> None:
+def test_message_chunks_are_merged(register_node: Build, seldom: None) -> None:
     register_node(speak(WORDS))
     run = start("talk", {}, events=EVENTS)
     advance(run)
@@ -163,9 +163,7 @@ def test_pieces_are_put_together(register_node: Build, seldom: None) -> None:
     assert len(said[-2]) >= message_buffer.CHARACTERS
 
 
-def test_a_message_that_is_too_long_for_an_event_is_cut(
-    register_node: Build, settings: Any
-) -> None:
+def test_oversized_message_event_is_truncated(register_node: Build, settings: Any) -> None:
     settings.HITL = {"EVENT_MAX_BYTES": 2000}
     register_node(speak(["x" * 50_000]))
     run = start("talk", {}, events=EVENTS)
@@ -176,7 +174,7 @@ def test_a_message_that_is_too_long_for_an_event_is_cut(
     assert len(str(event.data)) < 4000
 
 
-def test_a_node_that_calls_no_model_costs_nothing(register_node: Build) -> None:
+def test_message_events_without_model_add_no_queries(register_node: Build) -> None:
     register_node(lambda state: {"said": ["nothing"]})
     counts = []
     for events in (["updates"], EVENTS) * 2:
@@ -187,9 +185,7 @@ def test_a_node_that_calls_no_model_costs_nothing(register_node: Build) -> None:
     assert counts[2] == counts[3]
 
 
-def test_what_a_worker_says_that_lost_its_thread_is_not_stored(
-    register_node: Build, at_once: None
-) -> None:
+def test_replaced_worker_stores_no_messages(register_node: Build, at_once: None) -> None:
     """Another worker repeats the node, and a reader tells its words from those before."""
     said_by: list[int] = []
 
@@ -219,7 +215,7 @@ def test_what_a_worker_says_that_lost_its_thread_is_not_stored(
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_who_may_not_see_the_state_hears_nothing(register_node: Build) -> None:
+def test_message_data_is_withheld_without_state_permission(register_node: Build) -> None:
     register_node(speak(WORDS[:3]))
     run = start("talk", {}, events=EVENTS)
     advance(run)
@@ -230,9 +226,7 @@ def test_who_may_not_see_the_state_hears_nothing(register_node: Build) -> None:
     assert all(event.withheld and event.data is None for event in told)
 
 
-def test_pieces_of_what_a_tool_is_called_with_tell_no_secrets(
-    register_node: Build, at_once: None
-) -> None:
+def test_tool_call_chunks_contain_no_secrets(register_node: Build, at_once: None) -> None:
     def call(args: str) -> Any:
         chunk = {"name": "pay", "args": args, "id": "1", "index": 0, "type": "tool_call_chunk"}
         return {
@@ -254,7 +248,7 @@ def test_pieces_of_what_a_tool_is_called_with_tell_no_secrets(
         assert secret not in text
 
 
-def test_what_is_said_in_a_transaction_of_the_nodes_own_waits_for_its_end(at_once: None) -> None:
+def test_message_in_transact_is_stored_after_commit(at_once: None) -> None:
     with registry.hide_graphs():
 
         def node(state: Talk) -> Talk:
@@ -271,7 +265,7 @@ def test_what_is_said_in_a_transaction_of_the_nodes_own_waits_for_its_end(at_onc
     assert [message["content"] for message, _ in stored(run)] == ["".join(WORDS[:3])]
 
 
-def test_a_run_records_its_states_where_there_is_no_langchain(
+def test_message_events_without_langchain_are_empty(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from hitl_django.engine.graph import run_options
@@ -286,7 +280,7 @@ def test_a_run_records_its_states_where_there_is_no_langchain(
     connections.close_all()
 
 
-def test_what_a_model_says_faster_than_it_is_stored_is_put_together() -> None:
+def test_fast_message_chunks_are_merged_before_storing() -> None:
     """A step may say a hundred thousand pieces, of which a worker keeps a few at a time."""
     stored: list[str] = []
 

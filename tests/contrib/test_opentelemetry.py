@@ -120,9 +120,7 @@ class State(TypedDict, total=False):
     answer: Any
 
 
-def test_a_run_is_one_trace_before_and_after_its_interrupt(
-    hitl: GraphEnvironment, install: Install
-) -> None:
+def test_run_with_interrupt_is_one_trace(hitl: GraphEnvironment, install: Install) -> None:
     told = install()
     run = hitl.start("approval", {"text": SECRET})
     interrupt = hitl.interrupt(run=run)
@@ -170,9 +168,7 @@ def test_a_run_is_one_trace_before_and_after_its_interrupt(
     assert SECRET not in "".join(span.to_json() for span in told.list_spans())
 
 
-def test_the_figures_are_by_graph_node_and_outcome(
-    hitl: GraphEnvironment, install: Install
-) -> None:
+def test_metrics_have_graph_node_and_outcome(hitl: GraphEnvironment, install: Install) -> None:
     told = install()
     run = hitl.start("approval", {"text": SECRET})
     hitl.decide(run=run, type="approve")
@@ -194,7 +190,7 @@ def test_the_figures_are_by_graph_node_and_outcome(
     ]
 
 
-def test_an_interrupt_that_waited_for_days_is_a_span_of_days(
+def test_interrupt_span_covers_days_until_decision(
     hitl: GraphEnvironment, install: Install
 ) -> None:
     told = install()
@@ -207,9 +203,7 @@ def test_an_interrupt_that_waited_for_days_is_a_span_of_days(
     assert wait.sum == pytest.approx(3 * 86400, abs=60)
 
 
-def test_of_an_error_nothing_but_its_class_is_told(
-    hitl: GraphEnvironment, install: Install
-) -> None:
+def test_error_span_contains_only_the_error_class(hitl: GraphEnvironment, install: Install) -> None:
     told, calls = install(), []
 
     def fail(state: State) -> State:
@@ -229,9 +223,7 @@ def test_of_an_error_nothing_but_its_class_is_told(
     assert SECRET not in "".join(span.to_json() for span in told.list_spans())
 
 
-def test_graphs_below_a_node_and_tasks_are_within_it(
-    hitl: GraphEnvironment, install: Install
-) -> None:
+def test_subgraph_and_task_spans_are_nested(hitl: GraphEnvironment, install: Install) -> None:
     told = install()
 
     @task
@@ -264,7 +256,7 @@ def test_graphs_below_a_node_and_tasks_are_within_it(
     assert find_parent_id(told.get_span("node look")) == get_id(told.get_span("node workflow"))
 
 
-def test_tasks_side_by_side_share_their_super_step(
+def test_parallel_tasks_share_their_super_step_span(
     hitl: GraphEnvironment, install: Install
 ) -> None:
     told = install()
@@ -278,7 +270,7 @@ def test_tasks_side_by_side_share_their_super_step(
     assert {find_parent_id(node) for node in nodes} == {get_id(step)}
 
 
-def test_an_interrupt_that_expires_is_traced_as_expired(
+def test_expired_interrupt_span_has_outcome_expired(
     hitl: GraphEnvironment, install: Install
 ) -> None:
     told = install()
@@ -294,7 +286,7 @@ def test_an_interrupt_that_expires_is_traced_as_expired(
     assert told.list_spans("run") == []  # it may go on
 
 
-def test_a_run_that_is_cancelled_ends_its_trace(hitl: GraphEnvironment, install: Install) -> None:
+def test_cancelled_run_ends_its_trace(hitl: GraphEnvironment, install: Install) -> None:
     told = install()
     run = hitl.start("approval", {"text": SECRET})
     services.cancel(run.id)
@@ -302,7 +294,7 @@ def test_a_run_that_is_cancelled_ends_its_trace(hitl: GraphEnvironment, install:
 
 
 @pytest.mark.parametrize("ratio", [0, 1])
-def test_the_sampler_of_the_project_decides_for_the_whole_trace(
+def test_sampler_decides_for_the_whole_trace(
     hitl: GraphEnvironment, install: Install, ratio: int
 ) -> None:
     told = install(sampler=ParentBased(TraceIdRatioBased(ratio)))
@@ -312,7 +304,7 @@ def test_the_sampler_of_the_project_decides_for_the_whole_trace(
 
 
 @pytest.mark.parametrize("make", [uuid4, lambda: UUID(int=uuid4().int >> 64)])
-def test_the_ids_of_traces_are_as_random_as_samplers_take_them_to_be(
+def test_trace_ids_are_uniform_for_ratio_sampler(
     make: Callable[[], UUID],
 ) -> None:
     sampler = TraceIdRatioBased(0.25)
@@ -321,7 +313,7 @@ def test_the_ids_of_traces_are_as_random_as_samplers_take_them_to_be(
     assert 800 < taken < 1200
 
 
-def test_with_nothing_but_the_api_a_run_goes_on_as_ever(
+def test_run_without_tracer_provider_succeeds(
     hitl: GraphEnvironment, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = install()
@@ -332,7 +324,7 @@ def test_with_nothing_but_the_api_a_run_goes_on_as_ever(
     assert told.list_spans() == []
 
 
-def test_the_ids_of_a_run_are_the_same_in_each_process_and_release() -> None:
+def test_trace_ids_of_run_are_stable_across_releases() -> None:
     # Runs wait for months: one that was begun under other ids would be torn in two.
     assert make_ids(UUID(int=1)) == (0xE2DF85C386B7D43A8EE7A1673BE27D5F, 0x9C1AE24A10292788)
     assert format_trace_id(str(UUID(int=1))) == "e2df85c386b7d43a8ee7a1673be27d5f"
@@ -359,13 +351,13 @@ print(*(one.__module__ for one in observers._observers))
 
 @pytest.mark.process
 @pytest.mark.any_database
-def test_a_project_without_the_apps_loads_nothing_of_them() -> None:
+def test_project_without_tracing_apps_imports_no_sdk() -> None:
     assert set_up([]).split() == []
 
 
 @pytest.mark.process
 @pytest.mark.any_database
-def test_a_line_in_the_settings_is_all_there_is_to_do() -> None:
+def test_installed_apps_alone_enable_tracing() -> None:
     apps = ["hitl_django.contrib.opentelemetry", "hitl_django.contrib.sentry"]
     assert set_up(apps).split() == [
         "opentelemetry",

@@ -44,7 +44,7 @@ def read(client: Client) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_the_gauges_follow_what_is_asked_and_run(operator: Client) -> None:
+def test_gauges_follow_pending_interrupts_and_runs(operator: Client) -> None:
     with GraphEnvironment() as hitl:
         first = hitl.start("approval", {"text": "A"})
         hitl.start("approval", {"text": "B"})
@@ -63,7 +63,7 @@ def test_the_gauges_follow_what_is_asked_and_run(operator: Client) -> None:
         assert read(operator)["hitl_runs", "parked"] == 2
 
 
-def test_workers_are_counted_while_they_report(operator: Client) -> None:
+def test_worker_gauge_counts_reporting_workers(operator: Client) -> None:
     gauges = read(operator)
     assert gauges["hitl_workers",] == 0
     assert ("hitl_worker_seen_timestamp_seconds",) not in gauges
@@ -73,14 +73,14 @@ def test_workers_are_counted_while_they_report(operator: Client) -> None:
     assert gauges["hitl_worker_seen_timestamp_seconds",] > 1_700_000_000
 
 
-def test_who_may_not_see_the_workers_reads_nothing(django_user_model: Any) -> None:
+def test_metrics_page_requires_worker_permission(django_user_model: Any) -> None:
     client = Client()
     assert client.get("/metrics").status_code in (401, 403)
     client.force_login(django_user_model.objects.create_user("rita", is_staff=True))
     assert client.get("/metrics").status_code == 403
 
 
-def test_a_scrape_costs_the_same_number_of_queries_whatever_waits(
+def test_scrape_query_count_is_constant(
     operator: Client,
 ) -> None:
     with CaptureQueriesContext(connection) as before:
@@ -94,7 +94,7 @@ def test_a_scrape_costs_the_same_number_of_queries_whatever_waits(
 
 
 @pytest.mark.parametrize("name", ["alerts.yaml", "dashboard.json"])
-def test_the_files_name_only_gauges_that_are_there(operator: Client, name: str) -> None:
+def test_rules_and_dashboard_use_only_existing_gauges(operator: Client, name: str) -> None:
     with GraphEnvironment() as hitl:
         hitl.start("approval", {"text": "A"})
         WorkerHeartbeat.objects.create(owner="host:1", host="host", pid=1, version="1")

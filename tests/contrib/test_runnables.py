@@ -112,14 +112,14 @@ VALUE: Any = {"x": 1, "log": []}
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_a_chain_returns_what_it_does_with_langgraph(chain: str) -> None:
+def test_chain_result_equals_langgraph(chain: str) -> None:
     ours, theirs = CHAINS[chain](OURS), CHAINS[chain](LANGGRAPH)
     assert ours.invoke(VALUE) == theirs.invoke(VALUE)
     assert asyncio.run(ours.ainvoke(VALUE)) == asyncio.run(theirs.ainvoke(VALUE))
 
 
 @pytest.mark.parametrize("chain", [name for name in CHAINS if name != "as_tool"])
-def test_a_chain_streams_what_it_does_with_langgraph(chain: str) -> None:
+def test_chain_stream_equals_langgraph(chain: str) -> None:
     async def collect(made: Any) -> list[Any]:
         return [chunk async for chunk in made.astream(VALUE)]
 
@@ -135,7 +135,7 @@ def sorted_by(order: Any, chunks: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_a_chain_of_prompt_graph_and_parser(engine: Engine) -> None:
+def test_chain_of_prompt_graph_and_parser_returns_text(engine: Engine) -> None:
     prompt = ChatPromptTemplate.from_messages([("human", "{question}")])
     to_state = RunnableLambda(lambda value: {"messages": value.to_messages()})
     last = RunnableLambda(lambda state: state["messages"][-1])
@@ -144,7 +144,7 @@ def test_a_chain_of_prompt_graph_and_parser(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_several_inputs_run_side_by_side(engine: Engine) -> None:
+def test_graph_batch_returns_results_and_exceptions(engine: Engine) -> None:
     graph, inputs = counting(engine), [{"x": 1}, {"x": 13}, {"x": 3}]
     first, failure, last = graph.batch(inputs, return_exceptions=True)
     assert (first["x"], type(failure), last["x"]) == (4, OSError, 8)
@@ -158,7 +158,7 @@ def test_several_inputs_run_side_by_side(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("way", ["batch", "abatch"])
-def test_several_threads_are_stored_side_by_side(saver: BaseCheckpointSaver, way: str) -> None:
+def test_graph_batch_stores_each_thread(saver: BaseCheckpointSaver, way: str) -> None:
     graph = counting(OURS, saver)
     inputs = [{"x": number} for number in range(4)]
     configs = [{"configurable": {"thread_id": f"t{number}"}} for number in range(4)]
@@ -171,7 +171,7 @@ def test_several_threads_are_stored_side_by_side(saver: BaseCheckpointSaver, way
 
 
 @pytest.mark.django_db(transaction=True)
-def test_outside_of_a_transaction_they_have_threads_of_their_own() -> None:
+def test_graph_batch_outside_transaction_uses_worker_threads() -> None:
     together = threading.Barrier(2)
 
     def meet(state: State) -> State:
@@ -204,7 +204,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_graph_is_a_runnable_in_every_order_of_imports(order: str) -> None:
+def test_graph_is_a_runnable_in_any_import_order(order: str) -> None:
     program = "".join(dedent(PARTS[part]) for part in ORDERS[order])
     program += (
         "print((RunnablePassthrough() | graph).invoke({'x': 1}), isinstance(graph, Runnable))"
@@ -315,7 +315,7 @@ CONFIG: Any = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_events_are_those_of_langgraph(program: str) -> None:
+def test_graph_events_equal_langgraph(program: str) -> None:
     build, value = PROGRAMS[program]
     ours = asyncio.run(collect_events(build(OURS), value))
     theirs = asyncio.run(collect_events(build(LANGGRAPH), value))
@@ -367,7 +367,7 @@ class Tracer(BaseCallbackHandler):
 
 @pytest.mark.parametrize("program", [name for name in PROGRAMS if name not in ("models", "tasks")])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream"])
-def test_a_handler_hears_what_it_hears_with_langgraph(program: str, way: str) -> None:
+def test_callback_handler_calls_equal_langgraph(program: str, way: str) -> None:
     build, value = PROGRAMS[program]
     heard = []
     for engine in (OURS, LANGGRAPH):
@@ -383,7 +383,7 @@ def test_a_handler_hears_what_it_hears_with_langgraph(program: str, way: str) ->
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_an_async_handler_hears_of_an_async_run(engine: Engine) -> None:
+def test_async_callback_handler_is_called_in_async_run(engine: Engine) -> None:
     class Listener(AsyncCallbackHandler):
         async def on_chain_start(self, *args: Any, name: str = "", **kwargs: Any) -> None:
             await asyncio.sleep(0)
@@ -395,7 +395,7 @@ def test_an_async_handler_hears_of_an_async_run(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_a_failure_is_told_of_node_and_graph(engine: Engine) -> None:
+def test_error_callback_is_called_for_node_and_graph(engine: Engine) -> None:
     tracer = Tracer()
     with pytest.raises(OSError, match="unlucky"):
         counting(engine).invoke({"x": 13}, {"callbacks": [tracer]})
@@ -403,7 +403,7 @@ def test_a_failure_is_told_of_node_and_graph(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_what_is_bound_to_a_graph_counts_for_its_runs(engine: Engine) -> None:
+def test_bound_config_applies_to_graph_runs(engine: Engine) -> None:
     tracer, seen = Tracer(), []
 
     def look(state: State, config: RunnableConfig) -> State:
@@ -421,7 +421,7 @@ def test_what_is_bound_to_a_graph_counts_for_its_runs(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_what_is_bound_to_a_graph_below_comes_to_what_is_above(engine: Engine) -> None:
+def test_bound_subgraph_config_is_merged_with_parent_config(engine: Engine) -> None:
     seen = []
 
     def look(state: State, config: RunnableConfig) -> State:
@@ -443,7 +443,7 @@ def test_what_is_bound_to_a_graph_below_comes_to_what_is_above(engine: Engine) -
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_a_graph_in_a_chain_is_on_the_thread_that_the_chain_names(engine: Engine) -> None:
+def test_graph_in_chain_uses_thread_of_the_chain(engine: Engine) -> None:
     graph = counting(engine, engine.InMemorySaver())
     chain = RunnablePassthrough() | RunnableLambda(around(graph))
     config: Any = {"configurable": {"thread_id": "chain"}}
@@ -462,7 +462,7 @@ def see_config(seen: list[Any]) -> Runnable[Any, Any]:
 
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_runnable_called_without_a_config_has_the_nodes_config(way: str) -> None:
+def test_runnable_without_config_uses_config_of_its_node(way: str) -> None:
     results = []
     for engine in (OURS, LANGGRAPH):
         seen: list[Any] = []
@@ -535,7 +535,7 @@ NODES: dict[str, Callable[[Engine], Any]] = {
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("node", NODES)
-def test_a_runnable_is_a_node_as_in_langgraph(node: str, way: str) -> None:
+def test_runnable_node_result_equals_langgraph(node: str, way: str) -> None:
     results = []
     for engine in (OURS, LANGGRAPH):
         graph = engine.StateGraph(State).add_node("node", NODES[node](engine))
@@ -547,14 +547,14 @@ def test_a_runnable_is_a_node_as_in_langgraph(node: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_graph_in_a_chain_is_the_nodes_subgraph(engine: Engine) -> None:
+def test_graph_in_chain_is_subgraph_of_its_node(engine: Engine) -> None:
     chain = NODES["chain around a graph"](engine)
     made = engine.StateGraph(State).add_node("node", chain).add_edge(engine.START, "node").compile()
     assert list(made.get_subgraphs()) == [("node", chain.steps[1])]
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_a_runnable_that_is_async_alone_is_a_node_of_async_runs(engine: Engine) -> None:
+def test_async_only_runnable_node_requires_async_run(engine: Engine) -> None:
     graph = engine.StateGraph(State).add_node("node", RunnableLambda(_aonly))
     made = graph.add_edge(engine.START, "node").compile()
     assert asyncio.run(made.ainvoke({"x": 1}))["x"] == 101
@@ -562,7 +562,7 @@ def test_a_runnable_that_is_async_alone_is_a_node_of_async_runs(engine: Engine) 
         made.invoke({"x": 1})
 
 
-def test_a_class_of_langchain_is_no_graph() -> None:
+def test_graph_is_not_an_instance_of_other_runnables() -> None:
     assert not isinstance(counting(OURS), RunnablePassthrough)
     assert isinstance(counting(OURS).bind(), Runnable)
     assert isinstance(counting(OURS).map(), Runnable)

@@ -64,7 +64,7 @@ def start(hitl: GraphEnvironment, graph: StateGraph) -> Any:
     return hitl.start("reported", {"text": SECRET})
 
 
-def test_a_failed_node_is_reported_once_with_run_graph_and_node(
+def test_failed_node_is_reported_once_with_tags(
     hitl: GraphEnvironment, sent: list[dict[str, Any]]
 ) -> None:
     def fail(state: State) -> State:
@@ -84,7 +84,7 @@ def test_a_failed_node_is_reported_once_with_run_graph_and_node(
     assert not any("vars" in frame for frame in frames)
 
 
-def test_what_a_node_reports_itself_has_its_tags_and_no_others(
+def test_event_sent_by_node_has_only_its_tags(
     hitl: GraphEnvironment, sent: list[dict[str, Any]]
 ) -> None:
     def report(state: State) -> State:
@@ -104,7 +104,7 @@ def test_what_a_node_reports_itself_has_its_tags_and_no_others(
     assert "tags" not in sent[-1]
 
 
-def test_what_the_worker_logs_of_a_run_has_its_tags(
+def test_worker_log_event_has_tags_of_its_run(
     hitl: GraphEnvironment, sent: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: Any) -> Any:
@@ -121,7 +121,9 @@ def test_what_the_worker_logs_of_a_run_has_its_tags(
         assert SECRET not in str(event)
 
 
-def test_a_pause_is_no_error(hitl: GraphEnvironment, sent: list[dict[str, Any]]) -> None:
+def test_interrupt_is_not_reported_to_sentry(
+    hitl: GraphEnvironment, sent: list[dict[str, Any]]
+) -> None:
     run = hitl.start("approval", {"text": "x"})
     hitl.decide(run=run, type="approve")
     hitl.assert_finished(run)

@@ -16,7 +16,7 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-def test_a_call_is_made_on_the_serving_thread_and_its_failure_is_the_askers() -> None:
+def test_cross_thread_call_runs_on_serving_thread() -> None:
     calls, here = CrossThreadCalls(call), threading.get_ident()
 
     def work() -> tuple[int, str]:
@@ -27,7 +27,7 @@ def test_a_call_is_made_on_the_serving_thread_and_its_failure_is_the_askers() ->
     assert calls.serve(work) == (here, "hitl-langgraph")
 
 
-def test_who_asks_a_thread_that_a_signal_has_ended_is_told_so() -> None:
+def test_cross_thread_call_to_ended_thread_raises() -> None:
     calls, has_left = CrossThreadCalls(call), threading.Event()
     told: list[BaseException | None] = []
     workers: list[threading.Thread] = []
@@ -54,7 +54,7 @@ def test_who_asks_a_thread_that_a_signal_has_ended_is_told_so() -> None:
     ]
 
 
-def test_who_no_longer_waits_for_a_call_leaves_the_others_served() -> None:
+def test_cancelled_cross_thread_call_leaves_others_served() -> None:
     """A task of an event loop that is cancelled takes the call along that it waits for."""
     calls = CrossThreadCalls(call)
     made: list[str] = []

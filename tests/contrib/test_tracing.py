@@ -50,7 +50,7 @@ def trace(engine: Engine, form: str) -> list[tuple[str, str, str | None]]:
 
 
 @pytest.mark.parametrize("form", ["invoke", "stream", "ainvoke"])
-def test_a_tracer_that_no_config_names_sees_the_whole_run(form: str) -> None:
+def test_tracer_without_config_sees_the_whole_run(form: str) -> None:
     found = trace(OURS, form)
     assert sorted(found) == sorted(trace(LANGGRAPH, form))
     assert ("outer", "chain", None) in found
@@ -66,7 +66,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     langsmith_utils.get_env_var.cache_clear()
 
 
-def test_an_environment_variable_is_enough(
+def test_environment_variable_alone_enables_langsmith_tracing(
     environment: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from langchain_core.tracers import langchain as tracers

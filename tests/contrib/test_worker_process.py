@@ -19,7 +19,7 @@ def handlers() -> list[object]:
     return [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGURG)]
 
 
-def test_a_process_that_runs_tasks_itself_keeps_its_signals(
+def test_process_executing_tasks_itself_keeps_signal_handlers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[object] = []
@@ -33,7 +33,7 @@ def test_a_process_that_runs_tasks_itself_keeps_its_signals(
 
 
 @pytest.mark.parametrize("other", ["sync", "handled"])
-def test_a_forked_process_is_a_worker_only_if_nobody_minds_its_signals(
+def test_forked_process_with_sync_mode_or_handler_is_no_worker(
     monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "some process")
@@ -51,7 +51,7 @@ def test_a_forked_process_is_a_worker_only_if_nobody_minds_its_signals(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_worker_that_is_told_to_end_where_nothing_can_be_raised_takes_no_more(
+def test_worker_with_sigterm_in_finalizer_exits_after_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Connection:
@@ -72,7 +72,7 @@ def test_a_worker_that_is_told_to_end_where_nothing_can_be_raised_takes_no_more(
         signal.signal(signal.SIGTERM, before)
 
 
-def test_what_is_not_ours_is_busy_until_django_q2_itself_ends_it(
+def test_project_task_is_reported_busy_without_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[object] = []

@@ -101,7 +101,7 @@ def test_what_a_caller_does_with_its_dict_changes_nothing() -> None:
         ({"none": 1}, []),
     ],
 )
-def test_a_search_compares_fields(wanted: dict[str, Any], found: list[str]) -> None:
+def test_search_filter_compares_fields(wanted: dict[str, Any], found: list[str]) -> None:
     assert keys(filled().search(("numbers",), filter=wanted)) == found
 
 
@@ -118,12 +118,12 @@ def test_a_search_goes_through_a_namespace_and_those_below_it_in_pages() -> None
     assert first[0].dict()["score"] is None
 
 
-def test_an_unknown_operator_is_an_error() -> None:
+def test_unknown_filter_operator_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"Unsupported operator: \$near"):
         filled().search(("numbers",), filter={"n": {"$near": 1}})
 
 
-def test_namespaces_are_listed_by_how_they_begin_and_end() -> None:
+def test_namespaces_are_listed_by_prefix_and_suffix() -> None:
     store = InMemoryStore()
     for namespace in [("a", "b", "c"), ("a", "b", "d"), ("x", "b", "d"), ("a",)]:
         store.put(namespace, "k", {})
@@ -149,7 +149,7 @@ def test_only_dicts_are_stored() -> None:
         InMemoryStore().put(("a",), "k", "text")  # type: ignore[arg-type]
 
 
-def test_a_batch_reads_what_was_there_before_it_and_keeps_the_last_value() -> None:
+def test_batch_reads_old_values_and_stores_the_last() -> None:
     store = InMemoryStore()
     store.put(("a",), "k", {"v": 0})
     results = store.batch(
@@ -179,7 +179,7 @@ class Clock:
         self.now += timedelta(minutes=minutes)
 
 
-def test_an_item_with_a_time_to_live_is_gone_unless_it_is_read() -> None:
+def test_item_with_ttl_expires_unless_read() -> None:
     clock = Clock()
     store = InMemoryStore(clock=clock)
     store.put(("a",), "k", {}, ttl=10)
@@ -203,7 +203,7 @@ class Plain(BaseStore):
 
 
 @pytest.mark.parametrize("make", [InMemoryStore, Plain])
-def test_each_method_has_an_async_twin(make: Callable[[], BaseStore]) -> None:
+def test_store_methods_have_async_versions(make: Callable[[], BaseStore]) -> None:
     async def main() -> None:
         store = make()
         await store.aput(("a",), "k", {"v": 1})

@@ -103,7 +103,7 @@ def test_money_has_the_decimals_of_its_currency(amount: int, currency: str, text
 @pytest.mark.parametrize(
     "change", [{"amount": 0}, {"amount": "much"}, {"currency": "euro"}, {"colour": "red"}]
 )
-def test_invalid_input_is_rejected(change: dict[str, Any]) -> None:
+def test_schedule_with_invalid_input_is_rejected(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         refund.refund().compile().validate_input({**ORDER, **change})
 

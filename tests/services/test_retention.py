@@ -120,7 +120,7 @@ def test_purge_keeps_thread_resumed_after_its_end(
     assert not [fault for one in invariants.records() for fault in invariants.rest(one)]
 
 
-def test_purge_deletes_in_batches_oldest_first(
+def test_archiving_starts_with_the_longest_ended_threads(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)

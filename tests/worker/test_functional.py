@@ -82,7 +82,7 @@ def test_rows_stored_by_a_task_are_visible(db: None) -> None:
         registry.unregister("tagging")
 
 
-def test_invalid_input_is_rejected(db: None) -> None:
+def test_schedule_with_invalid_input_is_rejected(db: None) -> None:
     with pytest.raises(InvalidInputError, match="unknown field"):
         services.start("essay", {"subject": "cats"})
 

@@ -111,26 +111,26 @@ def run(one: Any, name: str, args: dict[str, Any], way: str) -> Any:
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("make", [lambda f: f, tool], ids=["function", "langchain tool"])
 @pytest.mark.parametrize("function", TOOLS, ids=lambda f: f.__name__)
-def test_the_node_fills_arguments_in(
+def test_tool_node_fills_injected_arguments(
     function: Callable[..., Any], make: Callable[[Any], Any], way: str
 ) -> None:
     assert run(make(function), function.__name__, {"x": 1}, way) == "1 ann"
 
 
 @pytest.mark.parametrize("make", [lambda f: f, tool], ids=["function", "langchain tool"])
-def test_what_a_model_gives_for_them_is_nothing(make: Callable[[Any], Any]) -> None:
+def test_tool_node_ignores_injected_arguments_of_model(make: Callable[[Any], Any]) -> None:
     forged = {"x": 1, "state": {"user": "eve"}, "user": "eve"}
     assert run(make(of_state), "of_state", forged, "invoke") == "1 ann"
     assert run(make(of_field), "of_field", forged, "invoke") == "1 ann"
 
 
 @pytest.mark.parametrize("function", TOOLS, ids=lambda f: f.__name__)
-def test_a_model_is_not_shown_them(function: Callable[..., Any]) -> None:
+def test_tool_schema_omits_injected_arguments(function: Callable[..., Any]) -> None:
     shown = tool(function).tool_call_schema.model_json_schema()
     assert list(shown["properties"]) == ["x"]
 
 
-def test_outside_of_a_graph_there_is_no_runtime() -> None:
+def test_tool_runtime_outside_graph_is_rejected() -> None:
     call = {"name": "of_runtime", "args": {"x": 1}, "id": "c1"}
     with pytest.raises(ValueError, match="ToolRuntime can only be called from a running graph"):
         ToolNode([of_runtime]).invoke({"messages": [AIMessage("", tool_calls=[call])]})

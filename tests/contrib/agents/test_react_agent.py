@@ -69,7 +69,7 @@ def run(agent: Any, value: Any, way: str) -> Any:
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_an_agent_runs_its_tools_and_asks(version: Any, way: str) -> None:
+def test_react_agent_runs_tools_and_interrupts(version: Any, way: str) -> None:
     agent = create_react_agent(
         Model(), [shout, ask], prompt="Be brief.", name="ann", version=version,
         checkpointer=InMemorySaver(),
@@ -81,7 +81,7 @@ def test_an_agent_runs_its_tools_and_asks(version: Any, way: str) -> None:
     assert messages[-1]["name"] == "ann"
 
 
-def test_an_agent_says_that_it_has_no_steps_left() -> None:
+def test_react_agent_at_recursion_limit_reports_missing_steps() -> None:
     result = create_react_agent(Model(), [shout]).invoke(HI, {"recursion_limit": 2})
     assert result["messages"][-1]["role"] == "assistant"
     assert "need more steps" in result["messages"][-1]["content"]
@@ -115,17 +115,17 @@ _CONVERSATIONS["both"] = [_CONVERSATIONS["types"][0], _CONVERSATIONS["dicts"][1]
 
 
 @pytest.mark.parametrize("form", _CONVERSATIONS)
-def test_a_call_without_its_result_is_refused_whatever_messages_are(form: str) -> None:
+def test_tool_call_without_result_is_rejected(form: str) -> None:
     with pytest.raises(ValueError, match=r"without a result: shout \(2\)\."):
         create_react_agent(Model(), [shout]).invoke({"messages": _CONVERSATIONS[form]})
 
 
-def test_a_model_by_its_name_needs_langchain() -> None:
+def test_model_given_by_name_requires_langchain() -> None:
     with pytest.raises(ImportError, match="'openai:gpt' is given by name"):
         create_react_agent("openai:gpt", [])
 
 
-def test_a_message_that_is_a_dict_is_pushed() -> None:
+def test_push_message_accepts_a_dict() -> None:
     def speak(word: str) -> str:
         push_message({"role": "assistant", "content": f"pushed {word}", "id": "p"})
         return word
@@ -135,7 +135,7 @@ def test_a_message_that_is_a_dict_is_pushed() -> None:
     assert [message["content"] for message in messages] == ["hi", "", "pushed x", "x", "x"]
 
 
-def test_a_message_is_pushed_with_an_id() -> None:
+def test_push_message_without_id_is_rejected() -> None:
     def speak(word: str) -> str:
         push_message({"role": "assistant", "content": word})
         return word
@@ -144,7 +144,7 @@ def test_a_message_is_pushed_with_an_id() -> None:
         create_react_agent(Model(), [speak]).invoke(HI)
 
 
-def test_a_wrapper_gets_calls_as_dicts() -> None:
+def test_tool_call_wrapper_receives_calls_as_dicts() -> None:
     def twice(request: Any, execute: Any) -> Any:
         call = request.tool_call
         assert (call["name"], request.tool.name) == ("shout", "shout")
@@ -154,7 +154,7 @@ def test_a_wrapper_gets_calls_as_dicts() -> None:
     assert agent.invoke(HI)["messages"][-1]["content"] == "YY"
 
 
-def test_calls_of_tools_are_streamed() -> None:
+def test_tool_calls_are_streamed_with_start_and_end() -> None:
     agent = create_react_agent(Model(), [shout])
     begun, ended = agent.stream(HI, stream_mode="tools")
     assert begun == {
@@ -164,7 +164,7 @@ def test_calls_of_tools_are_streamed() -> None:
     assert (ended["event"], ended["output"]["content"]) == ("tool-finished", "X")
 
 
-def test_tools_that_are_functions_are_invoked_by_themselves() -> None:
+def test_functions_in_tool_node_are_invocable_tools() -> None:
     async def later(word: str) -> str:
         """Say it later."""
         return word
@@ -187,7 +187,7 @@ class Talk:
     remaining_steps: RemainingSteps = 25
 
 
-def test_a_hook_chooses_what_the_model_sees_of_a_dataclass() -> None:
+def test_pre_model_hook_sets_messages_for_dataclass_state() -> None:
     def choose(state: Talk) -> Any:
         return {"llm_input_messages": [{"role": "system", "content": "Nothing else."}]}
 

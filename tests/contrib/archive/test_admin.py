@@ -40,7 +40,7 @@ def archived(asked: Callable[..., Interrupt], advance: Callable[[], int]) -> Arc
     return ArchivedThread.objects.get()
 
 
-def test_the_list_leads_to_what_was_asked_and_decided(
+def test_archived_thread_page_shows_escaped_payload_and_decisions(
     archivist: Client, archived: ArchivedThread
 ) -> None:
     listed = archivist.get(list_of("archivedthread")).content.decode()
@@ -52,7 +52,7 @@ def test_the_list_leads_to_what_was_asked_and_decided(
     assert HOSTILE not in page
 
 
-def test_it_is_filtered_by_the_states_that_end_a_run(
+def test_archived_thread_filter_offers_only_final_states(
     archivist: Client, archived: ArchivedThread
 ) -> None:
     url = list_of("archivedthread")
@@ -64,7 +64,9 @@ def test_it_is_filtered_by_the_states_that_end_a_run(
     assert archived.thread_id not in archivist.get(url, {"state": "failed"}).content.decode()
 
 
-def test_it_is_found_by_its_id(archivist: Client, archived: ArchivedThread) -> None:
+def test_archived_thread_search_requires_the_full_id(
+    archivist: Client, archived: ArchivedThread
+) -> None:
     url = list_of("archivedthread")
     assert (
         page_of(archived.pk, "archivedthread")
@@ -77,7 +79,7 @@ def test_it_is_found_by_its_id(archivist: Client, archived: ArchivedThread) -> N
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_see_archived_threads_finds_none(
+def test_archived_threads_are_hidden_without_permission(
     browse: Callable[[str], Client], archived: ArchivedThread
 ) -> None:
     for role in ("reader", "operator"):
@@ -85,7 +87,7 @@ def test_who_may_not_see_archived_threads_finds_none(
         assert browse(role).get(page_of(archived.pk, "archivedthread")).status_code == 404
 
 
-def test_what_is_too_large_or_damaged_is_said_and_not_shown(
+def test_oversized_or_corrupt_archived_thread_is_reported(
     archivist: Client, archived: ArchivedThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = page_of(archived.pk, "archivedthread")
@@ -96,7 +98,7 @@ def test_what_is_too_large_or_damaged_is_said_and_not_shown(
     assert "corrupt" in archivist.get(url).content.decode()
 
 
-def test_the_document_is_not_read_for_a_list(
+def test_archived_thread_list_reads_no_documents(
     archivist: Client, archived: ArchivedThread, django_assert_max_num_queries: Any
 ) -> None:
     with django_assert_max_num_queries(8) as queries:

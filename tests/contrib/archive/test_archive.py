@@ -89,7 +89,7 @@ def test_operation_on_thread_archived_before_its_lock_raises_not_found(
         act(thread.thread_id, run.pk)
 
 
-def test_every_table_that_leads_to_a_thread_is_archived_with_it() -> None:
+def test_archive_covers_every_table_referring_to_threads() -> None:
     known = set(list_thread_tables())
     leading = {
         model
@@ -101,7 +101,7 @@ def test_every_table_that_leads_to_a_thread_is_archived_with_it() -> None:
     assert leading <= known
 
 
-def test_a_table_stands_behind_those_that_its_rows_refer_to() -> None:
+def test_archive_orders_tables_by_references() -> None:
     before: set[Any] = set()
     for model in THREAD_TABLES:
         before.add(model)
@@ -110,7 +110,7 @@ def test_a_table_stands_behind_those_that_its_rows_refer_to() -> None:
 
 
 @pytest.mark.promise("P14")
-def test_what_comes_back_from_the_archive_is_what_went_there(ended: Ended) -> None:
+def test_archived_thread_is_restored_unchanged(ended: Ended) -> None:
     thread = ended(subject=Group.objects.create(name="about"), metadata={"a": 1}, key="k")
     before = rows_of(thread)
     assert [name for name, rows in before.items() if not rows] == []
@@ -128,7 +128,7 @@ def test_what_comes_back_from_the_archive_is_what_went_there(ended: Ended) -> No
     assert services.run_result(thread.runs.get().pk) == result
 
 
-def test_what_finds_an_archived_thread_stands_beside_its_document(ended: Ended) -> None:
+def test_archived_thread_keeps_search_columns(ended: Ended) -> None:
     about = Group.objects.create(name="about")
     thread = ended(subject=about, key="k")
     run = thread.runs.get()
@@ -141,7 +141,7 @@ def test_what_finds_an_archived_thread_stands_beside_its_document(ended: Ended) 
     assert found.subject_type == thread.subject_type
 
 
-def test_a_thread_that_has_not_ended_or_not_long_ago_stays(
+def test_active_or_recently_ended_thread_is_not_archived(
     ended: Ended, advance: Callable[[], int]
 ) -> None:
     recent, goes_on = ended(days=10), ended(days=90)
@@ -153,7 +153,7 @@ def test_a_thread_that_has_not_ended_or_not_long_ago_stays(
     assert kept == {recent.thread_id, goes_on.thread_id, waiting.thread_id}
 
 
-def test_a_run_that_began_before_the_lock_keeps_its_thread(
+def test_run_created_before_the_lock_prevents_archiving(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = ended()
@@ -163,7 +163,7 @@ def test_a_run_that_began_before_the_lock_keeps_its_thread(
     assert (archived(), Thread.objects.count()) == ([], 1)
 
 
-def test_purge_deletes_in_batches_oldest_first(
+def test_archiving_starts_with_the_longest_ended_threads(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.contrib.archive.retention.BATCH", 2)
@@ -175,7 +175,7 @@ def test_purge_deletes_in_batches_oldest_first(
     assert archive_ended(30, 100) == 0
 
 
-def test_only_threads_of_the_graph_that_is_named_are_archived(
+def test_archiving_by_graph_moves_only_its_threads(
     ended: Ended, advance: Callable[[], int]
 ) -> None:
     other = ended()
@@ -187,7 +187,7 @@ def test_only_threads_of_the_graph_that_is_named_are_archived(
     assert Thread.objects.get() == other
 
 
-def test_a_thread_that_rows_of_the_project_refer_to_stays(
+def test_thread_referenced_by_project_rows_is_not_archived(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, other = ended(), ended()
@@ -199,7 +199,7 @@ def test_a_thread_that_rows_of_the_project_refer_to_stays(
     assert Thread.objects.get() == thread
 
 
-def test_a_row_that_was_added_behind_its_back_undoes_the_move(
+def test_row_added_during_archiving_rolls_back_the_move(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, other = ended(), ended()
@@ -219,7 +219,7 @@ def test_a_row_that_was_added_behind_its_back_undoes_the_move(
     assert archived() == [other.thread_id]
 
 
-def test_a_thread_that_can_not_be_archived_is_named_in_the_log_without_its_contents(
+def test_archiving_failure_is_logged_without_contents(
     ended: Ended, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(rows: Any) -> Any:
@@ -233,7 +233,7 @@ def test_a_thread_that_can_not_be_archived_is_named_in_the_log_without_its_conte
     assert SECRET not in caplog.text
 
 
-def test_only_a_set_time_makes_the_sweep_archive(ended: Ended, settings: Any) -> None:
+def test_sweep_archives_only_with_archive_days_set(ended: Ended, settings: Any) -> None:
     thread = ended()
     sweep()
     assert archived() == []
@@ -242,7 +242,7 @@ def test_only_a_set_time_makes_the_sweep_archive(ended: Ended, settings: Any) ->
     assert archived() == [thread.thread_id]
 
 
-def test_where_no_table_can_be_made_for_a_month_no_thread_is_tried(
+def test_archiving_without_partition_moves_no_thread(
     ended: Ended, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*args: Any) -> None:
@@ -258,7 +258,7 @@ def test_where_no_table_can_be_made_for_a_month_no_thread_is_tried(
 
 
 @pytest.mark.promise("P22")
-def test_a_sweep_that_can_not_archive_says_so_without_the_contents(
+def test_sweep_logs_archiving_failure_without_contents(
     ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*args: Any) -> Any:
@@ -276,7 +276,7 @@ def test_a_sweep_that_can_not_archive_says_so_without_the_contents(
     assert Thread.objects.get() == thread
 
 
-def test_a_restored_thread_stays_for_as_long_as_at_first(ended: Ended) -> None:
+def test_restored_thread_stays_for_the_full_period(ended: Ended) -> None:
     thread = ended()
     archive_ended(30, 10)
     restore_thread(thread.thread_id)
@@ -285,7 +285,7 @@ def test_a_restored_thread_stays_for_as_long_as_at_first(ended: Ended) -> None:
     assert archive_ended(30, 10) == 1
 
 
-def test_an_archived_thread_is_deleted_when_its_time_is_over(ended: Ended) -> None:
+def test_archived_thread_is_deleted_after_retention_period(ended: Ended) -> None:
     old, recent = ended(days=400), ended(days=100)
     archive_ended(30, 10)
     kept = ended(days=300)
@@ -295,7 +295,7 @@ def test_an_archived_thread_is_deleted_when_its_time_is_over(ended: Ended) -> No
     assert old.thread_id not in archived()
 
 
-def test_the_deletion_of_archived_threads_is_limited_too(
+def test_deletion_of_archived_threads_respects_its_limit(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 1)
@@ -306,7 +306,7 @@ def test_the_deletion_of_archived_threads_is_limited_too(
 
 
 class TestReading:
-    def test_its_runs_interrupts_and_decisions_can_be_read(self, ended: Ended) -> None:
+    def test_archived_thread_contains_runs_interrupts_and_decisions(self, ended: Ended) -> None:
         thread = ended(text="read me", key="k")
         archive_ended(30, 10)
         found = archived_thread(thread.thread_id)
@@ -320,7 +320,7 @@ class TestReading:
         assert "secret_digest" not in str(found.rows)
 
     @pytest.mark.promise("P18")
-    def test_what_somebody_may_not_see_is_absent(
+    def test_archived_thread_without_permission_is_not_found(
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
@@ -334,7 +334,7 @@ class TestReading:
             archived_thread("nobody")
 
     @pytest.mark.promise("P18")
-    def test_a_graph_that_is_reserved_for_a_group_is_so_in_the_archive(
+    def test_archived_thread_of_reserved_graph_requires_its_group(
         self, ended: Ended, user: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(
@@ -353,7 +353,9 @@ class TestReading:
         assert archived_thread(thread.thread_id, by=boss).graph == "approval"
 
     @pytest.mark.promise("P22")
-    def test_tracebacks_are_for_operators(self, ended: Ended, user: Callable[..., Any]) -> None:
+    def test_archived_traceback_requires_operate_permission(
+        self, ended: Ended, user: Callable[..., Any]
+    ) -> None:
         thread = ended()
         Run.objects.update(error=SECRET, traceback=SECRET)
         archive_ended(30, 10)
@@ -362,7 +364,7 @@ class TestReading:
         olga = user("olga", "view_archivedthread", "operate_run")
         assert SECRET in str(archived_thread(thread.thread_id, by=olga).rows)
 
-    def test_a_damaged_document_is_an_error(self, ended: Ended) -> None:
+    def test_corrupt_archive_document_is_an_error(self, ended: Ended) -> None:
         thread = ended()
         archive_ended(30, 10)
         row = ArchivedThread.objects.get()
@@ -374,7 +376,7 @@ class TestReading:
                 restore_thread(thread.thread_id)
         assert archived() == [thread.thread_id]
 
-    def test_a_document_of_a_later_format_is_refused(
+    def test_archive_document_of_later_format_is_rejected(
         self, ended: Ended, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         thread = ended()
@@ -384,7 +386,7 @@ class TestReading:
         with pytest.raises(CorruptPayloadError, match="format 2"):
             archived_thread(thread.thread_id)
 
-    def test_a_column_that_a_table_has_no_more_is_left_out(
+    def test_restore_ignores_removed_columns(
         self, ended: Ended, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         thread = ended()
@@ -403,7 +405,7 @@ class TestReading:
         restore_thread(thread.thread_id)
         assert rows_of(thread) == before
 
-    def test_the_document_is_encrypted_where_there_is_a_key(
+    def test_archive_document_is_encrypted_with_a_key_set(
         self, ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Without compression the words would be there to be read.
@@ -422,12 +424,12 @@ class TestReading:
 
 
 @pytest.mark.promise("P16")
-def test_the_words_that_stored_documents_leave_out_never_change() -> None:
+def test_compression_dictionary_of_archive_is_unchanged() -> None:
     assert digest(DICTIONARY) == "2099d21a2a9434ad449705b7acb6bd7e"
 
 
 @pytest.mark.promise("P16")
-def test_thread_archived_by_a_release_is_restored() -> None:
+def test_thread_archived_by_earlier_release_is_restored() -> None:
     row = json.loads((Path(__file__).parent / "stored.json").read_text())
     row["document"] = base64.b64decode(row["document"])
     for name in ("started_at", "ended_at"):
@@ -444,7 +446,7 @@ def test_thread_archived_by_a_release_is_restored() -> None:
 
 
 class TestRestoring:
-    def test_references_to_who_is_gone_are_cleared(self, ended: Ended) -> None:
+    def test_restore_clears_references_to_deleted_users(self, ended: Ended) -> None:
         thread = ended()
         archive_ended(30, 10)
         User.objects.all().delete()
@@ -456,7 +458,7 @@ class TestRestoring:
         assert audit.find_first_fault(thread) is None
 
     @pytest.mark.promise("P18")
-    def test_only_who_may_operate_its_runs_may_restore_it(
+    def test_restore_requires_operate_permission(
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
@@ -469,7 +471,7 @@ class TestRestoring:
         restore_thread(thread.thread_id, by=user("olga", "view_run", "operate_run"))
         assert archived() == []
 
-    def test_a_thread_of_the_same_id_is_not_replaced(self, ended: Ended) -> None:
+    def test_restore_does_not_replace_thread_with_same_id(self, ended: Ended) -> None:
         thread = ended()
         archive_ended(30, 10)
         Thread.objects.create(thread_id=thread.thread_id)
@@ -479,7 +481,7 @@ class TestRestoring:
         assert Thread.objects.count() == 1
 
     @pytest.mark.promise("P2")
-    def test_a_start_with_the_key_of_an_archived_run_gets_that_run(self, ended: Ended) -> None:
+    def test_start_with_key_of_archived_run_returns_that_run(self, ended: Ended) -> None:
         thread = ended(text="x", key="k")
         run = thread.runs.get()
         archive_ended(30, 10)
@@ -490,7 +492,7 @@ class TestRestoring:
             services.start("approval", {"text": "y"}, key="k")
         assert services.start("plain", {"payload": "x"}, key="k").created
 
-    def test_a_thread_that_is_gone_on_with_comes_back_first(
+    def test_start_on_archived_thread_restores_the_thread(
         self, ended: Ended, advance: Callable[[], int]
     ) -> None:
         thread = ended(thread_id="talk")
@@ -505,7 +507,7 @@ class TestRestoring:
         assert audit.find_first_fault(thread) is None
 
     @pytest.mark.promise("P18")
-    def test_who_may_not_see_a_thread_can_not_go_on_with_it(
+    def test_start_on_hidden_archived_thread_is_not_found(
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         ended(thread_id="talk")
@@ -516,7 +518,7 @@ class TestRestoring:
         assert Thread.objects.count() == 0
 
     @pytest.mark.promise("P20")
-    def test_an_archived_thread_can_be_forgotten(self, ended: Ended) -> None:
+    def test_archived_thread_can_be_erased(self, ended: Ended) -> None:
         thread = ended(text=SECRET)
         archive_ended(30, 10)
         services.erase_thread(thread.thread_id)
@@ -527,7 +529,7 @@ class TestRestoring:
         assert found.rows["AuditEntry"][-1]["verb"] == "erase"
 
     @pytest.mark.promise("P18")
-    def test_only_who_may_operate_its_runs_may_have_it_forgotten(
+    def test_erasing_archived_thread_requires_operate_permission(
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
@@ -538,7 +540,7 @@ class TestRestoring:
             services.erase_thread(thread.thread_id, by=user("looker", "view_run"))
         assert archived() == [thread.thread_id]
 
-    def test_what_names_a_run_has_to_restore_its_thread_first(self, ended: Ended) -> None:
+    def test_retry_of_archived_run_is_not_found(self, ended: Ended) -> None:
         thread = ended()
         run = thread.runs.get().pk
         archive_ended(30, 10)
@@ -547,7 +549,7 @@ class TestRestoring:
 
 
 class TestCommands:
-    def test_they_archive_and_restore(self, ended: Ended) -> None:
+    def test_archive_and_restore_commands_move_threads(self, ended: Ended) -> None:
         thread, recent = ended(), ended(days=10)
         assert self.call("archive", "--older-than", "30d") == "1 thread archived.\n"
         assert archived() == [thread.thread_id]
@@ -555,7 +557,7 @@ class TestCommands:
         assert Thread.objects.count() == 2
         assert recent.thread_id not in archived()
 
-    def test_a_dry_run_only_counts(self, ended: Ended) -> None:
+    def test_archive_command_dry_run_only_counts(self, ended: Ended) -> None:
         ended()
         ended()
         said = self.call("archive", "--older-than=30d", "--dry-run")
@@ -564,7 +566,7 @@ class TestCommands:
         assert said == "0 threads would be archived.\n"
         assert archived() == []
 
-    def test_it_goes_on_until_nothing_is_left(
+    def test_archive_command_processes_every_portion(
         self, ended: Ended, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("hitl_django.contrib.archive.verbs.archive.PORTION", 2)
@@ -573,11 +575,11 @@ class TestCommands:
         assert self.call("archive", "--older-than=30") == "3 threads archived.\n"
 
     @pytest.mark.parametrize("text", ["", "-1", "90h", "d", "many"])
-    def test_it_refuses_what_is_no_number_of_days(self, text: str) -> None:
+    def test_archive_command_rejects_invalid_number_of_days(self, text: str) -> None:
         with pytest.raises(CommandError, match="number of days"):
             self.call("archive", f"--older-than={text}")
 
-    def test_what_can_not_be_restored_is_an_error(self, ended: Ended) -> None:
+    def test_restore_command_fails_for_unavailable_thread(self, ended: Ended) -> None:
         thread = ended()
         with pytest.raises(CommandError, match="Unknown archived thread"):
             self.call("restore", thread.thread_id)
@@ -586,9 +588,7 @@ class TestCommands:
         with pytest.raises(CommandError, match="in use by another thread"):
             self.call("restore", thread.thread_id)
 
-    def test_restore_of_several_threads_restores_those_behind_an_unknown_one(
-        self, ended: Ended
-    ) -> None:
+    def test_restore_command_continues_after_unknown_thread(self, ended: Ended) -> None:
         thread = ended()
         archive_ended(30, 10)
         with pytest.raises(CommandError, match="Unknown archived thread 'unknown'"):
@@ -605,7 +605,7 @@ class TestCommands:
 
 @pytest.mark.database("postgresql")
 class TestPartitions:
-    def test_a_month_is_a_table_of_its_own(self, ended: Ended) -> None:
+    def test_archive_has_a_partition_per_month(self, ended: Ended) -> None:
         for month in (3, 12):
             thread = ended()
             Thread.objects.filter(pk=thread.pk).update(
@@ -619,21 +619,21 @@ class TestPartitions:
             cursor.execute("DROP TABLE hitl_archive_archivedthread_2024_12")
         assert ArchivedThread.objects.get().ended_at == datetime(2024, 3, 31, tzinfo=UTC)
 
-    def test_a_row_of_a_month_without_a_table_is_refused(self) -> None:
+    def test_archived_row_without_partition_is_rejected(self) -> None:
         at = datetime(1999, 1, 1, tzinfo=UTC)
         with pytest.raises(IntegrityError, match="no partition"):
             ArchivedThread.objects.create(
                 id=1, runs=1, interrupts=0, started_at=at, ended_at=at, document=b""
             )
 
-    def test_tables_are_made_once(self, django_assert_num_queries: Any) -> None:
+    def test_archive_partitions_are_created_once(self, django_assert_num_queries: Any) -> None:
         moments = [datetime(2024, 3, day, tzinfo=UTC) for day in (1, 31)]
         partitions.make_partitions("default", moments)
         with django_assert_num_queries(1):
             partitions.make_partitions("default", moments)
 
 
-def test_links_and_events_are_gone_with_their_thread(ended: Ended) -> None:
+def test_archiving_removes_links_and_events_of_thread(ended: Ended) -> None:
     ended()
     archive_ended(30, 10)
     for model in (ReviewLink, RunEvent, Interrupt):

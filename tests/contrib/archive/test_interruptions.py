@@ -37,9 +37,7 @@ def restore_until(nth: int, after: bool, thread_id: str) -> None:
 @pytest.mark.crash
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("after", [False, True])
-def test_wherever_it_is_killed_a_thread_is_in_one_place_and_whole(
-    ended: Ended, after: bool
-) -> None:
+def test_killed_archiving_or_restore_leaves_thread_in_one_place(ended: Ended, after: bool) -> None:
     thread = ended()
     before = rows_of(thread)
     for act, given in ((archive_until, ()), (restore_until, (thread.thread_id,))):
@@ -63,7 +61,7 @@ def run(act: Callable[..., None], *given: Any) -> bool:
 
 
 @pytest.mark.database("postgresql")
-def test_a_start_that_waits_for_a_thread_finds_it_in_the_archive(ended: Ended) -> None:
+def test_start_waiting_for_archiving_restores_the_thread(ended: Ended) -> None:
     thread = ended(thread_id="talk")
     started: list[Any] = []
 
@@ -87,7 +85,7 @@ def test_a_start_that_waits_for_a_thread_finds_it_in_the_archive(ended: Ended) -
 
 
 @pytest.mark.database("postgresql")
-def test_a_thread_that_somebody_works_with_is_left_alone(ended: Ended) -> None:
+def test_archiving_skips_locked_thread(ended: Ended) -> None:
     held, other = ended(), ended()
     archived: list[int] = []
 

@@ -38,7 +38,7 @@ def url_of(look: SpotCheck) -> str:
     return page_of(look, "spotcheck")
 
 
-def test_what_was_decided_is_shown_after_the_result_and_not_before(
+def test_spot_check_page_shows_decision_only_after_result(
     look: SpotCheck, reviewer: Client
 ) -> None:
     hidden = ("ann-the-first", SECRET, "to-the-graph")
@@ -56,14 +56,16 @@ def test_what_was_decided_is_shown_after_the_result_and_not_before(
     assert (look.result, look.by_label) == ("agree", "reviewer")
 
 
-def test_graph_is_shown_by_its_title(look: SpotCheck, reviewer: Client) -> None:
+def test_spot_check_page_shows_graph_title(look: SpotCheck, reviewer: Client) -> None:
     Interrupt.objects.update(graph="approval")
     page = text_of(reviewer.get(url_of(look)))
     assert "<bdi>Approval</bdi> ▸" in page
     assert "<bdi>approval</bdi>" not in page
 
 
-def test_a_no_needs_a_reason_and_what_was_written_stays(look: SpotCheck, reviewer: Client) -> None:
+def test_spot_check_disagreement_requires_reason_and_keeps_input(
+    look: SpotCheck, reviewer: Client
+) -> None:
     page = reviewer.post(url_of(look), {"result": "disagree", "reason": "  "})
     assert "Enter a reason." in text_of(page)
     assert "checked" in text_of(page)
@@ -74,7 +76,7 @@ def test_a_no_needs_a_reason_and_what_was_written_stays(look: SpotCheck, reviewe
     assert SpotCheck.objects.get().reason == "Too much."
 
 
-def test_who_decided_isnt_asked_and_sees_what_another_said(
+def test_spot_check_is_hidden_from_approver_until_result(
     look: SpotCheck, person: Callable[[str], Any]
 ) -> None:
     ann = Client()
@@ -85,7 +87,7 @@ def test_who_decided_isnt_asked_and_sees_what_another_said(
     assert "Too much." in text_of(ann.get(url_of(look)))
 
 
-def test_a_second_result_is_refused_and_says_so(
+def test_concurrent_spot_check_result_is_rejected_with_message(
     look: SpotCheck, reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = record_spot_check
@@ -100,24 +102,22 @@ def test_a_second_result_is_refused_and_says_so(
     assert (SpotCheck.objects.get().result, SpotCheck.objects.get().reason) == ("agree", "")
 
 
-def test_a_result_that_came_while_somebody_read_is_told_to_them(
-    look: SpotCheck, reviewer: Client
-) -> None:
+def test_late_spot_check_result_is_rejected_with_message(look: SpotCheck, reviewer: Client) -> None:
     record_spot_check(look.pk, True, by=User.objects.create_superuser("ben"))
     page = reviewer.post(url_of(look), {"result": "disagree", "reason": "x"}, follow=True)
     assert "Another reviewer has already checked this approval" in text_of(page)
     assert SpotCheck.objects.get().by_label == "ben"
 
 
-def test_a_result_that_is_sent_twice_is_not_said_to_be_lost(
-    look: SpotCheck, reviewer: Client
-) -> None:
+def test_repeated_spot_check_result_shows_no_error(look: SpotCheck, reviewer: Client) -> None:
     reviewer.post(url_of(look), {"result": "agree"})
     page = reviewer.post(url_of(look), {"result": "agree"}, follow=True)
     assert "was not stored" not in text_of(page)
 
 
-def test_who_may_only_look_has_no_form(look: SpotCheck, browse: Callable[[str], Client]) -> None:
+def test_spot_check_page_without_permission_has_no_form(
+    look: SpotCheck, browse: Callable[[str], Client]
+) -> None:
     page = text_of(browse("reader").get(url_of(look)))
     assert "Record the result" not in page
     assert "Pending. You" in page
@@ -125,7 +125,7 @@ def test_who_may_only_look_has_no_form(look: SpotCheck, browse: Callable[[str], 
     assert SpotCheck.objects.get().result == ""
 
 
-def test_no_filter_says_who_approved_what_waits(
+def test_spot_check_filter_hides_approver_of_pending_checks(
     look: SpotCheck, admin_client: Client, reviewer: Client
 ) -> None:
     ann = look.decision.by_id
@@ -139,19 +139,19 @@ def test_no_filter_says_who_approved_what_waits(
 
 
 @pytest.mark.parametrize(("result", "count"), [("waiting", 1), ("agree", 0), ("given", 0), ("", 1)])
-def test_the_list_is_narrowed_to_results(
+def test_spot_check_list_is_filtered_by_result(
     result: str, count: int, look: SpotCheck, reviewer: Client
 ) -> None:
     page: Any = reviewer.get(f"{list_of('spotcheck')}?result={result}")
     assert page.context["cl"].result_count == count
 
 
-def test_the_list_reads_no_payload(look: SpotCheck, reviewer: Client) -> None:
+def test_spot_check_list_reads_no_payload(look: SpotCheck, reviewer: Client) -> None:
     page: Any = reviewer.get(list_of("spotcheck"))
     (row,) = page.context["cl"].result_list
     assert "payload" in row.interrupt.get_deferred_fields()
 
 
-def test_a_look_at_what_was_erased_is_shown(look: SpotCheck, reviewer: Client) -> None:
+def test_spot_check_of_erased_request_is_shown(look: SpotCheck, reviewer: Client) -> None:
     Interrupt.objects.update(title="", payload=None)
     assert "(erased)" in text_of(reviewer.get(url_of(look)))

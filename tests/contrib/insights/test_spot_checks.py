@@ -60,7 +60,7 @@ def look(sampled: Any, ask: Any, ann: User) -> SpotCheck:
     return SpotCheck.objects.get()
 
 
-def test_a_share_of_the_interrupts_is_sampled_always_the_same_ones() -> None:
+def test_spot_check_sample_is_deterministic_and_matches_rate() -> None:
     keys = [uuid4() for _ in range(4000)]
     found = {key for key in keys if spot_checks.is_sampled(key, 0.05)}
     assert 120 < len(found) < 290
@@ -70,7 +70,7 @@ def test_a_share_of_the_interrupts_is_sampled_always_the_same_ones() -> None:
     assert all(spot_checks.is_sampled(key, 1) for key in keys)
 
 
-def test_sample_with_another_key_is_another(settings: Any) -> None:
+def test_spot_check_sample_depends_on_secret_key(settings: Any) -> None:
     keys = [uuid4() for _ in range(200)]
     found = [spot_checks.is_sampled(key, 0.5) for key in keys]
     settings.SECRET_KEY = "another"
@@ -78,18 +78,18 @@ def test_sample_with_another_key_is_another(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, True, "0.5"])
-def test_rate_outside_of_its_range_is_refused(rate: Any) -> None:
+def test_spot_check_rate_outside_range_is_rejected(rate: Any) -> None:
     with pytest.raises(ValueError, match="number from 0 to 1"):
         spot_check("sampled", rate=rate)
 
 
-def test_rate_of_unknown_graph_is_reported_by_a_check() -> None:
+def test_spot_check_rate_of_unknown_graph_is_a_warning() -> None:
     spot_check("unknown", rate=0.5)
     found = [each.id for each in run_checks(tags=["hitl_django"]) if "'unknown'" in each.msg]
     assert found == ["hitl_insights.W001"]
 
 
-def test_an_approval_is_sampled_with_the_decision_and_the_run_goes_on(
+def test_sampled_approval_does_not_delay_the_run(
     look: SpotCheck, advance: Callable[[], int]
 ) -> None:
     assert (look.result, look.decision.type) == ("", "approve")
@@ -99,7 +99,9 @@ def test_an_approval_is_sampled_with_the_decision_and_the_run_goes_on(
 
 
 @pytest.mark.parametrize(("kind", "rate"), [("reject", 1.0), ("approve", 0.0)])
-def test_nothing_else_is_sampled(kind: str, rate: float, sampled: Any, ask: Any, ann: User) -> None:
+def test_only_approvals_of_sampled_graphs_are_sampled(
+    kind: str, rate: float, sampled: Any, ask: Any, ann: User
+) -> None:
     services.decide(ask(sampled(rate)).pk, kind, by=ann)
     assert not SpotCheck.objects.exists()
 
@@ -109,7 +111,7 @@ def test_approval_by_code_is_not_sampled(sampled: Any, ask: Any) -> None:
     assert not SpotCheck.objects.exists()
 
 
-def test_a_decision_that_is_sent_again_is_sampled_once(sampled: Any, ask: Any, ann: User) -> None:
+def test_repeated_decision_is_sampled_once(sampled: Any, ask: Any, ann: User) -> None:
     item = ask(sampled(1.0))
     for _ in range(2):
         services.decide(item.pk, "approve", by=ann, key="k")
@@ -117,7 +119,7 @@ def test_a_decision_that_is_sent_again_is_sampled_once(sampled: Any, ask: Any, a
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-def test_result_is_stored_and_does_not_affect_the_run(
+def test_spot_check_result_does_not_affect_the_run(
     agrees: bool, look: SpotCheck, ben: User, advance: Callable[[], int]
 ) -> None:
     advance()
@@ -132,26 +134,30 @@ def test_result_is_stored_and_does_not_affect_the_run(
     assert audit.find_first_fault(look.interrupt.thread) is None
 
 
-def test_own_approval_cannot_be_checked(look: SpotCheck, ann: User) -> None:
+def test_spot_check_of_own_approval_is_rejected(look: SpotCheck, ann: User) -> None:
     with pytest.raises(NotAllowedError, match="yourself"):
         record_spot_check(look.pk, True, by=ann)
     look.refresh_from_db()
     assert look.result == ""
 
 
-def test_user_without_permission_cannot_check(look: SpotCheck, user: Callable[..., User]) -> None:
+def test_spot_check_without_permission_is_rejected(
+    look: SpotCheck, user: Callable[..., User]
+) -> None:
     with pytest.raises(NotAllowedError):
         record_spot_check(look.pk, True, by=user("reader", "view_interrupt"))
     with pytest.raises(InterruptNotFound):
         record_spot_check(look.pk, True, by=user("nobody"))
 
 
-def test_disagreement_without_reason_is_refused(look: SpotCheck, ben: User) -> None:
+def test_spot_check_disagreement_without_reason_is_rejected(look: SpotCheck, ben: User) -> None:
     with pytest.raises(InvalidInputError):
         record_spot_check(look.pk, False, reason=" ", by=ben)
 
 
-def test_result_is_stored_once(look: SpotCheck, ben: User, user: Callable[..., User]) -> None:
+def test_second_spot_check_result_is_rejected(
+    look: SpotCheck, ben: User, user: Callable[..., User]
+) -> None:
     cleo = user("cleo", "view_interrupt", "decide_interrupt")
     record_spot_check(look.pk, True, by=ben)
     with pytest.raises(AlreadyDecidedError):
@@ -160,7 +166,7 @@ def test_result_is_stored_once(look: SpotCheck, ben: User, user: Callable[..., U
     assert (look.result, look.by_label) == ("agree", "ben")
 
 
-def test_result_stored_in_the_meantime_is_kept(
+def test_concurrent_spot_check_result_keeps_the_first(
     look: SpotCheck, ben: User, ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     SpotCheck.objects.update(result="agree")
@@ -170,7 +176,7 @@ def test_result_stored_in_the_meantime_is_kept(
     assert SpotCheck.objects.get().result == "agree"
 
 
-def test_erased_thread_keeps_the_result_without_its_reason(
+def test_erased_thread_keeps_spot_check_result_without_reason(
     look: SpotCheck, ben: User, advance: Callable[[], int]
 ) -> None:
     record_spot_check(look.pk, False, reason="Dana lied.", by=ben)

@@ -33,7 +33,7 @@ def host(browse: Callable[[str], Client], person: Callable[[str], Any]) -> Clien
     return browse("reviewer")
 
 
-def test_a_link_is_made_on_the_page_of_an_interrupt_and_shown_once(
+def test_review_link_url_is_shown_once_after_creation(
     host: Client, asked: Callable[..., Interrupt]
 ) -> None:
     interrupt = asked("approval")
@@ -57,7 +57,7 @@ def test_a_link_is_made_on_the_page_of_an_interrupt_and_shown_once(
     assert Client().get(urlsplit(address).path).status_code == 200
 
 
-def test_what_is_wrong_is_said_at_its_field(host: Client, asked: Callable[..., Interrupt]) -> None:
+def test_review_link_form_shows_field_errors(host: Client, asked: Callable[..., Interrupt]) -> None:
     interrupt = asked("approval")
     url = add_url(interrupt.pk)
     for wrong in ({"name": ""}, {"name": "system"}, {"days": "0"}, {"decisions": ["expire"]}):
@@ -69,7 +69,9 @@ def test_what_is_wrong_is_said_at_its_field(host: Client, asked: Callable[..., I
     assert not ReviewLink.objects.exists()
 
 
-def test_links_are_taken_back_by_an_action(host: Client, asked: Callable[..., Interrupt]) -> None:
+def test_review_links_are_revoked_by_admin_action(
+    host: Client, asked: Callable[..., Interrupt]
+) -> None:
     links = [create_review_link(asked("approval").pk, name=name) for name in ("Lena", "Dana")]
     token = links[1].url.rstrip("/").rpartition("/")[2]
     decide_by_link(token, "approve")
@@ -82,7 +84,7 @@ def test_links_are_taken_back_by_an_action(host: Client, asked: Callable[..., In
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_make_links_finds_none(
+def test_review_links_are_hidden_without_permission(
     browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     interrupt = asked("approval")
@@ -100,12 +102,12 @@ def test_who_may_not_make_links_finds_none(
     assert add_url(interrupt.pk) not in browse("reviewer").get(page_of(interrupt)).content.decode()
 
 
-def test_a_link_to_nothing_is_not_made(host: Client) -> None:
+def test_review_link_form_for_unknown_request_is_404(host: Client) -> None:
     for nothing in ("", "x", "11111111-2222-4333-8444-555555555555"):
         assert host.get(add_url(nothing)).status_code == 404
 
 
-def test_a_list_of_more_links_takes_no_more_queries(
+def test_review_link_list_query_count_is_constant(
     host: Client, person: Callable[[str], Any], asked: Callable[..., Interrupt]
 ) -> None:
     def queries() -> int:

@@ -18,7 +18,7 @@ from .conftest import signature_of
 DANA = {"name": "Dana K.", "decisions": ["approve", "reject"]}
 
 
-def test_a_link_is_made_listed_used_and_cannot_be_taken_back_then(api: Any, asked: Any) -> None:
+def test_review_link_is_created_listed_and_used(api: Any, asked: Any) -> None:
     interrupt = asked(free=True)
     response = api.post("links", interrupt.pk, body=DANA)
     assert (response.status_code, response["Cache-Control"]) == (201, "no-store")
@@ -40,7 +40,7 @@ def test_a_link_is_made_listed_used_and_cannot_be_taken_back_then(api: Any, aske
     assert api.post("links", interrupt.pk, body=DANA).json()["code"] == "already_decided"
 
 
-def test_a_link_that_is_taken_back_stays_in_the_list(api: Any, asked: Any) -> None:
+def test_revoked_review_link_stays_in_the_list(api: Any, asked: Any) -> None:
     interrupt, other = asked(), asked()
     link = create_review_link(interrupt.pk, name="Dana K.")
     assert api.call("DELETE", "link-detail", other.pk, link.id).status_code == 404
@@ -62,7 +62,9 @@ def test_a_link_that_is_taken_back_stays_in_the_list(api: Any, asked: Any) -> No
         ({"name": "Dana", "email": "dana"}, 422, "/email"),
     ],
 )
-def test_invalid_field_is_named(api: Any, asked: Any, body: Any, status: int, pointer: str) -> None:
+def test_invalid_review_link_error_points_to_field(
+    api: Any, asked: Any, body: Any, status: int, pointer: str
+) -> None:
     response = api.post("links", asked().pk, body=body)
     assert response.status_code == status
     assert response.json()["errors"][0]["pointer"] == pointer

@@ -58,7 +58,7 @@ def picture(page: Any, name: str) -> None:
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
-def test_a_typed_interrupt_is_decided_with_a_form(
+def test_link_page_form_decides_typed_request(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     run = start("typed", amount=12.5, customer="Dana")
@@ -85,9 +85,7 @@ def test_a_typed_interrupt_is_decided_with_a_form(
 
 
 @pytest.mark.promise("P22")
-def test_no_request_says_where_it_came_from_and_the_form_is_taken(
-    visit: Callable[..., Any], start: Callable[..., Run]
-) -> None:
+def test_link_page_sends_no_referrer(visit: Callable[..., Any], start: Callable[..., Run]) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
     url = create_review_link(interrupt.pk, name="Lena Roth").url
     page = visit(url, viewport=PHONE)
@@ -104,7 +102,7 @@ def test_no_request_says_where_it_came_from_and_the_form_is_taken(
     assert Decision.objects.get().type == "reject"
 
 
-def test_where_cookies_are_blocked_an_interrupt_is_decided(
+def test_link_page_decides_with_blocked_cookies(
     chromium: Any, live_server: Any, start: Callable[..., Run], tmp_path: Path
 ) -> None:
     blocked = {"profile": {"default_content_setting_values": {"cookies": 2}}}
@@ -126,7 +124,7 @@ def test_where_cookies_are_blocked_an_interrupt_is_decided(
     assert Decision.objects.get().type == "reject"
 
 
-def test_a_form_under_another_key_comes_back_with_what_was_typed(
+def test_link_page_keeps_input_after_secret_key_change(
     visit: Callable[..., Any], start: Callable[..., Run], settings: Any
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
@@ -143,7 +141,7 @@ def test_a_form_under_another_key_comes_back_with_what_was_typed(
     assert Decision.objects.get().reason == "The figures are of last year."
 
 
-def test_what_was_typed_is_sent_again_once_that_can_be_done(
+def test_link_page_resubmits_input_after_database_failure(
     visit: Callable[..., Any], start: Callable[..., Run], settings: Any
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
@@ -162,7 +160,7 @@ def test_what_was_typed_is_sent_again_once_that_can_be_done(
 
 
 @pytest.mark.any_database
-def test_on_a_phone_nothing_sticks_out_and_buttons_can_be_hit(
+def test_link_page_fits_a_phone_screen(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("typed", amount=12.5, customer="D" * 300))
@@ -179,7 +177,9 @@ def test_on_a_phone_nothing_sticks_out_and_buttons_can_be_hit(
     picture(page, "link-long-phone-light")
 
 
-def test_a_link_that_is_over_says_so(visit: Callable[..., Any], start: Callable[..., Run]) -> None:
+def test_revoked_link_page_hides_the_request(
+    visit: Callable[..., Any], start: Callable[..., Run]
+) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
     link = create_review_link(interrupt.pk, name="Lena Roth")
     revoke_link(link.id)

@@ -21,7 +21,7 @@ from tests.admin.test_hostile import MARK, TEXTS, assert_inert, hostile_interrup
 from .conftest import DANA, link_to, send, signature_of
 
 
-def test_it_shows_the_interrupt_and_decides_when_the_form_is_sent(
+def test_link_page_shows_request_and_stores_decision(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     interrupt = asked()
@@ -41,7 +41,7 @@ def test_it_shows_the_interrupt_and_decides_when_the_form_is_sent(
 
 
 @pytest.mark.parametrize("where", ["on another question", "on a later version"])
-def test_it_says_what_was_decided_with_it_and_nothing_else(
+def test_link_page_shows_only_its_own_decision(
     asked: Callable[..., Interrupt], visitor: Client, where: str
 ) -> None:
     interrupt, other = asked(), asked(text="other news")
@@ -58,7 +58,7 @@ def test_it_says_what_was_decided_with_it_and_nothing_else(
 
 
 @pytest.mark.promise("P8")
-def test_a_link_outlives_the_secret_key_it_was_made_under(
+def test_link_is_valid_after_secret_key_change(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     url = link_to(asked())
@@ -67,7 +67,7 @@ def test_a_link_outlives_the_secret_key_it_was_made_under(
     assert Decision.objects.get().by_label == DANA
 
 
-def test_a_typed_answer_is_asked_for_and_checked(
+def test_link_page_validates_typed_response(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked("typed"))
@@ -81,7 +81,7 @@ def test_a_typed_answer_is_asked_for_and_checked(
 
 
 @pytest.mark.parametrize("method", ["get", "head"])
-def test_looking_changes_nothing(
+def test_link_page_get_changes_nothing(
     asked: Callable[..., Interrupt], visitor: Client, method: str
 ) -> None:
     interrupt = asked()
@@ -94,14 +94,14 @@ def test_looking_changes_nothing(
 
 
 @pytest.mark.parametrize("method", ["put", "patch", "delete", "options", "trace"])
-def test_there_is_no_other_way(
+def test_link_page_rejects_other_http_methods(
     asked: Callable[..., Interrupt], visitor: Client, method: str
 ) -> None:
     response = getattr(Client(), method)(link_to(asked()))
     assert response.status_code == 405
 
 
-def test_session_from_another_origin_is_rejected(
+def test_link_page_rejects_cross_site_form(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked())
@@ -110,14 +110,16 @@ def test_session_from_another_origin_is_rejected(
     assert not Decision.objects.exists()
 
 
-def test_without_the_hosts_middleware_too(asked: Callable[..., Interrupt], settings: Any) -> None:
+def test_link_page_without_csrf_middleware_rejects_unsigned_form(
+    asked: Callable[..., Interrupt], settings: Any
+) -> None:
     kept = [name for name in settings.MIDDLEWARE if "Csrf" not in name]
     settings.MIDDLEWARE = kept
     url = link_to(asked())
     assert Client(enforce_csrf_checks=True).post(url, {"decision": "approve"}).status_code == 403
 
 
-def test_a_host_where_everybody_has_to_sign_in_lets_a_link_through(
+def test_link_page_ignores_login_required_middleware(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     login = "django.contrib.auth.middleware.LoginRequiredMiddleware"
@@ -139,7 +141,7 @@ def test_a_host_where_everybody_has_to_sign_in_lets_a_link_through(
         (lambda interrupt: services.cancel(interrupt.run_id), "This request is closed"),
     ],
 )
-def test_a_link_that_is_over_says_so_and_nothing_of_the_interrupt(
+def test_unusable_link_page_is_410_without_the_request(
     asked: Callable[..., Interrupt], visitor: Client, spend: Any, headline: str
 ) -> None:
     interrupt = asked(text="a secret plan")
@@ -155,7 +157,7 @@ def test_a_link_that_is_over_says_so_and_nothing_of_the_interrupt(
     assert not Decision.objects.filter(via="link").exists()
 
 
-def test_what_is_no_link_is_not_found(visitor: Client) -> None:
+def test_link_page_with_invalid_token_is_404(visitor: Client) -> None:
     for token in ("x", "A" * 64, "../admin"):
         response = visitor.get(f"/hitl/links/{token}/")
         assert response.status_code == 404
@@ -163,7 +165,7 @@ def test_what_is_no_link_is_not_found(visitor: Client) -> None:
     assert "Link not found" in response.content.decode()
 
 
-def test_nobody_keeps_it_finds_it_or_frames_it(
+def test_link_page_headers_forbid_caching_indexing_and_framing(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     url = link_to(asked())
@@ -181,7 +183,9 @@ def test_nobody_keeps_it_finds_it_or_frames_it(
 
 
 @pytest.mark.promise("P21")
-def test_calls_are_bounded(asked: Callable[..., Interrupt], visitor: Client, settings: Any) -> None:
+def test_link_page_visits_are_throttled(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "THROTTLE_LINK": "2/day"}
     url, other = link_to(asked()), link_to(asked())
     statuses = [visitor.get(url).status_code for _ in range(3)]
@@ -196,7 +200,7 @@ def test_calls_are_bounded(asked: Callable[..., Interrupt], visitor: Client, set
     assert visitor.get(url).status_code == 200
 
 
-def test_a_link_for_some_decisions_offers_no_other(
+def test_link_page_offers_only_decisions_of_its_link(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked(), decisions=["approve"])
@@ -211,7 +215,7 @@ def test_a_link_for_some_decisions_offers_no_other(
 @pytest.mark.any_database
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_payload_markup_is_escaped(text: str, visitor: Client) -> None:
+def test_link_page_escapes_hostile_text(text: str, visitor: Client) -> None:
     interrupt = hostile_interrupt(text)
     name = f"{MARK} <b>"
     link = create_review_link(interrupt.pk, name=name, expires=timedelta(days=1))
@@ -224,7 +228,7 @@ def test_payload_markup_is_escaped(text: str, visitor: Client) -> None:
 
 
 @pytest.mark.promise("P22")
-def test_no_link_is_written_to_a_log(
+def test_link_token_is_never_logged(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any, caplog: Any
 ) -> None:
     interrupt = asked()
@@ -240,7 +244,7 @@ def test_no_link_is_written_to_a_log(
     assert token not in caplog.text
 
 
-def test_it_names_who_made_it(
+def test_link_page_names_the_creator(
     asked: Callable[..., Interrupt], visitor: Client, django_user_model: Any
 ) -> None:
     ada = django_user_model.objects.create_superuser("ada")
@@ -250,7 +254,7 @@ def test_it_names_who_made_it(
     assert "ask ada for a new link" in visitor.get(link.url).content.decode()
 
 
-def test_what_is_too_long_to_be_shown_is_not_said_to_be_a_download(
+def test_link_page_truncated_text_mentions_no_download(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     item = asked()
@@ -262,7 +266,7 @@ def test_what_is_too_long_to_be_shown_is_not_said_to_be_a_download(
 
 
 @pytest.mark.parametrize("graph", ["approval", "typed"])
-def test_a_preview_shows_what_would_be_sent_and_sends_nothing(
+def test_link_page_preview_shows_input_and_stores_nothing(
     asked: Callable[..., Interrupt], visitor: Client, graph: str
 ) -> None:
     url = link_to(asked(graph))
@@ -280,7 +284,7 @@ def test_a_preview_shows_what_would_be_sent_and_sends_nothing(
     assert Decision.objects.get().type == "reject"
 
 
-def test_a_preview_is_signed_like_a_decision(
+def test_link_page_preview_requires_signature(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked())
@@ -289,7 +293,7 @@ def test_a_preview_is_signed_like_a_decision(
     assert "Not submitted yet. This is what will be sent:" not in response.content.decode()
 
 
-def test_what_was_decided_with_it_is_undone_with_it(
+def test_link_page_undoes_its_own_decision(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}

@@ -53,7 +53,7 @@ def ask(server: Server, method: str, url: str, body: str | None = None) -> tuple
 
 @pytest.mark.promise("P22")
 @pytest.mark.parametrize("kind", ["gunicorn with access log", "uvicorn with access log"])
-def test_the_access_log_has_no_address_of_a_link(kind: str, serve: Callable[[str], Server]) -> None:
+def test_access_log_hides_link_token(kind: str, serve: Callable[[str], Server]) -> None:
     server, url = serve(kind), new_link()
     secret = url.rstrip("/").rpartition("/")[2]
     status, page = ask(server, "GET", url)
@@ -80,7 +80,7 @@ def test_the_access_log_has_no_address_of_a_link(kind: str, serve: Callable[[str
 
 
 @pytest.mark.promise("P21")
-def test_who_sends_too_much_gets_to_see_why_it_is_refused(
+def test_oversized_link_form_gets_413_page(
     serve: Callable[[str], Server],
 ) -> None:
     """A browser reads no answer before it has sent all of its form."""

@@ -47,7 +47,7 @@ def maker(user: Callable[..., Any]) -> Any:
     return user("mia", "view_interrupt", "decide_interrupt", "link_interrupt")
 
 
-def test_a_named_person_decides_with_it(interrupt: Interrupt, maker: Any) -> None:
+def test_link_decision_is_stored_under_its_name(interrupt: Interrupt, maker: Any) -> None:
     link = create_review_link(interrupt.pk, name=DANA, email="dana@example.com", by=maker)
     assert resolve_link(token_of(link)).state == "open"
     made = decide_by_link(token_of(link), "approve", reason="fine")
@@ -67,7 +67,7 @@ def test_a_named_person_decides_with_it(interrupt: Interrupt, maker: Any) -> Non
     assert audit.find_first_fault(interrupt.thread) is None
 
 
-def test_the_secret_is_nowhere_in_the_tables(interrupt: Interrupt, settings: Any) -> None:
+def test_link_secret_is_not_stored(interrupt: Interrupt, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
     link = create_review_link(interrupt.pk, name=DANA)
     assert link.url.startswith("https://shop.example/hitl/links/")
@@ -79,7 +79,7 @@ def test_the_secret_is_nowhere_in_the_tables(interrupt: Interrupt, settings: Any
 
 
 @pytest.mark.parametrize("change", ["another end", "another row", "cut", "longer", "no base64", ""])
-def test_what_is_no_link_leads_nowhere(interrupt: Interrupt, change: str) -> None:
+def test_invalid_link_token_is_not_found(interrupt: Interrupt, change: str) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA))
     other = token_of(create_review_link(interrupt.pk, name="Eve"))
     changed = {
@@ -97,7 +97,7 @@ def test_what_is_no_link_leads_nowhere(interrupt: Interrupt, change: str) -> Non
 
 
 @pytest.mark.promise("P1")
-def test_it_is_used_once(interrupt: Interrupt) -> None:
+def test_link_is_usable_once(interrupt: Interrupt) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA))
     decide_by_link(token, "approve")
     with pytest.raises(LinkUnusableError) as caught:
@@ -107,7 +107,7 @@ def test_it_is_used_once(interrupt: Interrupt) -> None:
 
 
 @pytest.mark.promise("P5")
-def test_an_answer_that_does_not_fit_leaves_it_unused(advance: Any) -> None:
+def test_invalid_response_leaves_link_unused(advance: Any) -> None:
     run = services.start("typed", {"amount": 12.5, "customer": "Dana"})
     advance()
     interrupt = Interrupt.objects.get(run=run.id)
@@ -130,7 +130,7 @@ SPENT: dict[str, Callable[[Interrupt, LinkInfo, Any], Any]] = {
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("state", SPENT)
-def test_when_it_cannot_be_used_it_says_why_and_nothing_is_written(
+def test_unusable_link_reports_state_and_writes_nothing(
     interrupt: Interrupt, maker: Any, unchanged: Callable[..., None], state: str
 ) -> None:
     link = create_review_link(interrupt.pk, name=DANA, by=maker)
@@ -145,7 +145,7 @@ def test_when_it_cannot_be_used_it_says_why_and_nothing_is_written(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("name", ["mia", "system"])
-def test_it_is_void_when_its_makers_account_is_closed_or_gone(
+def test_link_of_inactive_or_deleted_creator_is_void(
     interrupt: Interrupt, user: Callable[..., Any], name: str
 ) -> None:
     maker = user(name, "view_interrupt", "decide_interrupt", "link_interrupt")
@@ -158,7 +158,7 @@ def test_it_is_void_when_its_makers_account_is_closed_or_gone(
 
 
 @pytest.mark.promise("P18")
-def test_link_of_maker_without_view_permission_is_void(interrupt: Interrupt, maker: Any) -> None:
+def test_link_of_creator_without_view_permission_is_void(interrupt: Interrupt, maker: Any) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))
     maker.user_permissions.remove(Permission.objects.get(codename="view_interrupt"))
     assert resolve_link(token).state == "void"
@@ -166,7 +166,7 @@ def test_link_of_maker_without_view_permission_is_void(interrupt: Interrupt, mak
         decide_by_link(token, "approve")
 
 
-def test_a_new_version_of_the_interrupt_needs_a_new_link(interrupt: Interrupt) -> None:
+def test_changed_interrupt_requires_a_new_link(interrupt: Interrupt) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA))
     Interrupt.objects.update(version=3)
     assert resolve_link(token).state == "stale"
@@ -174,7 +174,7 @@ def test_a_new_version_of_the_interrupt_needs_a_new_link(interrupt: Interrupt) -
     assert decide_by_link(again, "approve").version == 3
 
 
-def test_it_is_for_the_decisions_that_it_names(interrupt: Interrupt) -> None:
+def test_link_accepts_only_its_decisions(interrupt: Interrupt) -> None:
     link = create_review_link(interrupt.pk, name=DANA, decisions=["reject", "approve"])
     assert link.decisions == ["approve", "reject"]
     with pytest.raises(InvalidAnswerError):
@@ -196,14 +196,14 @@ def test_it_is_for_the_decisions_that_it_names(interrupt: Interrupt) -> None:
         ({"expires": timedelta(days=366)}, "expires_at"),
     ],
 )
-def test_what_a_link_cannot_be_is_refused(interrupt: Interrupt, given: Any, field: str) -> None:
+def test_link_with_invalid_option_is_rejected(interrupt: Interrupt, given: Any, field: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         create_review_link(interrupt.pk, **{"name": DANA, **given})
     assert [name for name, _ in caught.value.faults] == [field]
     assert not ReviewLink.objects.exists()
 
 
-def test_a_link_is_as_long_as_it_may_be(interrupt: Interrupt) -> None:
+def test_link_name_and_expiry_are_limited(interrupt: Interrupt) -> None:
     link = create_review_link(interrupt.pk, name="x" * 255, expires=LONGEST)
     assert len(link.name) == 255
     assert create_review_link(interrupt.pk, name="x").state == "open"
@@ -212,14 +212,14 @@ def test_a_link_is_as_long_as_it_may_be(interrupt: Interrupt) -> None:
         create_review_link(interrupt.pk, name=DANA, expires=longer)
 
 
-def test_its_end_may_be_a_moment(interrupt: Interrupt) -> None:
+def test_link_expiry_accepts_datetime(interrupt: Interrupt) -> None:
     end = timezone.now() + timedelta(days=2)
     assert create_review_link(interrupt.pk, name=DANA, expires=end).expires_at == end
     naive = timezone.make_naive(end)  # a clock on the wall, of the site's own time zone
     assert create_review_link(interrupt.pk, name=DANA, expires=naive).expires_at == end
 
 
-def test_an_interrupt_that_is_closed_has_no_new_links(interrupt: Interrupt) -> None:
+def test_link_to_decided_interrupt_is_rejected(interrupt: Interrupt) -> None:
     services.decide(interrupt.pk, "approve")
     with pytest.raises(AlreadyDecidedError):
         create_review_link(interrupt.pk, name=DANA)
@@ -227,7 +227,7 @@ def test_an_interrupt_that_is_closed_has_no_new_links(interrupt: Interrupt) -> N
 
 @pytest.mark.promise("P18")
 @pytest.mark.promise("P20")
-def test_links_are_made_by_who_may_and_a_refusal_is_recorded(
+def test_link_creation_without_permission_is_rejected_and_audited(
     interrupt: Interrupt, reviewer: Any, user: Callable[..., Any]
 ) -> None:
     with pytest.raises(NotAllowedError):
@@ -252,7 +252,7 @@ def test_links_are_made_by_who_may_and_a_refusal_is_recorded(
 
 
 @pytest.mark.promise("P18")
-def test_links_are_listed_and_taken_back_by_who_may_make_them(
+def test_link_listing_and_revoking_require_permission(
     interrupt: Interrupt, reviewer: Any, user: Callable[..., Any]
 ) -> None:
     link = create_review_link(interrupt.pk, name=DANA)
@@ -275,7 +275,7 @@ def test_links_are_listed_and_taken_back_by_who_may_make_them(
     assert resolve_link(token_of(link)).state == "open"
 
 
-def test_a_used_link_is_not_taken_back(interrupt: Interrupt, maker: Any, reviewer: Any) -> None:
+def test_used_link_cannot_be_revoked(interrupt: Interrupt, maker: Any, reviewer: Any) -> None:
     link = create_review_link(interrupt.pk, name=DANA, by=maker)
     with pytest.raises(NotAllowedError):
         revoke_link(link.id, by=reviewer)
@@ -287,7 +287,7 @@ def test_a_used_link_is_not_taken_back(interrupt: Interrupt, maker: Any, reviewe
     assert [one.state for one in list_links(interrupt.pk, by=maker)] == ["used"]
 
 
-def test_what_was_taken_back_is_not_taken_back_again(interrupt: Interrupt, maker: Any) -> None:
+def test_revoked_link_cannot_be_revoked_again(interrupt: Interrupt, maker: Any) -> None:
     link = create_review_link(interrupt.pk, name=DANA, by=maker)
     revoke_link(link.id)
     before = ReviewLink.objects.values().get()
@@ -298,14 +298,14 @@ def test_what_was_taken_back_is_not_taken_back_again(interrupt: Interrupt, maker
     assert AuditEntry.objects.filter(verb="revoke").count() == 1
 
 
-def test_a_link_that_is_over_says_so_whatever_it_is_sent(interrupt: Interrupt) -> None:
+def test_revoked_link_is_unusable_with_any_decision(interrupt: Interrupt) -> None:
     link = create_review_link(interrupt.pk, name=DANA, decisions=["approve"])
     revoke_link(link.id)
     with pytest.raises(LinkUnusableError):
         decide_by_link(token_of(link), "reject")
 
 
-def test_an_interrupt_has_its_own_links_only(interrupt: Interrupt, advance: Any) -> None:
+def test_interrupt_lists_only_its_own_links(interrupt: Interrupt, advance: Any) -> None:
     other = asked("typed", {"amount": 12.5, "customer": "Dana"}, advance)
     mine = create_review_link(interrupt.pk, name=DANA)
     also = create_review_link(other.pk, name=DANA)
@@ -315,9 +315,7 @@ def test_an_interrupt_has_its_own_links_only(interrupt: Interrupt, advance: Any)
     assert resolve_link(token_of(also)).interrupt_id == other.pk
 
 
-def test_the_states_of_a_list_of_links_take_no_more_queries_the_longer_it_is(
-    interrupt: Interrupt, maker: Any
-) -> None:
+def test_link_list_query_count_is_constant(interrupt: Interrupt, maker: Any) -> None:
     def queries_for(links: int) -> int:
         for _ in range(links):
             create_review_link(interrupt.pk, name=DANA, by=User.objects.get(pk=maker.pk))
@@ -328,7 +326,7 @@ def test_the_states_of_a_list_of_links_take_no_more_queries_the_longer_it_is(
     assert queries_for(1) == queries_for(5)
 
 
-def test_where_an_interrupt_has_to_be_claimed_a_link_stands_for_the_claim(
+def test_link_is_blocked_by_required_claim_of_another_user(
     interrupt: Interrupt, maker: Any, reviewer: Any
 ) -> None:
     Interrupt.objects.update(claim_required=True)
@@ -347,7 +345,7 @@ def test_where_an_interrupt_has_to_be_claimed_a_link_stands_for_the_claim(
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_a_claim_that_need_not_be_or_that_ran_out_keeps_no_link_from_deciding(
+def test_optional_or_expired_claim_does_not_block_link(
     interrupt: Interrupt, maker: Any, reviewer: Any, required: bool
 ) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))
@@ -360,22 +358,20 @@ def test_a_claim_that_need_not_be_or_that_ran_out_keeps_no_link_from_deciding(
     assert decide_by_link(token, "approve").by_label == DANA
 
 
-def test_what_is_forgotten_has_no_address_left(interrupt: Interrupt) -> None:
+def test_erased_thread_has_no_link_email(interrupt: Interrupt) -> None:
     create_review_link(interrupt.pk, name=DANA, email="dana@example.com")
     services.cancel(interrupt.run_id)
     services.erase_thread(Thread.objects.get().thread_id)
     assert ReviewLink.objects.get().email == ""
 
 
-def test_where_several_have_to_agree_nobody_can_do_so_with_links(interrupt: Interrupt) -> None:
+def test_link_to_interrupt_with_quorum_is_rejected(interrupt: Interrupt) -> None:
     Interrupt.objects.update(quorum=2)
     with pytest.raises(InvalidInputError, match="requires several approvals, which need accounts"):
         create_review_link(interrupt.pk, name=DANA)
 
 
-def test_who_may_not_approve_what_he_started_hands_out_no_link_to_it(
-    interrupt: Interrupt, maker: Any
-) -> None:
+def test_link_creation_respects_no_self_approval(interrupt: Interrupt, maker: Any) -> None:
     Interrupt.objects.update(no_self_approval=True)
     Run.objects.update(started_by=maker)
     # That is said, and recorded, whatever else is in the way.
@@ -389,7 +385,7 @@ def test_who_may_not_approve_what_he_started_hands_out_no_link_to_it(
     assert create_review_link(interrupt.pk, name=DANA, by=maker).state == "open"
 
 
-def test_where_its_page_is_not_included_none_is_made(interrupt: Interrupt, maker: Any) -> None:
+def test_link_creation_without_included_urls_fails(interrupt: Interrupt, maker: Any) -> None:
     before = AuditEntry.objects.count()
     with (
         override_settings(ROOT_URLCONF="tests.services.bare"),

@@ -26,7 +26,7 @@ def fill(visitor: Client) -> Callable[..., dict[str, str]]:
     return fill_in
 
 
-def test_a_form_without_one_comes_back_with_its_text_and_can_be_sent(
+def test_unsigned_link_form_is_returned_with_its_input(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked())
@@ -43,7 +43,7 @@ def test_a_form_without_one_comes_back_with_its_text_and_can_be_sent(
     assert Decision.objects.get().reason == "too early"
 
 
-def test_it_is_for_no_other_link_and_no_other_version(
+def test_link_form_signature_is_bound_to_its_link(
     asked: Callable[..., Interrupt], visitor: Client, fill: Any
 ) -> None:
     interrupt = asked()
@@ -56,7 +56,7 @@ def test_it_is_for_no_other_link_and_no_other_version(
     assert not Decision.objects.exists()
 
 
-def test_it_outlives_its_key_as_long_as_that_is_a_fallback(
+def test_link_form_signature_is_valid_with_fallback_key(
     asked: Callable[..., Interrupt], visitor: Client, fill: Any, settings: Any
 ) -> None:
     url, other = link_to(asked()), link_to(asked())
@@ -67,7 +67,7 @@ def test_it_outlives_its_key_as_long_as_that_is_a_fallback(
     assert visitor.post(other, late).status_code == 403
 
 
-def test_a_page_may_be_open_in_several_tabs(
+def test_link_page_in_two_tabs_stores_first_submission(
     asked: Callable[..., Interrupt], visitor: Client, fill: Any
 ) -> None:
     url = link_to(asked())
@@ -78,7 +78,7 @@ def test_a_page_may_be_open_in_several_tabs(
 
 
 @pytest.mark.parametrize("missing", ["sessions", "csrf"])
-def test_it_needs_nothing_of_the_host(
+def test_link_form_requires_no_host_middleware_or_cookies(
     missing: str, asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     url = link_to(asked())
@@ -97,7 +97,7 @@ def test_it_needs_nothing_of_the_host(
 
 
 @pytest.mark.parametrize("held_up", ["calls", "claim", "key"])
-def test_what_was_written_is_kept_while_it_cant_be_taken(
+def test_rejected_link_form_keeps_its_input(
     held_up: str,
     asked: Callable[..., Interrupt],
     visitor: Client,

@@ -64,7 +64,7 @@ def leave_night(user: Any) -> None:
 @pytest.mark.parametrize(
     "topic", ["requested", "assigned", "mentioned", "due", "overdue", "escalated"]
 )
-def test_mail_of_interrupt_reaches_only_people_that_see_it(
+def test_interrupt_mail_is_sent_only_to_permitted_users(
     mails: MailServer, person: Person, ask: Ask, send: Send, topic: str
 ) -> None:
     """One member stays in the group, one leaves before the mail is sent, one never was in it."""
@@ -104,7 +104,7 @@ def test_mail_of_interrupt_reaches_only_people_that_see_it(
 
 
 @pytest.mark.usefixtures("hidden")
-def test_digest_lists_only_interrupts_that_its_reader_sees(
+def test_digest_lists_only_interrupts_visible_to_recipient(
     mails: MailServer, person: Person, ask: Ask, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduled_notifications, "_find_hour", lambda now: now)
@@ -128,7 +128,7 @@ def test_digest_lists_only_interrupts_that_its_reader_sees(
 
 @pytest.mark.usefixtures("hidden")
 @pytest.mark.parametrize("channel", ["slack", "webhook"])
-def test_message_to_channel_shows_only_interrupts_that_its_creator_sees(
+def test_channel_message_shows_only_interrupts_visible_to_creator(
     person: Person, ask: Ask, monkeypatch: pytest.MonkeyPatch, channel: str
 ) -> None:
     sent: list[bytes] = []

@@ -40,7 +40,7 @@ def list_sent(mails: MailServer) -> Callable[[], list[str]]:
     return list_new
 
 
-def test_events_killed_at_any_commit_reach_each_person(
+def test_event_mails_survive_kill_at_any_commit(
     person: Person, ask: Ask, send: Send, list_sent: Callable[[], list[str]]
 ) -> None:
     ravi = person("ravi", "Night")
@@ -58,7 +58,7 @@ def test_events_killed_at_any_commit_reach_each_person(
     commits.assert_same_after_kills(tell, wait=end_claims, effects=list_sent)
 
 
-def test_digests_killed_at_any_commit_reach_each_person(
+def test_digest_mails_survive_kill_at_any_commit(
     person: Person, ask: Ask, send: Send, list_sent: Callable[[], list[str]], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "DIGEST_HOUR": 0}
@@ -76,7 +76,7 @@ def test_digests_killed_at_any_commit_reach_each_person(
     commits.assert_same_after_kills(tell, wait=end_claims, effects=list_sent)
 
 
-def test_first_mail_of_site_with_daily_digests_killed_at_any_commit_keeps_readers(
+def test_first_mail_with_daily_default_survives_kill(
     person: Person, ask: Ask, send: Send, list_sent: Callable[[], list[str]], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "NOTIFICATION_DEFAULT": "daily"}

@@ -46,7 +46,7 @@ def faults() -> list[str]:
     return [row.fault for row in Delivery.objects.filter(state="dead").order_by("created_at")]
 
 
-def test_the_members_of_the_group_are_asked_and_nobody_else(
+def test_request_mail_is_sent_to_group_members_only(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     for name, group in (("rita", "Night"), ("ravi", "Night"), ("olga", "Day"), ("vik", "")):
@@ -56,7 +56,7 @@ def test_the_members_of_the_group_are_asked_and_nobody_else(
     assert recipients(mails) == ["ravi@shop.example", "rita@shop.example"]
 
 
-def test_the_assignee_alone_is_asked(
+def test_request_mail_is_sent_to_assignee_only(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -66,7 +66,7 @@ def test_the_assignee_alone_is_asked(
     assert recipients(mails) == ["ravi@shop.example"]
 
 
-def test_a_mail_goes_to_where_the_user_model_has_its_addresses(
+def test_mail_uses_email_field_of_user_model(
     mails: MailServer, person: Person, ask: Ask, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(get_user_model(), "EMAIL_FIELD", "last_name")
@@ -77,7 +77,7 @@ def test_a_mail_goes_to_where_the_user_model_has_its_addresses(
     assert recipients(mails) == ["office@shop.example"]
 
 
-def test_an_interrupt_for_nobody_is_told_to_nobody(
+def test_interrupt_without_group_and_assignee_sends_no_mail(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -85,7 +85,7 @@ def test_an_interrupt_for_nobody_is_told_to_nobody(
     assert not Delivery.objects.exists()
 
 
-def test_an_event_is_one_message_until_it_is_sent(
+def test_unsent_event_is_one_delivery(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     for number in range(30):
@@ -97,7 +97,7 @@ def test_an_event_is_one_message_until_it_is_sent(
     assert len(set(recipients(mails))) == 30
 
 
-def test_what_is_sent_names_the_interrupt_and_leads_to_it_without_what_is_asked(
+def test_request_mail_has_title_and_link_without_payload(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -118,7 +118,7 @@ def test_what_is_sent_names_the_interrupt_and_leads_to_it_without_what_is_asked(
     assert "<script" not in html
 
 
-def test_graph_is_shown_by_its_title(
+def test_request_mail_shows_graph_title(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -136,7 +136,7 @@ class Open(ModelPermissionPolicy):
         return channel == "email"
 
 
-def test_what_is_asked_goes_out_where_the_policy_says_so(
+def test_request_mail_has_payload_if_policy_allows(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -149,7 +149,7 @@ def test_what_is_asked_goes_out_where_the_policy_says_so(
 HOSTILE = "Pay\r\nBcc: all@shop.example\r\n\r\n<b onclick=x>now</b> \u202egnp"
 
 
-def test_a_title_of_a_stranger_adds_no_header_and_no_markup(
+def test_mail_with_hostile_title_adds_no_header_or_markup(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -164,7 +164,7 @@ def test_a_title_of_a_stranger_adds_no_header_and_no_markup(
     assert "&lt;b onclick=x&gt;" in html
 
 
-def test_a_mail_is_in_the_language_of_who_gets_it(
+def test_mail_uses_language_of_recipient(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     save_preferences(person("rita", "Night"), {"language": "de"})
@@ -173,7 +173,7 @@ def test_a_mail_is_in_the_language_of_who_gets_it(
     assert mails.next()["Subject"].startswith("Prüfung angefordert:")
 
 
-def test_a_mail_program_is_told_how_to_unsubscribe(
+def test_mail_has_one_click_unsubscribe_header(
     mails: MailServer, person: Person, ask: Ask, send: Send, client: Any
 ) -> None:
     rita = person("rita", "Night")
@@ -197,7 +197,7 @@ def test_a_mail_program_is_told_how_to_unsubscribe(
     assert faults() == ["No recipients with immediate notifications."]
 
 
-def test_who_may_not_see_an_interrupt_is_told_nothing_of_it(
+def test_mail_is_not_sent_without_permission_or_address(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night", sees=False)
@@ -209,7 +209,7 @@ def test_who_may_not_see_an_interrupt_is_told_nothing_of_it(
     assert faults() == ["The request doesn't exist, or the user can't view it."]
 
 
-def test_an_interrupt_that_was_decided_meanwhile_is_told_to_nobody(
+def test_request_mail_is_not_sent_after_decision(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita = person("rita", "Night")
@@ -219,7 +219,7 @@ def test_an_interrupt_that_was_decided_meanwhile_is_told_to_nobody(
 
 
 @pytest.mark.parametrize("verb", ["assign", "comment"])
-def test_nobody_is_told_of_what_they_did_themselves(
+def test_mail_is_not_sent_for_own_actions(
     mails: MailServer, person: Person, ask: Ask, send: Send, verb: str
 ) -> None:
     rita, ravi = person("rita"), person("ravi")
@@ -237,7 +237,7 @@ def test_nobody_is_told_of_what_they_did_themselves(
     assert mail["Subject"] == f"{words[verb]}: Refund 120 EUR?"
 
 
-def test_who_an_interrupt_was_taken_from_again_is_not_told(
+def test_mail_is_not_sent_to_replaced_assignee(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, ravi, vik = person("rita"), person("ravi"), person("vik")
@@ -248,7 +248,7 @@ def test_who_an_interrupt_was_taken_from_again_is_not_told(
     assert recipients(mails) == ["vik@shop.example"]
 
 
-def test_a_group_that_an_interrupt_is_given_to_is_asked(
+def test_group_assignment_sends_mail_to_other_members(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, _ = person("rita", "Night"), person("ravi", "Night")
@@ -261,9 +261,7 @@ def test_a_group_that_an_interrupt_is_given_to_is_asked(
     )
 
 
-def test_an_overdue_interrupt_is_told_once(
-    mails: MailServer, person: Person, ask: Ask, send: Send
-) -> None:
+def test_overdue_mail_is_sent_once(mails: MailServer, person: Person, ask: Ask, send: Send) -> None:
     person("rita", "Night")
     save_preferences(person("ravi", "Night"), {"overdue": "off"})
     item = ask(group="Night", due=timedelta(hours=1))
@@ -277,7 +275,7 @@ def test_an_overdue_interrupt_is_told_once(
     assert mail["Subject"] == "Overdue: Refund 120 EUR?"
 
 
-def test_an_escalated_interrupt_is_told_to_the_group_that_it_went_to(
+def test_escalation_mail_is_sent_to_new_group(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -296,7 +294,7 @@ def test_an_escalated_interrupt_is_told_to_the_group_that_it_went_to(
     assert (mail["To"], mail["Subject"]) == ("olga@shop.example", "Escalated: Refund 120 EUR?")
 
 
-def test_a_mail_is_sent_once_however_often_its_event_is_sent_out(
+def test_mail_is_sent_once_for_repeated_event(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -312,7 +310,7 @@ def test_a_mail_is_sent_once_however_often_its_event_is_sent_out(
     assert recipients(mails) == ["ravi@shop.example", "rita@shop.example"]
 
 
-def test_a_mail_that_is_sent_again_has_the_id_it_had(
+def test_redelivered_mail_keeps_its_message_id(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -325,7 +323,7 @@ def test_a_mail_that_is_sent_again_has_the_id_it_had(
     assert first["Message-ID"] == second["Message-ID"] == f"<{told.pk}@shop.example>"
 
 
-def test_a_recipient_that_is_refused_for_good_is_given_up_and_holds_up_nobody(
+def test_rejected_recipient_is_dead_and_delays_no_other(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -340,7 +338,7 @@ def test_a_recipient_that_is_refused_for_good_is_given_up_and_holds_up_nobody(
 
 
 @pytest.mark.parametrize("address", ["rita@shop.example\nBcc: all@shop.example", "rita@", "@"])
-def test_an_address_that_is_none_is_given_up_and_holds_up_nobody(
+def test_invalid_address_is_dead_and_delays_no_other(
     mails: MailServer, person: Person, ask: Ask, send: Send, address: str
 ) -> None:
     person("rita", "Night", email=address)
@@ -351,7 +349,7 @@ def test_an_address_that_is_none_is_given_up_and_holds_up_nobody(
     assert len(faults()) == 1
 
 
-def test_a_mail_that_is_refused_for_now_comes_later(
+def test_temporarily_rejected_mail_is_sent_later(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -366,7 +364,7 @@ def test_a_mail_that_is_refused_for_now_comes_later(
     assert len(mails.all()) == 1
 
 
-def test_a_server_that_is_away_rests_and_loses_no_mail(
+def test_unavailable_mail_server_is_paused_and_loses_no_mail(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -385,7 +383,7 @@ def test_a_server_that_is_away_rests_and_loses_no_mail(
     assert endpoint.failures == 0
 
 
-def test_a_log_in_that_is_refused_gives_up_no_mail(
+def test_failed_mail_server_login_keeps_mail_pending(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -398,7 +396,7 @@ def test_a_log_in_that_is_refused_gives_up_no_mail(
 
 
 @pytest.mark.usefixtures("db")
-def test_without_the_endpoint_no_event_writes_a_row(person: Person, ask: Ask) -> None:
+def test_notification_without_endpoint_writes_no_row(person: Person, ask: Ask) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")
     item = ask(group="Night", due=timedelta(hours=1))
     services.assign(item.pk, to=ravi, by=rita)
@@ -407,7 +405,7 @@ def test_without_the_endpoint_no_event_writes_a_row(person: Person, ask: Ask) ->
     assert not Delivery.objects.exists()
 
 
-def test_a_channel_whose_app_is_gone_gets_no_more_messages(
+def test_channel_of_removed_app_gets_no_deliveries(
     mails: MailServer, person: Person, ask: Ask
 ) -> None:
     person("rita", "Night")
@@ -417,7 +415,7 @@ def test_a_channel_whose_app_is_gone_gets_no_more_messages(
     assert not Delivery.objects.exists()
 
 
-def test_webhooks_know_nothing_of_what_is_for_people(
+def test_webhooks_get_no_personal_notification_events(
     mails: MailServer, person: Person, ask: Ask
 ) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")
@@ -431,7 +429,7 @@ def test_webhooks_know_nothing_of_what_is_for_people(
 
 
 @pytest.mark.django_db
-def test_mail_endpoint_is_made_again_after_a_flush() -> None:
+def test_mail_endpoint_is_created_again_after_flush() -> None:
     # ``manage.py flush`` sends post_migrate without the state of the apps.
     make_mail_endpoint(using="default")
     assert WebhookEndpoint.objects.filter(pk=mail_channel.ENDPOINT, channel="email").exists()

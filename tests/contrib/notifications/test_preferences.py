@@ -46,7 +46,7 @@ def choices_of(user: Any) -> list[str]:
     return [wanted.get(topic) for topic in TOPICS]
 
 
-def test_one_says_oneself_what_one_wants_to_be_told_of(person: Person) -> None:
+def test_notification_settings_change_only_own_preferences(person: Person) -> None:
     rita, ravi = person("rita"), person("ravi")
     client = log_in(rita)
     page = client.get(PAGE).content.decode()
@@ -60,21 +60,21 @@ def test_one_says_oneself_what_one_wants_to_be_told_of(person: Person) -> None:
     assert '<option value="daily" selected>' in client.get(PAGE).content.decode()
 
 
-def test_a_choice_that_is_none_is_said_and_saves_nothing(person: Person) -> None:
+def test_notification_settings_with_invalid_choice_save_nothing(person: Person) -> None:
     client = log_in(person("rita"))
     page = client.post(PAGE, {**dict.fromkeys(TOPICS, "now"), "requested": "hourly"})
     assert b"errornote" in page.content
     assert not NotificationPreferences.objects.exists()
 
 
-def test_who_may_see_no_interrupt_has_no_such_page(person: Person) -> None:
+def test_notification_settings_require_view_permission(person: Person) -> None:
     client = log_in(person("vik", sees=False))
     assert client.get(PAGE).status_code == 403
     assert b"Notification settings" not in client.get("/admin/").content
     assert b"Notification settings" in log_in(person("rita")).get("/admin/").content
 
 
-def test_nobody_gets_to_the_row_of_somebody_else(person: Person) -> None:
+def test_notification_settings_of_another_user_are_inaccessible(person: Person) -> None:
     rita = person("rita")
     save_preferences(rita, {"requested": "off"})
     client = log_in(person("ravi"))
@@ -83,7 +83,7 @@ def test_nobody_gets_to_the_row_of_somebody_else(person: Person) -> None:
 
 
 @pytest.mark.parametrize("column", ["email", "last_login"])
-def test_a_person_without_an_address_is_told_that_nothing_comes(
+def test_notification_settings_without_address_show_a_notice(
     person: Person, column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(get_user_model(), "EMAIL_FIELD", column)
@@ -94,7 +94,7 @@ def test_a_person_without_an_address_is_told_that_nothing_comes(
 
 
 @pytest.mark.parametrize("name", ["notificationpreferences", "slackchannel"])
-def test_a_form_of_another_site_changes_nothing(admin_user: Any, name: str) -> None:
+def test_cross_site_form_changes_no_notification_settings(admin_user: Any, name: str) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(admin_user)
     page = f"/admin/hitl_notifications/{name}/"
@@ -105,7 +105,7 @@ def test_a_form_of_another_site_changes_nothing(admin_user: Any, name: str) -> N
     assert not SlackChannel.objects.exists()
 
 
-def test_a_link_acts_for_who_it_names_and_not_for_who_is_logged_in(person: Person) -> None:
+def test_unsubscribe_link_ignores_the_logged_in_user(person: Person) -> None:
     rita, ravi = person("rita"), person("ravi")
     client = Client(enforce_csrf_checks=True)
     client.force_login(ravi)
@@ -123,7 +123,7 @@ def test_a_link_acts_for_who_it_names_and_not_for_who_is_logged_in(person: Perso
         (DIGEST, "this", ["now", "now", "off", "now", "now"]),
     ],
 )
-def test_a_link_ends_what_it_is_for_or_all_without_a_log_in(
+def test_unsubscribe_link_turns_off_topics_without_login(
     person: Person, client: Client, what: str, chosen: str, left: list[str]
 ) -> None:
     rita = person("rita")
@@ -137,7 +137,7 @@ def test_a_link_ends_what_it_is_for_or_all_without_a_log_in(
     assert choices_of(rita) == left
 
 
-def test_a_link_that_was_not_signed_ends_nothing(person: Person, client: Client) -> None:
+def test_unsubscribe_link_with_invalid_token_is_404(person: Person, client: Client) -> None:
     rita = person("rita")
     token = signing.dumps([str(rita.pk), "all"], salt="another")
     odd = [signing.dumps(value, salt=SALT) for value in (None, 1, ["x"], ["x", "all"], [9999, ALL])]
@@ -148,7 +148,7 @@ def test_a_link_that_was_not_signed_ends_nothing(person: Person, client: Client)
     assert not NotificationPreferences.objects.exists()
 
 
-def test_a_form_that_is_too_large_ends_nothing(person: Person, client: Client) -> None:
+def test_oversized_unsubscribe_form_changes_nothing(person: Person, client: Client) -> None:
     rita = person("rita")
     sent = client.post(path_of(rita, ALL), {"x": "y" * 3_000_000})
     assert sent.status_code == 400

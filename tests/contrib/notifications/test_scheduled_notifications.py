@@ -37,7 +37,7 @@ def told(event: str) -> int:
     return Delivery.objects.filter(event=event).count()
 
 
-def test_reviewers_are_told_before_an_interrupt_is_due_and_once(
+def test_due_soon_mail_is_sent_once(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -51,7 +51,7 @@ def test_reviewers_are_told_before_an_interrupt_is_due_and_once(
     assert mail["Subject"] == "Due soon: Refund 120 EUR?"
 
 
-def test_who_was_asked_just_now_is_not_told_that_it_is_due_soon(
+def test_new_interrupt_with_near_due_time_publishes_no_due_event(
     mails: MailServer, person: Person, ask: Ask
 ) -> None:
     person("rita", "Night")
@@ -60,7 +60,7 @@ def test_who_was_asked_just_now_is_not_told_that_it_is_due_soon(
     assert told("interrupt.due") == 0
 
 
-def test_whoever_holds_an_interrupt_is_told_in_the_place_of_the_group(
+def test_due_soon_mail_is_sent_to_claimer_instead_of_group(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -74,7 +74,7 @@ def test_whoever_holds_an_interrupt_is_told_in_the_place_of_the_group(
     assert [mail["To"] for mail in mails.all()] == ["ravi@shop.example"]
 
 
-def test_more_than_one_batch_is_told_of_whole_and_once(
+def test_due_events_over_several_batches_are_complete(
     mails: MailServer, person: Person, ask: Ask, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -86,7 +86,7 @@ def test_more_than_one_batch_is_told_of_whole_and_once(
     assert told("interrupt.due") == 7
 
 
-def test_of_two_sweeps_at_once_one_tells(
+def test_concurrent_sweeps_publish_due_event_once(
     mails: MailServer, person: Person, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person("rita", "Night")
@@ -98,7 +98,7 @@ def test_of_two_sweeps_at_once_one_tells(
     assert told("interrupt.due") == 1
 
 
-def test_a_sweep_with_nothing_to_tell_writes_nothing(mails: MailServer) -> None:
+def test_sweep_without_notifications_writes_nothing(mails: MailServer) -> None:
     sweep()
     marks = list(NotificationCursor.objects.values())
     sweep()
@@ -118,7 +118,7 @@ def any_hour(settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("any_hour")
-def test_who_wants_to_hear_once_a_day_gets_one_mail_with_what_waits(
+def test_daily_digest_lists_pending_requests_in_one_mail(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")
@@ -149,7 +149,7 @@ def test_who_wants_to_hear_once_a_day_gets_one_mail_with_what_waits(
     assert mail.get_body(("html",)).get_content().count("Refund") == 20
 
 
-def test_a_mention_is_in_the_digest_that_follows_it_however_late_and_in_no_other(
+def test_mention_is_in_exactly_one_digest(
     mails: MailServer, person: Person, ask: Ask, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduled_notifications, "_find_hour", lambda now: now)
@@ -167,9 +167,7 @@ def test_a_mention_is_in_the_digest_that_follows_it_however_late_and_in_no_other
 
 
 @pytest.mark.usefixtures("any_hour")
-def test_where_nothing_waits_no_digest_is_sent(
-    mails: MailServer, person: Person, ask: Ask, send: Send
-) -> None:
+def test_empty_digest_is_not_sent(mails: MailServer, person: Person, ask: Ask, send: Send) -> None:
     rita = person("rita", "Night")
     save_preferences(rita, {"requested": "daily"})
     services.decide(ask(group="Night").pk, "approve", by=rita)
@@ -179,7 +177,7 @@ def test_where_nothing_waits_no_digest_is_sent(
     assert mails.all() == []
 
 
-def test_no_digest_is_sent_before_its_hour(
+def test_digest_is_not_sent_before_its_hour(
     mails: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_the_hour()
@@ -189,7 +187,7 @@ def test_no_digest_is_sent_before_its_hour(
 
 
 @pytest.mark.usefixtures("any_hour")
-def test_where_the_site_says_daily_those_who_chose_nothing_get_the_digest(
+def test_daily_notification_default_sends_digest(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "NOTIFICATION_DEFAULT": "daily"}

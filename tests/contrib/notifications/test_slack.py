@@ -69,7 +69,7 @@ def texts(body: Any) -> str:
     return json.dumps(body["blocks"], ensure_ascii=False)
 
 
-def test_a_channel_is_told_what_is_asked_of_whom_and_by_when(
+def test_slack_message_shows_title_group_and_due_time(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     person("rita", "Night")
@@ -91,7 +91,7 @@ def test_a_channel_is_told_what_is_asked_of_whom_and_by_when(
     assert "amount" not in said
 
 
-def test_graph_is_shown_by_its_title(receive: Receive, connect: Connect, ask: Ask) -> None:
+def test_slack_message_shows_graph_title(receive: Receive, connect: Connect, ask: Ask) -> None:
     receiver = receive()
     channel = connect(receiver)
     Interrupt.objects.filter(pk=ask().pk).update(graph="essay")
@@ -102,7 +102,7 @@ def test_graph_is_shown_by_its_title(receive: Receive, connect: Connect, ask: As
 HOSTILE = "<!channel> *pay* <https://evil.example|here> & @here\n<@U123>"
 
 
-def test_a_title_of_a_stranger_calls_nobody_and_links_nowhere(
+def test_slack_message_with_hostile_title_has_no_formatting(
     receive: Receive, connect: Connect, ask: Ask
 ) -> None:
     receiver = receive()
@@ -123,7 +123,7 @@ def test_a_title_of_a_stranger_calls_nobody_and_links_nowhere(
     assert formatted == []
 
 
-def test_a_channel_is_told_of_its_group_and_its_graphs_alone(
+def test_slack_channel_gets_only_its_group_and_graphs(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     person("rita", "Night")
@@ -136,7 +136,7 @@ def test_a_channel_is_told_of_its_group_and_its_graphs_alone(
     assert not Delivery.objects.filter(endpoint=other.pk).exists()
 
 
-def test_a_channel_is_told_of_what_is_overdue(receive: Receive, connect: Connect, ask: Ask) -> None:
+def test_slack_channel_gets_overdue_requests(receive: Receive, connect: Connect, ask: Ask) -> None:
     receiver = receive()
     channel = connect(receiver)
     item = ask(due=timedelta(hours=1))
@@ -148,7 +148,7 @@ def test_a_channel_is_told_of_what_is_overdue(receive: Receive, connect: Connect
     assert json.loads(receiver.next().body)["text"] == "Overdue: Refund 120 EUR?"
 
 
-def test_a_channel_is_told_of_what_is_assigned_to_its_group_by_hand(
+def test_slack_channel_gets_assignments_to_its_group(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     rita, ravi = person("rita", "Night"), person("ravi")
@@ -164,7 +164,7 @@ def test_a_channel_is_told_of_what_is_assigned_to_its_group_by_hand(
     assert Delivery.objects.count() == 1
 
 
-def test_an_interrupt_that_is_given_back_is_told_to_no_channel(
+def test_unassigned_request_is_not_sent_to_slack(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     rita = person("rita", "Night")
@@ -176,7 +176,7 @@ def test_an_interrupt_that_is_given_back_is_told_to_no_channel(
 
 
 @pytest.mark.parametrize(("group", "word"), [("Leads", "Escalated"), ("Nobody", "Overdue")])
-def test_an_escalation_is_called_one(
+def test_slack_message_is_escalated_or_overdue_by_group(
     receive: Receive, connect: Connect, ask: Ask, person: Any, group: str, word: str
 ) -> None:
     person("olga", "Leads")
@@ -195,7 +195,7 @@ def test_an_escalation_is_called_one(
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 410, 302])
-def test_what_slack_will_never_take_is_given_up_at_once_and_why_is_kept(
+def test_permanent_slack_error_ends_delivery_with_reason(
     receive: Receive, connect: Connect, ask: Ask, status: int
 ) -> None:
     channel = connect(receive(answering(status, "Location: https://evil.example/")))
@@ -205,9 +205,7 @@ def test_what_slack_will_never_take_is_given_up_at_once_and_why_is_kept(
     assert delivery.fault.startswith(f"Slack returned {status}")
 
 
-def test_slack_is_given_the_time_that_it_asks_for(
-    receive: Receive, connect: Connect, ask: Ask
-) -> None:
+def test_slack_retry_after_delays_the_channel(receive: Receive, connect: Connect, ask: Ask) -> None:
     channel = connect(receive(answering(429, "Retry-After: 3000")))
     ask()
     ask()
@@ -224,7 +222,7 @@ def test_slack_is_given_the_time_that_it_asks_for(
 @pytest.mark.parametrize(
     "behaviour", [answering(500), faults.closing, faults.breaking_off, faults.babbling]
 )
-def test_what_goes_wrong_on_the_way_is_tried_again(
+def test_temporary_slack_failure_is_retried(
     receive: Receive, connect: Connect, ask: Ask, behaviour: Any
 ) -> None:
     receiver = receive(behaviour, answering(200))
@@ -237,7 +235,7 @@ def test_what_goes_wrong_on_the_way_is_tried_again(
 
 
 @pytest.mark.parametrize("kind", ["silent", "dripping", "flooding"])
-def test_an_attempt_ends_in_time_however_slow_the_answer_is(
+def test_slow_slack_response_ends_at_timeout(
     receive: Receive, connect: Connect, ask: Ask, settings: Any, kind: str
 ) -> None:
     started: list[Receiver] = []
@@ -254,13 +252,13 @@ def test_an_attempt_ends_in_time_however_slow_the_answer_is(
     assert (delivery.state, delivery.attempts) == ("pending", 1)
 
 
-def test_a_body_without_end_is_not_read(receive: Receive, connect: Connect, ask: Ask) -> None:
+def test_endless_slack_response_is_not_read(receive: Receive, connect: Connect, ask: Ask) -> None:
     channel = connect(receive(faults.huge))
     ask()
     assert deliver(channel).state == "delivered"
 
 
-def test_the_address_is_a_secret_that_nothing_shows(
+def test_slack_url_is_never_shown(
     receive: Receive, connect: Connect, ask: Ask, admin_client: Any
 ) -> None:
     channel = connect(receive())
@@ -284,7 +282,7 @@ def test_the_address_is_a_secret_that_nothing_shows(
     ).status_code in (302, 404)
 
 
-def test_an_operator_makes_changes_and_removes_a_channel(
+def test_slack_channel_is_created_changed_and_deleted(
     client: Any, person: Any, receive: Receive, ask: Ask
 ) -> None:
     olga = person("olga", "Night")
@@ -319,7 +317,7 @@ def test_an_operator_makes_changes_and_removes_a_channel(
     assert not SlackChannel.objects.exists()
 
 
-def test_who_may_not_manage_webhooks_sees_no_channel(
+def test_slack_channels_require_manage_webhooks_permission(
     client: Any, person: Any, receive: Receive, connect: Connect
 ) -> None:
     channel = connect(receive())
@@ -339,7 +337,7 @@ def test_who_may_not_manage_webhooks_sees_no_channel(
         connect(receive(), by=rita)
 
 
-def test_a_channel_tells_of_what_its_maker_may_see(
+def test_slack_channel_requires_view_permission_of_creator(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     olga = person("olga", sees=False)
@@ -351,14 +349,12 @@ def test_a_channel_tells_of_what_its_maker_may_see(
     assert "the channel's creator can't view it" in delivery.fault
 
 
-def test_an_address_that_is_none_is_refused(receive: Receive, connect: Connect) -> None:
+def test_invalid_slack_url_is_rejected(receive: Receive, connect: Connect) -> None:
     with pytest.raises(InvalidInputError):
         connect(receive(), address="https://user:pass@hooks.example/")
 
 
-def test_an_interrupt_that_was_decided_is_not_told_of(
-    receive: Receive, connect: Connect, ask: Ask
-) -> None:
+def test_decided_request_is_not_sent_to_slack(receive: Receive, connect: Connect, ask: Ask) -> None:
     channel = connect(receive())
     item = ask()
     services.decide(item.pk, "approve")
@@ -366,9 +362,7 @@ def test_an_interrupt_that_was_decided_is_not_told_of(
     outbox.clear_listeners()
 
 
-def test_a_change_leaves_the_claim_of_whoever_sends_at_that_moment(
-    receive: Receive, connect: Connect
-) -> None:
+def test_slack_channel_change_keeps_current_lease(receive: Receive, connect: Connect) -> None:
     channel = connect(receive())
     SlackChannel.objects.update(epoch=F("epoch") + 1, lease_until=Now() + timedelta(minutes=1))
     before = SlackChannel.objects.get()

@@ -30,7 +30,7 @@ def press(client: Client, action: str, schedule: Schedule) -> str:
     return text_of(client.post(reverse(LIST), body, follow=True))
 
 
-def test_one_is_listed_paused_and_resumed(admin_client: Client, schedule: Schedule) -> None:
+def test_schedule_is_listed_paused_and_resumed(admin_client: Client, schedule: Schedule) -> None:
     text = text_of(admin_client.get(reverse(LIST)))
     assert "Each &lt;b&gt;morning&lt;/b&gt;" in text
     assert "0 7 * * *" in text
@@ -42,7 +42,7 @@ def test_one_is_listed_paused_and_resumed(admin_client: Client, schedule: Schedu
     assert schedule.is_active
 
 
-def test_its_page_leads_to_its_runs_and_says_why_nothing_was_started(
+def test_schedule_page_links_to_runs_and_shows_error(
     admin_client: Client, schedule: Schedule
 ) -> None:
     Schedule.objects.update(next_at=Now())
@@ -61,7 +61,9 @@ def test_its_page_leads_to_its_runs_and_says_why_nothing_was_started(
     assert Run.objects.count() == 2
 
 
-def test_who_only_looks_pauses_nothing(client: Client, schedule: Schedule) -> None:
+def test_schedule_pause_without_permission_changes_nothing(
+    client: Client, schedule: Schedule
+) -> None:
     person = User.objects.create_user("dana", is_staff=True)
     ours = Permission.objects.filter(content_type__app_label="hitl_schedules")
     person.user_permissions.add(ours.get(codename="view_schedule"))

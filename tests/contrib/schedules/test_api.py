@@ -17,7 +17,7 @@ def registered(invoice: Any) -> None:
     """Register the graph that is started."""
 
 
-def test_one_is_made_in_the_name_of_who_asks(api: Any) -> None:
+def test_created_schedule_is_owned_by_the_user(api: Any) -> None:
     response = api.post("schedules", body={**BODY, "timezone": "Asia/Kolkata"})
     made = response.json()
     assert (response.status_code, response["Location"]) == (201, made["url"])
@@ -42,7 +42,7 @@ def test_one_is_made_in_the_name_of_who_asks(api: Any) -> None:
         ({"input": {"amount": []}}, 422, "/input/amount", ""),
     ],
 )
-def test_invalid_field_is_named(
+def test_invalid_schedule_error_points_to_field(
     api: Any, change: dict[str, Any], status: int, pointer: str, words: str
 ) -> None:
     response = api.post("schedules", body={**BODY, **change})
@@ -54,7 +54,7 @@ def test_invalid_field_is_named(
     assert api.call("PATCH", "schedule", made.id, body=change).status_code == status
 
 
-def test_what_is_missing_is_named(api: Any) -> None:
+def test_missing_schedule_fields_are_reported(api: Any) -> None:
     response = api.post("schedules", body={})
     assert [fault["pointer"] for fault in response.json()["errors"]] == [
         "/expression", "/input", "/graph"
@@ -62,7 +62,7 @@ def test_what_is_missing_is_named(api: Any) -> None:
     assert api.post("schedules", body={**BODY, "input": None}).status_code == 422
 
 
-def test_one_is_paused_resumed_changed_and_deleted(api: Any) -> None:
+def test_schedule_is_paused_resumed_changed_and_deleted(api: Any) -> None:
     pk = api.post("schedules", body=BODY).json()["id"]
     assert api.call("PATCH", "schedule", pk, body={"active": False}).json()["active"] is False
     assert api.call("PATCH", "schedule", pk, body={"active": True}).json()["active"] is True
@@ -72,7 +72,7 @@ def test_one_is_paused_resumed_changed_and_deleted(api: Any) -> None:
     assert api.get("schedule", pk).status_code == 404
 
 
-def test_one_that_the_code_has_is_paused_and_not_changed(api: Any) -> None:
+def test_code_defined_schedule_can_only_be_paused(api: Any) -> None:
     made = create_schedule("invoice", "0 7 * * *", {"amount": 12})
     Schedule.objects.update(is_registered=True)
     refused = api.call("PATCH", "schedule", made.id, body={"expression": "0 8 * * *"})

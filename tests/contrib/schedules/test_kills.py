@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.mark.parametrize("after", SIDES)
-def test_a_crash_at_any_statement_leaves_the_run_and_the_next_due_time_or_neither(
+def test_sweep_killed_at_any_statement_starts_one_run(
     after: bool,
 ) -> None:
     crashes = survivors = 0

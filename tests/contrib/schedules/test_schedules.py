@@ -95,7 +95,7 @@ def make_person(*codenames: str) -> User:
 # What is started.
 
 
-def test_a_due_time_starts_one_run_however_often_is_swept() -> None:
+def test_due_time_starts_one_run_with_repeated_sweeps() -> None:
     made = make(expression="0 0 1 1 *")
     due = come_due(made.id)
     for _ in range(3):
@@ -114,7 +114,7 @@ def test_a_due_time_starts_one_run_however_often_is_swept() -> None:
     assert (entry.verb, entry.via) == ("start", "schedule")
 
 
-def test_what_is_not_due_or_paused_starts_nothing() -> None:
+def test_paused_or_not_due_schedule_starts_nothing() -> None:
     make()
     paused = make(is_active=False)
     come_due(paused.id)
@@ -122,7 +122,7 @@ def test_what_is_not_due_or_paused_starts_nothing() -> None:
     assert not Run.objects.exists()
 
 
-def test_the_next_time_is_by_the_wall_clock_of_the_time_zone() -> None:
+def test_next_due_time_uses_schedule_time_zone() -> None:
     made = make(expression="0 7 * * *", timezone="Asia/Kolkata")
     assert made.next_at is not None
     assert f"{made.next_at.astimezone(UTC):%H:%M}" == "01:30"
@@ -131,7 +131,7 @@ def test_the_next_time_is_by_the_wall_clock_of_the_time_zone() -> None:
             assert make().timezone == name
 
 
-def test_of_the_times_that_were_missed_the_newest_has_a_run_and_the_others_are_counted() -> None:
+def test_missed_due_times_start_one_run_and_are_counted() -> None:
     made = make(expression="0 * * * *", timezone="UTC")
     begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=50)
     Schedule.objects.filter(pk=made.id).update(next_at=begin)
@@ -147,7 +147,7 @@ def test_of_the_times_that_were_missed_the_newest_has_a_run_and_the_others_are_c
     assert start_due.start_due() == []
 
 
-def test_years_of_missed_minutes_are_one_run_and_counted_as_far_as_a_thousand() -> None:
+def test_missed_due_times_are_counted_up_to_a_thousand() -> None:
     made = make(expression="* * * * *")
     come_due(made.id, days=900)
     assert len(start_due.start_due()) == 1
@@ -155,7 +155,7 @@ def test_years_of_missed_minutes_are_one_run_and_counted_as_far_as_a_thousand() 
 
 
 @pytest.mark.parametrize("state", Run.ACTIVE)
-def test_a_time_at_which_the_last_run_is_not_over_is_skipped_and_counted(state: str) -> None:
+def test_due_time_during_active_run_is_skipped(state: str) -> None:
     made = make()
     come_due(made.id)
     [run] = start_due.start_due()
@@ -170,7 +170,7 @@ def test_a_time_at_which_the_last_run_is_not_over_is_skipped_and_counted(state: 
     assert len(start_due.start_due()) == 1
 
 
-def test_one_that_allows_overlap_starts_another() -> None:
+def test_schedule_with_allowed_overlap_starts_another_run() -> None:
     made = make("approval", input={"text": "x"}, overlap="allow")
     for _ in range(2):
         come_due(made.id)
@@ -179,7 +179,7 @@ def test_one_that_allows_overlap_starts_another() -> None:
     assert Run.objects.count() == 2
 
 
-def test_a_run_that_was_deleted_is_over() -> None:
+def test_deleted_run_does_not_block_its_schedule() -> None:
     made = make()
     come_due(made.id)
     [run] = start_due.start_due()
@@ -207,7 +207,7 @@ def breaks_off(made: ScheduleInfo, caplog: pytest.LogCaptureFixture) -> str:
     return row.last_error
 
 
-def test_one_whose_graph_is_gone_says_so_and_keeps_no_other(
+def test_schedule_of_removed_graph_delays_no_other(
     caplog: pytest.LogCaptureFixture, register: Register
 ) -> None:
     register("passing")
@@ -216,7 +216,7 @@ def test_one_whose_graph_is_gone_says_so_and_keeps_no_other(
     assert "'passing'" in breaks_off(made, caplog)
 
 
-def test_one_whose_input_no_longer_fits_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_schedule_with_invalid_stored_input_reports_error(caplog: pytest.LogCaptureFixture) -> None:
     made = make()
     Schedule.objects.filter(pk=made.id).update(input=["no", "state"])
     assert breaks_off(made, caplog)
@@ -227,7 +227,7 @@ def test_one_whose_input_no_longer_fits_says_so(caplog: pytest.LogCaptureFixture
     assert read(made.id).last_error == ""
 
 
-def test_one_whose_owner_is_gone_starts_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_schedule_of_deleted_owner_starts_nothing(caplog: pytest.LogCaptureFixture) -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
     made = make(by=person)
     person.delete()
@@ -236,7 +236,7 @@ def test_one_whose_owner_is_gone_starts_nothing(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("loss", ["permission", "activity"])
-def test_one_whose_owner_may_no_more_starts_nothing(
+def test_schedule_of_owner_without_permission_starts_nothing(
     caplog: pytest.LogCaptureFixture, loss: str
 ) -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
@@ -248,7 +248,7 @@ def test_one_whose_owner_may_no_more_starts_nothing(
     assert "have permission to start" in breaks_off(made, caplog)
 
 
-def test_one_whose_graph_takes_no_input_of_others_any_more_starts_nothing(
+def test_schedule_of_graph_closed_to_api_starts_nothing(
     caplog: pytest.LogCaptureFixture, register: Register
 ) -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
@@ -258,7 +258,7 @@ def test_one_whose_graph_takes_no_input_of_others_any_more_starts_nothing(
     assert "have permission to start" in breaks_off(made, caplog)
 
 
-def test_schedule_when_the_database_fails_stays_due(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedule_stays_due_after_database_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     made = make()
     due = come_due(made.id)
     monkeypatch.setattr(start_due, "start", Mock(side_effect=OperationalError("server is away")))
@@ -267,7 +267,7 @@ def test_schedule_when_the_database_fails_stays_due(monkeypatch: pytest.MonkeyPa
     assert (row.next_at, row.skipped, row.last_error) == (due, 0, "")
 
 
-def test_the_owner_is_who_starts_the_runs() -> None:
+def test_scheduled_run_is_started_by_the_owner() -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
     made = make(by=person)
     come_due(made.id)
@@ -278,7 +278,7 @@ def test_the_owner_is_who_starts_the_runs() -> None:
 # What the code says.
 
 
-def test_what_the_code_says_has_a_row_with_the_first_sweep(register: Register) -> None:
+def test_code_defined_schedule_is_stored_by_first_sweep(register: Register) -> None:
     register("daily", "0 7 * * *", timezone="Asia/Kolkata", input={"log": ["a"]})
     assert not Schedule.objects.exists()
     for _ in range(2):
@@ -291,7 +291,7 @@ def test_what_the_code_says_has_a_row_with_the_first_sweep(register: Register) -
     assert Run.objects.get().started_by is None
 
 
-def test_the_row_follows_the_code_and_stays_paused(register: Register) -> None:
+def test_stored_schedule_follows_code_and_stays_paused(register: Register) -> None:
     register("daily", "0 7 * * *", timezone="UTC")
     start_due.start_due()
     row = Schedule.objects.get()
@@ -307,7 +307,7 @@ def test_the_row_follows_the_code_and_stays_paused(register: Register) -> None:
     assert not Run.objects.exists()
 
 
-def test_one_that_the_code_has_is_paused_and_neither_changed_nor_deleted(
+def test_code_defined_schedule_cannot_be_changed_or_deleted(
     register: Register,
 ) -> None:
     register("daily", "0 7 * * *")
@@ -338,9 +338,7 @@ def test_one_that_the_code_has_is_paused_and_neither_changed_nor_deleted(
         ({"description": "x" * 256}, "description"),
     ],
 )
-def test_one_that_can_not_be_is_refused_with_what_is_wrong(
-    options: dict[str, str], name: str
-) -> None:
+def test_invalid_schedule_is_rejected_with_field_name(options: dict[str, str], name: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         make(**options)
     assert [fault[0] for fault in refused.value.faults] == [name]
@@ -349,7 +347,7 @@ def test_one_that_can_not_be_is_refused_with_what_is_wrong(
         change_schedule(made.id, **options)
 
 
-def test_invalid_input_is_rejected() -> None:
+def test_schedule_with_invalid_input_is_rejected() -> None:
     with pytest.raises(InvalidInputError):
         make(input=["no", "state"])
     with pytest.raises(EmptyInputError):
@@ -358,7 +356,7 @@ def test_invalid_input_is_rejected() -> None:
         make("no such graph")
 
 
-def test_what_was_due_while_it_was_paused_is_not_made_up_for() -> None:
+def test_resumed_schedule_does_not_run_missed_times() -> None:
     made = make()
     change_schedule(made.id, is_active=False)
     come_due(made.id, days=3)
@@ -368,14 +366,14 @@ def test_what_was_due_while_it_was_paused_is_not_made_up_for() -> None:
     assert start_due.start_due() == []
 
 
-def test_who_changes_what_is_started_owns_it_and_who_pauses_it_does_not() -> None:
+def test_schedule_input_change_replaces_owner_and_pause_does_not() -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
     made = make()
     assert change_schedule(made.id, is_active=False, by=person).owner_label == "system"
     assert change_schedule(made.id, input={"log": ["a"]}, by=person).owner_label == "dana"
 
 
-def test_it_takes_both_permissions() -> None:
+def test_schedule_changes_require_both_permissions() -> None:
     made = make()
     person = make_person("start_run", "view_schedule")
     for act in (
@@ -399,7 +397,7 @@ def test_it_takes_both_permissions() -> None:
         delete_schedule(made.id, by=User.objects.get(pk=person.pk))
 
 
-def test_one_that_is_deleted_starts_nothing_and_what_it_started_goes_on() -> None:
+def test_deleted_schedule_starts_nothing_and_keeps_its_runs() -> None:
     made = make()
     come_due(made.id)
     start_due.start_due()
@@ -413,27 +411,27 @@ def test_one_that_is_deleted_starts_nothing_and_what_it_started_goes_on() -> Non
 # The sweep.
 
 
-def test_a_sweep_without_schedules_asks_once() -> None:
+def test_sweep_without_schedules_uses_one_query() -> None:
     with CaptureQueriesContext(connection) as asked:
         start_due.start_due()
     assert len(asked) == 1
 
 
 @pytest.mark.database("postgresql")
-def test_what_is_due_is_found_by_an_index() -> None:
+def test_due_schedules_are_found_by_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     assert "hitl_schedule_due" in start_due.select_due().order_by("next_at").explain()
 
 
-def test_a_schedule_that_nobody_swept_for_is_missed() -> None:
+def test_schedule_without_sweep_is_reported_as_missed() -> None:
     made = make()
     assert find_missed_since() is None
     due = come_due(made.id, hours=5)
     assert find_missed_since() == due
 
 
-def test_time_that_passes_in_a_test_starts_what_is_due(register: Register) -> None:
+def test_advance_time_in_tests_starts_due_schedules(register: Register) -> None:
     register("daily", "0 7 * * *", approval, timezone="UTC", input={"text": "x"})
     with testing.GraphEnvironment() as hitl:
         hitl.sweep()
@@ -450,7 +448,7 @@ def test_time_that_passes_in_a_test_starts_what_is_due(register: Register) -> No
     assert audit.find_faults is not None
 
 
-def test_without_cronsim_a_check_names_what_to_install(
+def test_schedule_without_cronsim_is_a_check_error(
     register: Register, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cron, "is_installed", lambda: False)
@@ -465,7 +463,7 @@ def test_without_cronsim_a_check_names_what_to_install(
         make()
 
 
-def test_the_doctor_names_what_starts_nothing_and_the_command_lists_it() -> None:
+def test_doctor_and_command_report_failing_schedules() -> None:
     made = make(description="Mondays")
     make(is_active=False)
     Schedule.objects.filter(pk=made.id).update(input=["no", "state"])
@@ -492,7 +490,7 @@ def test_the_doctor_names_what_starts_nothing_and_the_command_lists_it() -> None
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("context", [None, {"user_id": "ann"}])
-def test_check_names_scheduled_graph_without_its_context(context: Any, register: Register) -> None:
+def test_check_reports_scheduled_graph_without_context(context: Any, register: Register) -> None:
     register("nightly", "0 2 * * *", lambda: build("ours"), context=context)
     found = [each.msg for each in run_checks() if each.id == "hitl_schedules.E002"]
     assert [("'nightly'" in msg, "context" in msg) for msg in found] == (
@@ -501,7 +499,7 @@ def test_check_names_scheduled_graph_without_its_context(context: Any, register:
 
 
 @pytest.mark.any_database
-def test_check_names_schedule_without_a_graph(register: Register) -> None:
+def test_check_reports_schedule_without_graph(register: Register) -> None:
     register("nightly", "0 2 * * *")
     registry.unregister("nightly")
     [found] = [each.msg for each in run_checks() if each.id == "hitl_schedules.E003"]

@@ -55,7 +55,7 @@ def filled(make: Make) -> Any:
 
 
 @each
-def test_an_item_is_put_replaced_and_removed(make: Make) -> None:
+def test_store_item_is_put_replaced_and_deleted(make: Make) -> None:
     store = make()
     assert store.get(("a", "b"), "k") is None
     before = datetime.now(UTC) - timedelta(seconds=1)
@@ -71,7 +71,7 @@ def test_an_item_is_put_replaced_and_removed(make: Make) -> None:
 
 
 @each
-def test_none_in_place_of_a_dict_removes(make: Make) -> None:
+def test_put_of_none_deletes_item(make: Make) -> None:
     store = make()
     store.put(("a",), "k", {"v": 1})
     store.put(("a",), "k", None)
@@ -79,7 +79,7 @@ def test_none_in_place_of_a_dict_removes(make: Make) -> None:
 
 
 @ours
-def test_an_item_that_is_replaced_keeps_when_it_was_created(make: Make) -> None:
+def test_replaced_item_keeps_creation_time(make: Make) -> None:
     store = make()
     store.put(("a",), "k", {"v": 1})
     first = store.get(("a",), "k")
@@ -118,7 +118,9 @@ def test_an_item_that_is_replaced_keeps_when_it_was_created(make: Make) -> None:
     ],
     ids=repr,
 )
-def test_a_search_compares_fields(make: Make, wanted: dict[str, Any], found: list[str]) -> None:
+def test_search_filter_compares_fields(
+    make: Make, wanted: dict[str, Any], found: list[str]
+) -> None:
     assert keys(filled(make).search(("numbers",), filter=wanted)) == found
 
 
@@ -132,7 +134,7 @@ def test_a_search_compares_fields(make: Make, wanted: dict[str, Any], found: lis
     ],
     ids=repr,
 )
-def test_what_is_no_number_is_compared_as_it_is_or_found_by_nothing(
+def test_ordering_filter_compares_text_and_ignores_other_types(
     make: Make, wanted: dict[str, Any], found: list[str]
 ) -> None:
     assert keys(filled(make).search(("numbers",), filter=wanted)) == found
@@ -142,7 +144,7 @@ def test_what_is_no_number_is_compared_as_it_is_or_found_by_nothing(
 @pytest.mark.parametrize(
     "text", ['"', "\\", "%", "_", "é", "’", "a\nb", "}", '{"a":"b"}', "", "\x01", "🙂"]
 )
-def test_a_filter_finds_any_text(make: Make, text: str) -> None:
+def test_search_filter_matches_any_text(make: Make, text: str) -> None:
     store = make()
     store.put(("a",), "1", {text or "k": text, "in": {"it": text}})
     store.put(("a",), "2", {text or "k": "other", "in": {"it": "other"}})
@@ -151,13 +153,13 @@ def test_a_filter_finds_any_text(make: Make, text: str) -> None:
 
 
 @each
-def test_an_unknown_operator_is_an_error(make: Make) -> None:
+def test_unknown_filter_operator_is_an_error(make: Make) -> None:
     with pytest.raises(ValueError, match=r"Unsupported operator: \$near"):
         filled(make).search(("numbers",), filter={"n": {"$near": 1}})
 
 
 @each
-def test_a_search_comes_in_pages(make: Make) -> None:
+def test_search_results_are_paged(make: Make) -> None:
     store = filled(make)
     everything = [f"k{n}" for n in range(12)]
     assert keys(store.search(("numbers",), limit=100)) == everything
@@ -170,7 +172,7 @@ def test_a_search_comes_in_pages(make: Make) -> None:
 
 
 @each
-def test_a_search_goes_through_a_namespace_and_those_below_it(make: Make) -> None:
+def test_search_includes_nested_namespaces(make: Make) -> None:
     store = make()
     for namespace in [("a",), ("a", "b"), ("a", "b", "c"), ("ab",), ("b", "a"), ("a\x01",)]:
         store.put(namespace, "/".join(namespace), {})
@@ -183,7 +185,7 @@ def test_a_search_goes_through_a_namespace_and_those_below_it(make: Make) -> Non
 
 
 @each
-def test_namespaces_are_listed_by_how_they_begin_and_end(make: Make) -> None:
+def test_namespaces_are_listed_by_prefix_and_suffix(make: Make) -> None:
     store = make()
     for namespace in [("a", "b", "c"), ("a", "b", "d"), ("x", "b", "d"), ("a",), ("é",)]:
         store.put(namespace, "k", {})
@@ -202,7 +204,7 @@ def test_namespaces_are_listed_by_how_they_begin_and_end(make: Make) -> None:
 
 
 @each
-def test_an_unknown_match_type_is_an_error(make: Make) -> None:
+def test_unknown_match_type_is_an_error(make: Make) -> None:
     op = operations(make)
     store = filled(make)
     with pytest.raises(ValueError, match="Unsupported match type"):
@@ -210,7 +212,7 @@ def test_an_unknown_match_type_is_an_error(make: Make) -> None:
 
 
 @each
-def test_what_is_no_operation_is_an_error(make: Make) -> None:
+def test_unknown_store_operation_is_an_error(make: Make) -> None:
     with pytest.raises(ValueError, match="Unknown operation type"):
         make().batch(["put"])
 
@@ -219,7 +221,7 @@ def test_what_is_no_operation_is_an_error(make: Make) -> None:
 @pytest.mark.parametrize(
     "namespace", [(), ("",), ("a.b",), ("a\0",), ("langgraph", "x"), (1,)], ids=repr
 )
-def test_nothing_is_put_under_a_namespace_that_is_none(make: Make, namespace: Any) -> None:
+def test_invalid_namespace_is_rejected(make: Make, namespace: Any) -> None:
     error = (
         LANGGRAPH.store.base.InvalidNamespaceError
         if make not in OPERATIONS
@@ -241,7 +243,7 @@ def test_nothing_is_put_under_a_namespace_that_is_none(make: Make, namespace: An
 
 
 @each
-def test_a_batch_reads_what_was_there_before_it_and_keeps_the_last_value(make: Make) -> None:
+def test_batch_reads_old_values_and_stores_the_last(make: Make) -> None:
     op, store = operations(make), make()
     store.put(("a",), "k", {"v": 0})
     store.put(("a",), "gone", {"v": 0})
@@ -267,7 +269,7 @@ def test_a_batch_reads_what_was_there_before_it_and_keeps_the_last_value(make: M
 
 
 @each
-def test_each_method_has_an_async_twin(make: Make) -> None:
+def test_store_methods_have_async_versions(make: Make) -> None:
     async def main() -> None:
         store = make(index=index_of("v"))
         await store.aput(("a",), "k", {"v": "a"})
@@ -282,7 +284,7 @@ def test_each_method_has_an_async_twin(make: Make) -> None:
 
 
 @each
-def test_a_search_ranks_by_meaning(make: Make) -> None:
+def test_search_query_ranks_by_embedding(make: Make) -> None:
     store = make(index=index_of("text"))
     for key, text in {"a": "aaaa", "b": "bbbb", "ab": "aabb"}.items():
         store.put(("docs",), key, {"text": text})
@@ -318,7 +320,7 @@ def test_a_search_ranks_by_meaning(make: Make) -> None:
         (["meta.*"], "bbbbbb"),
     ],
 )
-def test_the_fields_of_the_index_are_embedded(make: Make, fields: list[str], near: str) -> None:
+def test_indexed_fields_are_embedded(make: Make, fields: list[str], near: str) -> None:
     value = {
         "title": "aaaaaa",
         "meta": {"title": "bbbbbb"},
@@ -336,7 +338,7 @@ def test_the_fields_of_the_index_are_embedded(make: Make, fields: list[str], nea
 
 
 @each
-def test_an_item_that_is_not_to_be_embedded_is_found_without_a_score(make: Make) -> None:
+def test_item_without_embedding_is_found_without_score(make: Make) -> None:
     store = make(index=index_of())
     store.put(("a",), "plain", {"text": "aaa"}, index=False)
     store.put(("a",), "indexed", {"text": "b"})
@@ -346,7 +348,7 @@ def test_an_item_that_is_not_to_be_embedded_is_found_without_a_score(make: Make)
 
 
 @each
-def test_without_an_index_a_query_ranks_nothing(make: Make) -> None:
+def test_query_without_index_ranks_nothing(make: Make) -> None:
     store = make()
     store.put(("a",), "2", {"text": "b"}, index=["text"])
     store.put(("a",), "1", {"text": "a"})
@@ -355,7 +357,7 @@ def test_without_an_index_a_query_ranks_nothing(make: Make) -> None:
 
 
 @each
-def test_what_is_removed_is_ranked_no_more(make: Make) -> None:
+def test_deleted_item_is_not_ranked(make: Make) -> None:
     store = make(index=index_of())
     store.put(("a",), "k", {"text": "a"})
     store.delete(("a",), "k")
@@ -363,7 +365,7 @@ def test_what_is_removed_is_ranked_no_more(make: Make) -> None:
 
 
 @ours
-def test_what_is_put_again_is_found_by_what_it_is_now(make: Make) -> None:
+def test_replaced_item_is_ranked_by_new_value(make: Make) -> None:
     store = make(index=index_of("tags[*]"))
     store.put(("a",), "k", {"tags": ["aaaa", "bbbb"]})
     store.put(("a",), "k", {"tags": ["cccc"]})
@@ -374,7 +376,7 @@ def test_what_is_put_again_is_found_by_what_it_is_now(make: Make) -> None:
 
 
 @ours
-def test_items_of_one_batch_may_have_the_same_text(make: Make) -> None:
+def test_batch_embeds_repeated_text_once(make: Make) -> None:
     counter = Counter()
     store = make(index=index_of("text", "title", embed=counter))
     store.batch(
@@ -389,7 +391,7 @@ def test_items_of_one_batch_may_have_the_same_text(make: Make) -> None:
 
 
 @ours
-def test_each_item_is_on_one_page_of_a_ranked_search(make: Make) -> None:
+def test_ranked_search_pages_have_each_item_once(make: Make) -> None:
     store = make(index=index_of())
     for n in range(3):
         store.put(("a",), f"ranked{n}", {"text": "a"})
@@ -400,7 +402,7 @@ def test_each_item_is_on_one_page_of_a_ranked_search(make: Make) -> None:
 
 
 @ours
-def test_the_whole_item_may_be_named(make: Make) -> None:
+def test_whole_item_can_be_embedded(make: Make) -> None:
     store = make(index=index_of("text"))
     store.put(("a",), "k", {"text": "a"}, index=["$"])
     assert store.search(("a",), query="a")[0].score is not None
@@ -410,7 +412,7 @@ def test_the_whole_item_may_be_named(make: Make) -> None:
 @pytest.mark.parametrize(
     "embed", [count_letters, Counter(), acount_letters, AsyncCounter()], ids=lambda it: str(it)[:20]
 )
-def test_embeddings_come_in_many_forms(make: Make, embed: Any) -> None:
+def test_index_accepts_sync_and_async_embeddings(make: Make, embed: Any) -> None:
     async def main() -> None:
         store = make(index=index_of("text", embed=embed))
         await store.aput(("a",), "a", {"text": "aaaa"})
@@ -422,7 +424,7 @@ def test_embeddings_come_in_many_forms(make: Make, embed: Any) -> None:
 
 @each
 @pytest.mark.parametrize("embed", [acount_letters, AsyncCounter()], ids=["function", "object"])
-def test_an_async_function_is_for_the_async_methods(make: Make, embed: Any) -> None:
+def test_sync_put_with_async_embeddings_is_rejected(make: Make, embed: Any) -> None:
     store = make(index=index_of(embed=embed))
     with pytest.raises(ValueError, match="async"):
         store.put(("a",), "k", {"text": "a"})
@@ -430,7 +432,7 @@ def test_an_async_function_is_for_the_async_methods(make: Make, embed: Any) -> N
 
 
 @each
-def test_a_model_may_be_named_for_langchain(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_accepts_langchain_model_name(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     found, named = Counter(), []
 
     def init_embeddings(name: str) -> Any:
@@ -447,13 +449,13 @@ def test_a_model_may_be_named_for_langchain(make: Make, monkeypatch: pytest.Monk
 
 
 @each
-def test_an_index_needs_embeddings(make: Make) -> None:
+def test_index_without_embeddings_is_rejected(make: Make) -> None:
     with pytest.raises(ValueError, match="embed must be provided"):
         make(index={"dims": 3})
 
 
 @ours
-def test_an_index_says_what_is_wrong_with_its_embeddings(make: Make) -> None:
+def test_index_with_invalid_embeddings_reports_the_fault(make: Make) -> None:
     with pytest.raises(ValueError, match="'embed' must be an object with embed_documents"):
         make(index=index_of(embed=5))
     store = make(index=index_of(embed=lambda texts: [[1.0]] * (len(texts) + 1)))
@@ -465,7 +467,7 @@ def test_an_index_says_what_is_wrong_with_its_embeddings(make: Make) -> None:
 
 
 @ours
-def test_embeddings_of_another_length_are_an_error(make: Make) -> None:
+def test_embedding_with_different_dimensions_is_an_error(make: Make) -> None:
     length = 2
     store = make(index=index_of(embed=lambda texts: [[1.0] * length for _ in texts]))
     store.put(("a",), "k", {"text": "a"})
@@ -475,7 +477,7 @@ def test_embeddings_of_another_length_are_an_error(make: Make) -> None:
 
 
 @ours
-def test_embeddings_of_nothing_but_zeros_are_far_from_everything(make: Make) -> None:
+def test_zero_embedding_has_score_zero(make: Make) -> None:
     store = make(index=index_of(embed=lambda texts: [[0.0, 0.0] for _ in texts]))
     store.put(("a",), "k", {"text": "a"})
     assert scored(store.search(("a",), query="a")) == {"k": 0.0}
@@ -495,7 +497,7 @@ class Time:
 
 
 @ours
-def test_an_item_with_a_time_to_live_is_gone_unless_it_is_read(make: Make) -> None:
+def test_item_with_ttl_expires_unless_read(make: Make) -> None:
     time = Time(make)
     store = make(**time.kind)
     store.put(("a",), "read", {"v": 1}, ttl=10)
@@ -521,7 +523,7 @@ def test_an_item_with_a_time_to_live_is_gone_unless_it_is_read(make: Make) -> No
 
 
 @ours
-def test_an_item_that_is_put_where_one_has_expired_is_new(make: Make) -> None:
+def test_item_put_after_expiry_is_new(make: Make) -> None:
     time = Time(make)
     store = make(**time.kind)
     store.put(("a",), "old", {}, ttl=1)
@@ -534,7 +536,7 @@ def test_an_item_that_is_put_where_one_has_expired_is_new(make: Make) -> None:
 
 
 @ours
-def test_the_store_says_how_long_items_live_where_a_call_does_not(make: Make) -> None:
+def test_store_default_ttl_applies_to_calls_without_ttl(make: Make) -> None:
     time = Time(make)
     store = make(ttl={"default_ttl": 10, "refresh_on_read": False}, **time.kind)
     store.put(("a",), "default", {})
@@ -551,7 +553,7 @@ def test_the_store_says_how_long_items_live_where_a_call_does_not(make: Make) ->
 
 
 @ours
-def test_a_ranked_search_has_found_items_live_on(make: Make) -> None:
+def test_ranked_search_refreshes_ttl_of_found_items(make: Make) -> None:
     time = Time(make)
     store = make(index=index_of(), **time.kind)
     store.put(("a",), "near", {"text": "aaaa"}, ttl=10)
@@ -565,7 +567,7 @@ def test_a_ranked_search_has_found_items_live_on(make: Make) -> None:
 @pytest.mark.parametrize(
     "operations", [OURS.store.base, LANGGRAPH.store.base], ids=["ours", "langgraph"]
 )
-def test_a_batched_store_gathers_the_calls_of_a_turn(operations: Any) -> None:
+def test_batched_store_combines_concurrent_calls(operations: Any) -> None:
     batches: list[list[Any]] = []
 
     class Batched(operations.batch.AsyncBatchedBaseStore):  # type: ignore[misc]
@@ -598,7 +600,7 @@ def test_a_batched_store_gathers_the_calls_of_a_turn(operations: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_batched_store_takes_calls_of_other_loops_and_goes_on_after_a_fault() -> None:
+def test_batched_store_accepts_other_loops_and_survives_errors() -> None:
     class Batched(OURS.store.base.batch.AsyncBatchedBaseStore):  # type: ignore[misc]
         async def abatch(self, given: Iterable[Any]) -> list[Any]:
             if any(op.key == "bad" for op in given):
@@ -623,7 +625,7 @@ def test_a_batched_store_takes_calls_of_other_loops_and_goes_on_after_a_fault() 
     asyncio.run(main())
 
 
-def test_one_batch_begins_when_the_one_before_it_has_ended() -> None:
+def test_batched_store_runs_batches_sequentially() -> None:
     began: list[str] = []
 
     class Batched(OURS.store.base.batch.AsyncBatchedBaseStore):  # type: ignore[misc]

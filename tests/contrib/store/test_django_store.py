@@ -79,7 +79,7 @@ def expire(*keys: str) -> None:
     StoreItem.objects.filter(key__in=keys).update(expires_at=long_ago)
 
 
-def test_a_store_of_another_process_has_the_same_items() -> None:
+def test_store_items_are_shared_between_instances() -> None:
     DjangoStore(index=index_of()).put(("a", "b"), "k", {"text": "aaa"})
     other = DjangoStore(index=index_of())
     assert other.get(("a", "b"), "k").value == {"text": "aaa"}  # type: ignore[union-attr]
@@ -87,7 +87,7 @@ def test_a_store_of_another_process_has_the_same_items() -> None:
     assert DjangoStore().search(("a",), query="aa")[0].score is None
 
 
-def test_values_come_back_as_they_were() -> None:
+def test_store_value_is_returned_unchanged() -> None:
     value = {
         "z": [1, -1.5, 2**100, True, None, "naïve ✓\u202e", 1e308, -0.0],
         "a": {"": {}, "b": []},
@@ -113,7 +113,7 @@ def test_values_come_back_as_they_were() -> None:
         ("text", TypeError, "Store values must be dicts, not str"),
     ],
 )
-def test_a_value_that_is_no_json_is_refused(value: Any, error: Any, said: str) -> None:
+def test_non_json_store_value_is_rejected(value: Any, error: Any, said: str) -> None:
     store = DjangoStore()
     with pytest.raises(error, match=said):
         store.put(("a",), "k", value)
@@ -136,27 +136,27 @@ def test_a_value_that_is_no_json_is_refused(value: Any, error: Any, said: str) -
     ],
     ids=ascii,
 )
-def test_a_name_that_cannot_be_stored_is_refused(
+def test_unstorable_key_or_namespace_is_rejected(
     namespace: Any, key: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         DjangoStore().batch([PutOp(namespace, key, {})])
 
 
-def test_the_longest_name_fits_into_the_index() -> None:
+def test_longest_store_key_fits_into_the_index() -> None:
     key = "".join(chr(33 + n % 90) for n in range(1996))
     DjangoStore().put(("a", "b"), key, {"v": 1})
     assert DjangoStore().get(("a", "b"), key) is not None
 
 
-def test_a_read_that_asks_for_a_name_that_cannot_be_is_an_error() -> None:
+def test_read_with_invalid_namespace_is_an_error() -> None:
     with pytest.raises(InvalidNamespaceError):
         DjangoStore().batch([GetOp(("a.b",), "k")])
     with pytest.raises(InvalidNamespaceError):
         DjangoStore().batch([SearchOp(("",))])
 
 
-def test_a_batch_takes_a_statement_for_its_reads_and_one_for_its_writes() -> None:
+def test_batch_uses_constant_number_of_statements() -> None:
     store = DjangoStore()
     puts = [PutOp(("a", str(n % 7)), f"k{n}", {"n": n}) for n in range(100)]
     assert count_statements(lambda: store.batch(puts)) <= 5  # with the transaction's own
@@ -167,7 +167,7 @@ def test_a_batch_takes_a_statement_for_its_reads_and_one_for_its_writes() -> Non
     assert count_statements(lambda: store.search(("a",), limit=50)) == 1
 
 
-def test_the_database_narrows_what_is_read() -> None:
+def test_search_is_filtered_and_limited_in_the_database() -> None:
     store = DjangoStore(index=index_of())
     for n in range(4):
         store.put(("a", str(n)), "k", {"text": f"no {n}"})
@@ -184,7 +184,7 @@ def test_the_database_narrows_what_is_read() -> None:
     assert ">=" in listed
 
 
-def test_a_batch_of_many_items_is_more_than_one_statement_takes() -> None:
+def test_batch_larger_than_one_statement_is_stored() -> None:
     store = DjangoStore()
     puts = [PutOp(("a", str(n)), "k", {"n": n}, ttl=5) for n in range(1200)]
     store.batch(puts)
@@ -194,7 +194,7 @@ def test_a_batch_of_many_items_is_more_than_one_statement_takes() -> None:
     assert not StoreItem.objects.exists()
 
 
-def test_a_batch_is_stored_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_batch_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     store = DjangoStore()
     store.put(("a",), "gone", {"v": 1})
 
@@ -207,7 +207,7 @@ def test_a_batch_is_stored_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) 
     assert [item.key for item in store.search(("a",))] == ["gone"]
 
 
-def test_an_item_that_is_put_again_is_as_old_as_it_was_and_changed_now() -> None:
+def test_replaced_item_keeps_created_at_and_changes_updated_at() -> None:
     store = DjangoStore()
     store.put(("a",), "k", {})
     StoreItem.objects.update(
@@ -223,14 +223,14 @@ def test_an_item_that_is_put_again_is_as_old_as_it_was_and_changed_now() -> None
     assert after.updated_at > before.updated_at + timedelta(hours=23)
 
 
-def test_items_of_several_namespaces_come_by_the_names_of_these() -> None:
+def test_search_orders_items_by_namespace() -> None:
     store = DjangoStore()
     for namespace, key in [("b", "1"), ("a", "2"), ("b", "3"), ("a", "4")]:
         store.put((namespace,), key, {})
     assert [item.key for item in store.search(())] == ["2", "4", "1", "3"]
 
 
-def test_embeddings_fail_before_anything_is_stored() -> None:
+def test_embedding_failure_stores_nothing() -> None:
     def embed(texts: Any) -> Any:
         raise ConnectionError("the model is away")
 
@@ -240,7 +240,7 @@ def test_embeddings_fail_before_anything_is_stored() -> None:
     assert not StoreItem.objects.exists()
 
 
-def test_nothing_is_embedded_in_a_transaction() -> None:
+def test_embeddings_are_computed_outside_transactions() -> None:
     depths = []
 
     def embed(texts: Any) -> Any:
@@ -252,7 +252,7 @@ def test_nothing_is_embedded_in_a_transaction() -> None:
     assert depths == [before]
 
 
-def test_what_has_expired_is_removed_by_the_sweep() -> None:
+def test_sweep_deletes_expired_store_items() -> None:
     store = DjangoStore()
     for key in ("1", "2", "3"):
         store.put(("a",), key, {}, ttl=1)
@@ -264,7 +264,7 @@ def test_what_has_expired_is_removed_by_the_sweep() -> None:
     assert sorted(StoreItem.objects.values_list("key", flat=True)) == ["3", "stays"]
 
 
-def test_a_sweep_removes_as_many_items_as_it_may() -> None:
+def test_expired_item_deletion_respects_its_limit() -> None:
     store = DjangoStore()
     for key in "12345":
         store.put(("a",), key, {}, ttl=1)
@@ -274,7 +274,7 @@ def test_a_sweep_removes_as_many_items_as_it_may() -> None:
     ]  # fmt: skip
 
 
-def test_what_expired_first_is_removed_first_and_what_stays_is_not_looked_at() -> None:
+def test_expired_items_are_deleted_oldest_first() -> None:
     store = DjangoStore()
     for key in ("stays", "second", "first"):
         store.put(("a",), key, {}, ttl=None if key == "stays" else 1)
@@ -287,7 +287,7 @@ def test_what_expired_first_is_removed_first_and_what_stays_is_not_looked_at() -
     assert [item.key for item in store.search(())] == ["stays"]
 
 
-def test_an_item_that_is_put_just_before_its_removal_stays() -> None:
+def test_item_put_during_deletion_is_kept() -> None:
     store = DjangoStore()
     store.put(("a",), "k", {}, ttl=1)
     expire("k")
@@ -302,7 +302,7 @@ def test_an_item_that_is_put_just_before_its_removal_stays() -> None:
     assert store.get(("a",), "k") is not None
 
 
-def test_what_goes_wrong_with_the_store_keeps_no_run_from_the_sweep(
+def test_store_failure_does_not_fail_the_sweep(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(limit: int) -> int:
@@ -323,7 +323,7 @@ class Router:
         return "default" if model._meta.app_label == "hitl_django" else None
 
 
-def test_items_are_read_where_they_are_written() -> None:
+def test_store_reads_from_the_write_database() -> None:
     with override_settings(DATABASE_ROUTERS=[Router()]):
         store = DjangoStore(index=index_of())
         store.put(("a",), "k", {"text": "a"}, ttl=5)
@@ -334,7 +334,7 @@ def test_items_are_read_where_they_are_written() -> None:
         assert store.sweep_ttl() == 0
 
 
-def test_rows_are_found_by_their_namespaces_and_dumped_with_them() -> None:
+def test_store_rows_are_found_and_serialized_by_namespace() -> None:
     DjangoStore().put(("users", "ann"), "k", {"v": 1})
     row = StoreItem.objects.get(namespace=("users", "ann"))
     assert (row.namespace, str(row)) == (("users", "ann"), "users/ann/k")
@@ -344,7 +344,7 @@ def test_rows_are_found_by_their_namespaces_and_dumped_with_them() -> None:
         assert decode_namespace(encode_namespace(labels)) == labels
 
 
-def test_a_run_of_the_worker_has_the_store_that_its_graph_was_compiled_with(
+def test_node_gets_store_of_its_compiled_graph(
     register: Register,
 ) -> None:
     def node(state: State, store: BaseStore, runtime: Any = None) -> State:
@@ -357,7 +357,7 @@ def test_a_run_of_the_worker_has_the_store_that_its_graph_was_compiled_with(
     assert StoreItem.objects.get().namespace == ("a",)
 
 
-def test_a_tool_has_it_too(register: Register) -> None:
+def test_tool_gets_injected_store(register: Register) -> None:
     def remember(text: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
         """Remember a text."""
         store.put(("notes",), "note", {"text": text})
@@ -370,7 +370,7 @@ def test_a_tool_has_it_too(register: Register) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_async_node_has_it_too(register: Register) -> None:
+def test_async_node_gets_store(register: Register) -> None:
     async def node(state: State, store: BaseStore) -> State:
         await store.aput(("a",), "k", {"v": 1})
         found = await store.aget(("a",), "k")
@@ -385,7 +385,7 @@ def test_an_async_node_has_it_too(register: Register) -> None:
         asyncio.run(sync_to_async(connections.close_all)())
 
 
-def test_a_node_that_runs_again_puts_the_same_item_again(register: Register) -> None:
+def test_repeated_node_stores_one_item(register: Register) -> None:
     def node(state: State, store: BaseStore) -> State:
         store.put(("a",), "k", {"v": 1})
         return {"seen": [len(store.search(("a",)))]}
@@ -395,7 +395,7 @@ def test_a_node_that_runs_again_puts_the_same_item_again(register: Register) -> 
     assert StoreItem.objects.count() == 1
 
 
-def test_what_a_failing_node_has_put_stays_unless_transact_undoes_it(register: Register) -> None:
+def test_failed_node_keeps_puts_outside_transact(register: Register) -> None:
     def node(state: State, store: BaseStore) -> State:
         store.put(("a",), "stays", {})
 
@@ -411,7 +411,7 @@ def test_what_a_failing_node_has_put_stays_unless_transact_undoes_it(register: R
     assert list(StoreItem.objects.values_list("key", flat=True)) == ["stays"]
 
 
-def test_a_batch_is_a_part_of_the_callers_transaction() -> None:
+def test_batch_joins_an_open_transaction() -> None:
     store = DjangoStore()
     with transaction.atomic(using=write_alias()):
         store.put(("a",), "k", {})
@@ -421,7 +421,7 @@ def test_a_batch_is_a_part_of_the_callers_transaction() -> None:
 
 @pytest.mark.race
 @pytest.mark.django_db(transaction=True)
-def test_batches_that_wait_for_each_other_are_all_stored() -> None:
+def test_concurrent_batches_are_all_stored() -> None:
     keys, faults = [f"k{n}" for n in range(12)], []
     together = threading.Barrier(4)
 

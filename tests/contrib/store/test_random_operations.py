@@ -163,7 +163,7 @@ def expect(theirs: Mended, batch: list[Any]) -> Any:
 
 @pytest.mark.django_db
 @given(BATCHES)
-def test_all_stores_give_the_same_answers(batches: list[list[Any]]) -> None:
+def test_stores_return_equal_results_for_random_operations(batches: list[list[Any]]) -> None:
     StoreItem.objects.all().delete()
     index = index_of("text", "deep.text", "list[*]")
     memory, rows = InMemoryStore(index=index), DjangoStore(index=index)
@@ -188,7 +188,7 @@ def test_all_stores_give_the_same_answers(batches: list[list[Any]]) -> None:
 @pytest.mark.parametrize("call", ["batch", "abatch"])
 @pytest.mark.django_db
 @given(batches=BATCHES)
-def test_our_store_behind_their_interface_answers_as_theirs(
+def test_store_bridge_returns_same_results_as_langgraph(
     call: str, batches: list[list[Any]]
 ) -> None:
     StoreItem.objects.all().delete()
@@ -229,7 +229,7 @@ TREES: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(TREES, TOKENS)
-def test_paths_lead_where_langgraphs_do(tree: Any, path: str) -> None:
+def test_field_paths_resolve_as_in_langgraph(tree: Any, path: str) -> None:
     assert OPS.tokenize_path(path) == THEIR_OPS.tokenize_path(path)
     assert OPS.get_text_at_path(tree, path) == THEIR_OPS.get_text_at_path(tree, path)
     tokens = THEIR_OPS.tokenize_path(path)

@@ -97,7 +97,7 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("address", FORBIDDEN)
-def test_a_name_that_leads_inside_is_not_connected_to(
+def test_host_resolving_to_private_address_is_not_connected(
     address: str,
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -112,7 +112,7 @@ def test_a_name_that_leads_inside_is_not_connected_to(
 
 
 @pytest.mark.parametrize("address", FORBIDDEN)
-def test_an_address_inside_cannot_be_written_down(address: str, settings: Any) -> None:
+def test_url_with_private_address_is_rejected(address: str, settings: Any) -> None:
     settings.HITL = {}
     host = f"[{address.replace('%', '%25')}]" if ":" in address else address
     with pytest.raises(AddressRefused):
@@ -120,7 +120,7 @@ def test_an_address_inside_cannot_be_written_down(address: str, settings: Any) -
 
 
 @pytest.mark.parametrize("address", ALLOWED)
-def test_an_address_that_everybody_reaches_is_connected_to(
+def test_public_address_is_connected(
     address: str, settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
@@ -131,7 +131,7 @@ def test_an_address_that_everybody_reaches_is_connected_to(
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "127.1", "0177.0.0.1", "localhost"])
-def test_other_ways_to_write_this_machine_lead_nowhere(
+def test_alternative_spelling_of_localhost_is_not_connected(
     host: str, settings: Any, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
@@ -140,7 +140,7 @@ def test_other_ways_to_write_this_machine_lead_nowhere(
     assert dialled == []
 
 
-def test_the_address_that_was_checked_is_the_one_that_is_dialled(
+def test_checked_address_is_the_connected_address(
     settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
@@ -151,7 +151,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_dialled(
     assert (asked, dialled) == (["rebinding.example"], [(PUBLIC, 8443)])
 
 
-def test_of_several_addresses_the_next_is_tried(
+def test_next_address_is_tried_after_failure(
     settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
@@ -194,14 +194,14 @@ def test_of_several_addresses_the_next_is_tried(
         "https://hooks.example/" + "a" * 2000,
     ],
 )
-def test_what_is_no_address_of_a_webhook_is_refused(url: str, settings: Any) -> None:
+def test_invalid_webhook_url_is_rejected(url: str, settings: Any) -> None:
     settings.HITL = {}
     with pytest.raises(AddressRefused):
         check_url(url)
 
 
 @pytest.mark.django_db
-def test_who_makes_a_webhook_is_told_what_is_wrong_with_each_field() -> None:
+def test_webhook_creation_reports_an_error_per_field() -> None:
 
     with pytest.raises(InvalidInputError) as caught:
         webhook_services.create_webhook(
@@ -210,7 +210,7 @@ def test_who_makes_a_webhook_is_told_what_is_wrong_with_each_field() -> None:
     assert [name for name, _ in caught.value.faults] == ["url", "events", "graphs", "description"]
 
 
-def test_a_network_of_ones_own_can_be_allowed_and_nothing_beside_it(settings: Any) -> None:
+def test_webhook_networks_setting_allows_only_its_networks(settings: Any) -> None:
     settings.HITL = {"WEBHOOK_NETWORKS": ["10.1.0.0/16", "fd00::/64"]}
     for host in ("10.1.2.3", "[fd00::1]"):
         assert check_url(f"http://{host}:8080/a").port == 8080
@@ -219,9 +219,7 @@ def test_a_network_of_ones_own_can_be_allowed_and_nothing_beside_it(settings: An
             check_url(f"http://{host}/")
 
 
-def test_a_resolver_that_hangs_is_not_waited_for(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hanging_resolver_times_out(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.HITL = {}
     over = threading.Event()
     monkeypatch.setattr(
@@ -232,9 +230,7 @@ def test_a_resolver_that_hangs_is_not_waited_for(
     assert answer.fault == "The receiver timed out."
 
 
-def test_a_name_that_nobody_knows_is_a_failure(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_host_name_is_a_failure(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.HITL = {}
 
     def unknown(*args: Any, **options: Any) -> Any:
@@ -279,7 +275,7 @@ def secured(receive: Callable[..., Receiver], certificate: Path) -> Iterator[Rec
     return receiver
 
 
-def test_the_certificate_has_to_be_that_of_the_name(
+def test_tls_certificate_must_match_host_name(
     secured: Receiver, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leads_to(monkeypatch, "127.0.0.1")
@@ -297,7 +293,7 @@ def test_the_certificate_has_to_be_that_of_the_name(
     assert secured.all() == []
 
 
-def test_who_does_not_speak_tls_is_told_apart(receive: Callable[..., Receiver]) -> None:
+def test_receiver_without_tls_is_a_failure(receive: Callable[..., Receiver]) -> None:
     receiver = receive()
     answer = http_post.post_body(f"https://127.0.0.1:{receiver.port}/", {}, b"", 1)
     assert answer.status is None

@@ -27,7 +27,7 @@ def end_claims() -> None:
 
 
 @pytest.mark.parametrize(("status", "count"), [(204, 1), (404, 2), (410, 2), (503, 2)])
-def test_worker_killed_at_any_commit_sends_each_message_under_one_id(
+def test_worker_killed_at_any_commit_keeps_webhook_ids(
     hook: Callable[..., WebhookEndpoint], receive: Callable[..., Receiver], status: int, count: int
 ) -> None:
     receiver = receive(answering(status))
@@ -43,7 +43,7 @@ def test_worker_killed_at_any_commit_sends_each_message_under_one_id(
     )
 
 
-def test_worker_killed_at_the_end_of_its_time_slice_leaves_the_rest_to_the_sweep(
+def test_worker_killed_after_time_slice_leaves_rest_to_sweep(
     hook: Callable[..., WebhookEndpoint],
     receive: Callable[..., Receiver],
     monkeypatch: pytest.MonkeyPatch,

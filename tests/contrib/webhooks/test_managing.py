@@ -78,7 +78,7 @@ def rows_of(*hooks: WebhookEndpoint) -> list[str]:
 
 
 @pytest.mark.parametrize("what", DONE)
-def test_what_is_done_to_a_webhook_is_done_to_no_other(
+def test_webhook_operation_changes_no_other_webhook(
     three: list[WebhookEndpoint], integrator: User, what: str
 ) -> None:
     first, hook, last = three
@@ -90,7 +90,7 @@ def test_what_is_done_to_a_webhook_is_done_to_no_other(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", DONE)
-def test_who_may_look_changes_nothing_and_who_may_not_finds_nothing(
+def test_webhook_operation_without_permission_changes_nothing(
     three: list[WebhookEndpoint], person: Callable[..., User], what: str
 ) -> None:
     before = rows_of(*three)
@@ -103,7 +103,7 @@ def test_who_may_look_changes_nothing_and_who_may_not_finds_nothing(
 
 
 @pytest.mark.promise("P18")
-def test_who_may_not_make_webhooks_makes_none(person: Callable[..., User]) -> None:
+def test_webhook_creation_without_permission_is_rejected(person: Callable[..., User]) -> None:
     with pytest.raises(NotAllowedError):
         webhook_services.create_webhook(URL, by=person("vik", "view_webhookendpoint"))
     assert not WebhookEndpoint.objects.exists()
@@ -118,7 +118,7 @@ class AllButOne(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", DONE)
-def test_who_sees_other_webhooks_finds_none_that_they_do_not_see(
+def test_webhook_hidden_by_policy_is_not_found(
     three: list[WebhookEndpoint], integrator: User, settings: Any, what: str
 ) -> None:
     WebhookEndpoint.objects.filter(pk=three[1].pk).update(url=f"{URL}/hidden")
@@ -139,7 +139,7 @@ LAST: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("what", LAST)
-def test_what_cannot_be_done_as_a_whole_is_not_done(
+def test_failed_webhook_operation_changes_nothing(
     three: list[WebhookEndpoint],
     integrator: User,
     monkeypatch: pytest.MonkeyPatch,
@@ -153,7 +153,7 @@ def test_what_cannot_be_done_as_a_whole_is_not_done(
     assert rows_of(*three) == before
 
 
-def test_of_secrets_that_are_made_at_once_both_are_signed_with(hook: Hook) -> None:
+def test_concurrent_rotations_keep_both_new_secrets(hook: Hook) -> None:
     endpoint, made = hook(URL), list[str]()
     with before_writing(
         "hitl_webhooks_webhookendpoint",
@@ -165,7 +165,7 @@ def test_of_secrets_that_are_made_at_once_both_are_signed_with(hook: Hook) -> No
 
 
 @pytest.mark.parametrize("what", ["change", "rotate"])
-def test_a_webhook_that_is_deleted_at_that_moment_is_not_found(
+def test_webhook_deleted_during_operation_is_not_found(
     three: list[WebhookEndpoint], monkeypatch: pytest.MonkeyPatch, integrator: User, what: str
 ) -> None:
     def allow(policy: Any, by: User, permission: str) -> bool:
@@ -179,14 +179,14 @@ def test_a_webhook_that_is_deleted_at_that_moment_is_not_found(
         DONE[what](three[1], integrator)
 
 
-def test_a_message_that_waits_keeps_its_count_when_it_is_sent_again(hook: Hook) -> None:
+def test_redelivery_of_pending_delivery_keeps_attempts(hook: Hook) -> None:
     message = message_to(hook(URL))
     Delivery.objects.update(attempts=3, fault="The receiver returned 500.")
     info = webhook_services.redeliver(message.pk)
     assert (info.state, info.attempts, info.fault) == ("pending", 3, "The receiver returned 500.")
 
 
-def test_a_message_that_is_sent_again_begins_afresh(three: list[WebhookEndpoint]) -> None:
+def test_redelivery_of_finished_delivery_resets_attempts(three: list[WebhookEndpoint]) -> None:
     message = three[0].deliveries.get()
     Delivery.objects.update(due_at=Now() - timedelta(days=1))
     before = three[0].deliveries.get()
@@ -199,7 +199,7 @@ def test_a_message_that_is_sent_again_begins_afresh(three: list[WebhookEndpoint]
 
 
 @pytest.mark.django_db
-def test_what_is_no_id_of_a_webhook_is_not_found() -> None:
+def test_invalid_webhook_id_is_not_found() -> None:
     for what in ("nothing", None):
         with pytest.raises(WebhookNotFound):
             webhook_services.redeliver(what)  # type: ignore[arg-type]
@@ -207,7 +207,9 @@ def test_what_is_no_id_of_a_webhook_is_not_found() -> None:
             webhook_services.delete_webhook(what)  # type: ignore[arg-type]
 
 
-def test_a_webhook_that_only_stops_keeps_what_became_of_it(three: list[WebhookEndpoint]) -> None:
+def test_only_url_change_or_activation_resets_webhook_failures(
+    three: list[WebhookEndpoint],
+) -> None:
     before = WebhookEndpoint.objects.get(pk=three[0].pk)
     for changes in ({"is_active": False}, {"description": "CRM"}):
         info = webhook_services.change_webhook(three[0].pk, **changes)
@@ -223,7 +225,7 @@ def test_a_webhook_that_only_stops_keeps_what_became_of_it(three: list[WebhookEn
 
 
 @pytest.mark.promise("P18")
-def test_who_stands_for_a_webhook_does_so_until_it_says_more_or_leads_elsewhere(
+def test_webhook_creator_changes_only_with_url_or_contents(
     hook: Hook, integrator: User, person: Callable[..., User]
 ) -> None:
     eve = person("eve", "view_webhookendpoint", "manage_webhooks")
@@ -240,14 +242,14 @@ def test_who_stands_for_a_webhook_does_so_until_it_says_more_or_leads_elsewhere(
     assert stands_for_it(url=URL) == "eve"
 
 
-def test_a_description_is_as_long_as_it_may_be(hook: Hook) -> None:
+def test_webhook_description_length_is_limited(hook: Hook) -> None:
     endpoint = hook(URL, description="x" * 255)
     assert len(endpoint.description) == 255
     with pytest.raises(InvalidInputError):
         webhook_services.change_webhook(endpoint.pk, description="x" * 256)
 
 
-def test_a_webhook_has_no_other_properties(hook: Hook) -> None:
+def test_unknown_or_invalid_webhook_field_changes_nothing(hook: Hook) -> None:
     endpoint = hook(URL)
     for changes in ({"secret": "mine"}, {"epoch": 7}, {"created_by": None}):
         with pytest.raises(TypeError, match="Unknown webhook fields"):
@@ -261,7 +263,7 @@ def vars_of(endpoint: WebhookEndpoint) -> dict[str, Any]:
     return {field.attname: getattr(endpoint, field.attname) for field in endpoint._meta.fields}
 
 
-def test_this_process_knows_at_once_of_what_it_has_changed(hook: Hook, integrator: User) -> None:
+def test_webhook_change_applies_to_its_process_immediately(hook: Hook, integrator: User) -> None:
     def heard() -> list[Any]:
         return [listener.id for listener in outbox._listeners("default")]
 
@@ -276,14 +278,14 @@ def test_this_process_knows_at_once_of_what_it_has_changed(hook: Hook, integrato
     assert heard() == []
 
 
-def test_what_this_process_reads_while_it_changes_one_it_reads_again(hook: Hook) -> None:
+def test_listeners_read_during_webhook_change_are_reloaded(hook: Hook) -> None:
     endpoint = hook(URL)
     with before_writing("hitl_webhooks_webhookendpoint", lambda: outbox._listeners("default")):
         webhook_services.change_webhook(endpoint.pk, is_active=False)
     assert outbox._listeners("default") == ()
 
 
-def test_what_waited_for_a_webhook_is_told_of_when_it_is_on(
+def test_reactivated_webhook_enqueues_pending_deliveries(
     hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint, told = hook(URL), list[Any]()

@@ -31,7 +31,7 @@ def asked(advance: Advance) -> Interrupt:
     return Interrupt.objects.get(run=run.id)
 
 
-def test_a_run_that_asks_and_ends_is_told_of_in_order(hook: Hook, advance: Advance) -> None:
+def test_run_with_decision_publishes_events_in_order(hook: Hook, advance: Advance) -> None:
     hook(URL)
     interrupt = asked(advance)
     services.decide(interrupt.pk, "approve")
@@ -49,7 +49,7 @@ def test_a_run_that_asks_and_ends_is_told_of_in_order(hook: Hook, advance: Advan
     assert succeeded == ids
 
 
-def test_each_way_in_which_a_run_ends_is_told(hook: Hook, advance: Advance) -> None:
+def test_unsuccessful_run_end_is_published(hook: Hook, advance: Advance) -> None:
     hook(URL, events=["run.failed", "run.parked", "run.cancelled"])
     services.start("unstorable", {"text": "x"})
     advance()
@@ -67,7 +67,7 @@ def test_each_way_in_which_a_run_ends_is_told(hook: Hook, advance: Advance) -> N
 
 
 @pytest.mark.parametrize("then", ["park", "cancel", "answer"])
-def test_an_interrupt_that_expires_is_told_and_what_becomes_of_its_run(
+def test_expired_interrupt_publishes_expiry_and_run_end(
     hook: Hook, advance: Advance, then: str
 ) -> None:
     interrupt = asked(advance)
@@ -80,9 +80,7 @@ def test_an_interrupt_that_expires_is_told_and_what_becomes_of_its_run(
     assert sorted(told()) == sorted(["interrupt.expired", *more])
 
 
-def test_a_run_that_another_takes_the_place_of_is_told_as_cancelled(
-    hook: Hook, advance: Advance
-) -> None:
+def test_discarded_run_is_published_as_cancelled(hook: Hook, advance: Advance) -> None:
     interrupt = asked(advance)
     hook(URL)
     services.start(
@@ -95,7 +93,7 @@ def test_a_run_that_another_takes_the_place_of_is_told_as_cancelled(
 
 
 @pytest.mark.promise("P3")
-def test_a_decision_that_is_rolled_back_is_not_told(hook: Hook, advance: Advance) -> None:
+def test_rolled_back_decision_is_not_published(hook: Hook, advance: Advance) -> None:
     interrupt = asked(advance)
     hook(URL)
     with transaction.atomic():
@@ -106,7 +104,7 @@ def test_a_decision_that_is_rolled_back_is_not_told(hook: Hook, advance: Advance
 
 
 @pytest.mark.promise("P10")
-def test_a_worker_that_was_replaced_tells_nothing(hook: Hook, advance: Advance) -> None:
+def test_replaced_worker_publishes_nothing(hook: Hook, advance: Advance) -> None:
     run = services.start("approval", {"text": "x"})
     hook(URL)
     lease = run_leases.claim(run.id)
@@ -116,9 +114,7 @@ def test_a_worker_that_was_replaced_tells_nothing(hook: Hook, advance: Advance) 
     assert (told(), Run.objects.get().state) == ([], "running")
 
 
-def test_an_endpoint_hears_of_the_events_and_graphs_it_asked_for(
-    hook: Hook, advance: Advance
-) -> None:
+def test_endpoint_gets_only_its_events_and_graphs(hook: Hook, advance: Advance) -> None:
     some = hook(URL, events=["interrupt.created"])
     other = hook(URL, graphs=["steps"])
     hook(URL, is_active=False)
@@ -129,7 +125,7 @@ def test_an_endpoint_hears_of_the_events_and_graphs_it_asked_for(
     assert heard == {(some.pk, "interrupt.created"), (other.pk, "run.succeeded")}
 
 
-def test_without_a_webhook_there_is_one_look_and_no_statement_more(advance: Advance) -> None:
+def test_decision_without_webhooks_adds_no_statement(advance: Advance) -> None:
     asked(advance)
     interrupt = asked(advance)
     with counting() as deciding:
@@ -142,7 +138,7 @@ def test_without_a_webhook_there_is_one_look_and_no_statement_more(advance: Adva
     assert len(looks) == 1
 
 
-def test_a_webhook_made_by_another_process_is_seen_after_a_while(
+def test_webhook_of_another_process_is_found_after_delay(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
@@ -157,9 +153,7 @@ def test_a_webhook_made_by_another_process_is_seen_after_a_while(
     assert told() == ["interrupt.created"]
 
 
-def test_what_is_told_to_a_webhook_that_is_just_gone_disturbs_nobody(
-    hook: Hook, advance: Advance
-) -> None:
+def test_decision_with_just_deleted_webhook_is_stored(hook: Hook, advance: Advance) -> None:
     interrupt = asked(advance)
     gone = hook(URL)
     outbox._listeners("default")

@@ -77,7 +77,7 @@ def signature(secret: str, received: Received) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-def test_an_interrupt_reaches_the_receiver_signed_and_with_links(
+def test_interrupt_delivery_is_signed_and_has_links(
     hook: Hook, receive: Receive, advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example/"}
@@ -109,9 +109,7 @@ def test_an_interrupt_reaches_the_receiver_signed_and_with_links(
     assert b"secret" not in received.body
 
 
-def test_after_a_rotation_messages_are_signed_with_both_secrets_for_a_day(
-    hook: Hook, receive: Receive
-) -> None:
+def test_rotated_secret_signs_with_both_for_a_day(hook: Hook, receive: Receive) -> None:
     receiver = receive()
     endpoint = hook(receiver)
     rotated = webhook_services.rotate_secret(endpoint.pk)
@@ -141,9 +139,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_fails_is_sent_again_later_under_the_same_id(
-    hook: Hook, receive: Receive, fault: str
-) -> None:
+def test_failed_delivery_is_retried_with_same_id(hook: Hook, receive: Receive, fault: str) -> None:
     behaviour, said = FAULTS[fault]
     receiver = receive(behaviour, answering(200))
     delivery, began = message_to(hook(receiver)), the_time()
@@ -161,9 +157,7 @@ def test_what_fails_is_sent_again_later_under_the_same_id(
 
 
 @pytest.mark.parametrize("kind", [faults.silent, faults.dripping])
-def test_who_says_nothing_or_hardly_anything_is_left_at_the_deadline(
-    hook: Hook, receive: Receive, settings: Any, kind: Any
-) -> None:
+def test_slow_receiver_times_out(hook: Hook, receive: Receive, settings: Any, kind: Any) -> None:
     settings.HITL = {**settings.HITL, "WEBHOOK_TIMEOUT_SECONDS": 0.3}
     started: list[Receiver] = []
     started.append(receive(kind(lambda: started[0])))
@@ -172,18 +166,18 @@ def test_who_says_nothing_or_hardly_anything_is_left_at_the_deadline(
     assert delivery.state == "pending"
 
 
-def test_a_huge_answer_is_not_read(hook: Hook, receive: Receive) -> None:
+def test_huge_response_is_not_read(hook: Hook, receive: Receive) -> None:
     assert deliver(message_to(hook(receive(faults.huge)))).state == "delivered"
 
 
-def test_nobody_there_is_a_failure_like_any_other(hook: Hook, receive: Receive) -> None:
+def test_unreachable_receiver_is_a_failure(hook: Hook, receive: Receive) -> None:
     receiver = receive()
     receiver.close()
     delivery = deliver(message_to(hook(receiver)))
     assert delivery.fault == "The connection failed: Connection refused."
 
 
-def test_after_the_last_attempt_a_message_is_given_up_until_somebody_sends_it_again(
+def test_delivery_is_dead_after_last_attempt_until_redelivery(
     hook: Hook, receive: Receive, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "WEBHOOK_ATTEMPTS": 3}
@@ -202,9 +196,7 @@ def test_after_the_last_attempt_a_message_is_given_up_until_somebody_sends_it_ag
     assert {received.headers["webhook-id"] for received in receiver.all()} == {str(delivery.pk)}
 
 
-def test_an_attempt_that_no_worker_lived_to_end_counts(
-    hook: Hook, receive: Receive, settings: Any
-) -> None:
+def test_attempt_of_dead_worker_counts(hook: Hook, receive: Receive, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "WEBHOOK_ATTEMPTS": 1}
     endpoint = hook(receive())
     delivery = message_to(endpoint)
@@ -217,7 +209,7 @@ def test_an_attempt_that_no_worker_lived_to_end_counts(
     assert delivery.attempts == 1
 
 
-def test_waits_grow_and_have_an_end() -> None:
+def test_retry_delays_grow_to_a_maximum() -> None:
     waits = [sending._growing(10, 3, attempt, 6 * 3600) for attempt in range(1, 12)]
     assert waits[:4] == [10, 30, 90, 270]
     assert waits[-1] == sending._growing(10, 3, 10_000, 6 * 3600) == 6 * 3600
@@ -240,16 +232,16 @@ def test_waits_grow_and_have_an_end() -> None:
         ("Fri, 99 Foo 1999", 0),
     ],
 )
-def test_retry_after_is_honoured_within_bounds(header: str, expected: float) -> None:
+def test_retry_after_is_limited(header: str, expected: float) -> None:
     assert sending._retry_after(header) == expected
 
 
-def test_retry_after_may_be_a_date() -> None:
+def test_retry_after_accepts_date() -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
     assert sending._retry_after(later) == pytest.approx(3600, abs=PATIENCE)
 
 
-def test_everything_to_an_endpoint_rests_as_long_as_it_asks(hook: Hook, receive: Receive) -> None:
+def test_retry_after_delays_all_deliveries_of_endpoint(hook: Hook, receive: Receive) -> None:
     receiver = receive(answering(429, "Retry-After: 3600"), answering(200))
     endpoint = hook(receiver)
     began = the_time()
@@ -267,7 +259,7 @@ def test_everything_to_an_endpoint_rests_as_long_as_it_asks(hook: Hook, receive:
     assert len(receiver.all()) == 1
 
 
-def test_one_that_refuses_a_message_gets_the_others(hook: Hook, receive: Receive) -> None:
+def test_rejected_delivery_does_not_delay_others(hook: Hook, receive: Receive) -> None:
     receiver = receive(answering(422), answering(200))
     endpoint = hook(receiver)
     refused, welcome = message_to(endpoint), message_to(endpoint)
@@ -276,9 +268,7 @@ def test_one_that_refuses_a_message_gets_the_others(hook: Hook, receive: Receive
     assert welcome.state == "delivered"
 
 
-def test_a_dead_receiver_costs_each_sweep_less_and_the_others_nothing(
-    hook: Hook, receive: Receive
-) -> None:
+def test_dead_receiver_is_tried_less_and_delays_no_other(hook: Hook, receive: Receive) -> None:
     dead = hook(receive(faults.closing))
     alive = hook(receive())
     to_dead = [message_to(dead) for _ in range(5)]
@@ -296,7 +286,7 @@ def test_a_dead_receiver_costs_each_sweep_less_and_the_others_nothing(
     assert began + timedelta(seconds=14) < dead.rests_until < the_time() + timedelta(seconds=26)
 
 
-def test_one_that_is_well_again_starts_afresh(hook: Hook, receive: Receive) -> None:
+def test_successful_delivery_resets_endpoint_failures(hook: Hook, receive: Receive) -> None:
     endpoint = hook(receive(faults.closing, answering(200)))
     delivery = message_to(endpoint)
     deliver(delivery)
@@ -306,7 +296,7 @@ def test_one_that_is_well_again_starts_afresh(hook: Hook, receive: Receive) -> N
     assert (endpoint.failures, endpoint.lease_until) == (0, None)
 
 
-def test_410_turns_an_endpoint_off(hook: Hook, receive: Receive, advance: Advance) -> None:
+def test_410_response_disables_endpoint(hook: Hook, receive: Receive, advance: Advance) -> None:
     receiver = receive(answering(410))
     endpoint = hook(receiver)
     delivery, other = message_to(endpoint), message_to(endpoint)
@@ -322,7 +312,7 @@ def test_410_turns_an_endpoint_off(hook: Hook, receive: Receive, advance: Advanc
     assert (endpoint.is_active, endpoint.stopped) == (True, "")
 
 
-def test_what_is_asked_is_sent_only_where_it_is_wanted_and_still_the_same(
+def test_payload_is_sent_only_if_enabled_and_unchanged(
     hook: Hook, receive: Receive, advance: Advance
 ) -> None:
     receiver = receive()
@@ -338,7 +328,7 @@ def test_what_is_asked_is_sent_only_where_it_is_wanted_and_still_the_same(
     assert "interrupt" not in told(delivery, receiver)
 
 
-def test_each_message_has_the_interrupt_that_it_tells_of(
+def test_each_delivery_contains_its_own_interrupt(
     hook: Hook, receive: Receive, advance: Advance
 ) -> None:
     receiver = receive()
@@ -355,7 +345,7 @@ def test_each_message_has_the_interrupt_that_it_tells_of(
 
 
 @pytest.mark.promise("P18")
-def test_what_is_asked_is_sent_for_who_may_see_it_only(
+def test_payload_requires_permission_of_webhook_creator(
     hook: Hook, receive: Receive, advance: Advance, django_user_model: Any
 ) -> None:
     maker = django_user_model.objects.create_superuser("ada")
@@ -371,7 +361,7 @@ def test_what_is_asked_is_sent_for_who_may_see_it_only(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("change", ["url", "with_interrupt"])
-def test_who_has_a_webhook_say_more_or_to_somebody_else_is_who_stands_for_it(
+def test_webhook_change_makes_its_user_the_creator(
     hook: Hook,
     receive: Receive,
     advance: Advance,
@@ -392,7 +382,7 @@ def test_who_has_a_webhook_say_more_or_to_somebody_else_is_who_stands_for_it(
 
 
 @pytest.mark.promise("P18")
-def test_an_account_of_the_name_that_stands_for_code_sees_no_more_than_it_may(
+def test_inactive_creator_named_system_gets_no_payload(
     hook: Hook, receive: Receive, advance: Advance, django_user_model: Any
 ) -> None:
     maker = django_user_model.objects.create_superuser("system")
@@ -406,7 +396,7 @@ def test_an_account_of_the_name_that_stands_for_code_sees_no_more_than_it_may(
 
 
 @pytest.mark.promise("P8")
-def test_a_message_whose_hint_was_lost_is_found_by_the_sweep(
+def test_delivery_with_lost_message_is_found_by_sweep(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint, quiet = hook(receive()), hook(receive())
@@ -425,7 +415,7 @@ def test_a_message_whose_hint_was_lost_is_found_by_the_sweep(
     assert quiet.deliveries.count() == 0
 
 
-def test_old_messages_are_removed_and_those_to_nobody(hook: Hook, settings: Any) -> None:
+def test_old_and_orphaned_deliveries_are_deleted(hook: Hook, settings: Any) -> None:
     endpoint, gone = hook("https://a.example/"), hook("https://b.example/")
     off = hook("https://c.example/", is_active=False)
     finished, young, waiting = (message_to(endpoint) for _ in range(3))
@@ -441,7 +431,7 @@ def test_old_messages_are_removed_and_those_to_nobody(hook: Hook, settings: Any)
     assert set(Delivery.objects.all()) == {young, waiting}
 
 
-def test_a_task_ends_with_its_time_and_has_another_go_on(
+def test_task_at_time_slice_end_enqueues_the_rest(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = hook(receive())
@@ -456,7 +446,7 @@ def test_a_task_ends_with_its_time_and_has_another_go_on(
     assert (second.attempts, hinted) == (0, [endpoint.pk])
 
 
-def test_what_comes_while_a_task_lets_go_is_sent_by_it(
+def test_delivery_created_during_release_is_sent(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = hook(receive())
@@ -475,7 +465,7 @@ def test_what_comes_while_a_task_lets_go_is_sent_by_it(
     assert late[0].state == "delivered"
 
 
-def test_a_frozen_worker_that_was_replaced_notes_nothing(
+def test_replaced_worker_stores_no_result(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver = receive()
@@ -500,7 +490,7 @@ def test_a_frozen_worker_that_was_replaced_notes_nothing(
 
 
 @pytest.mark.parametrize("moment", ["lease_until", "rests_until"])
-def test_an_endpoint_is_left_alone_for_its_time_and_no_longer(
+def test_endpoint_is_not_claimed_before_lease_or_pause_ends(
     hook: Hook, receive: Receive, moment: str
 ) -> None:
     endpoint = hook(receive())
@@ -516,9 +506,7 @@ def test_an_endpoint_is_left_alone_for_its_time_and_no_longer(
     assert claims.claim_endpoint(endpoint.pk) is None
 
 
-def test_what_came_of_a_message_that_was_given_up_meanwhile_is_not_noted(
-    hook: Hook, receive: Receive
-) -> None:
+def test_result_of_dead_delivery_is_not_stored(hook: Hook, receive: Receive) -> None:
     endpoint = hook(receive())
     delivery = message_to(endpoint)
     held = claims.claim_endpoint(endpoint.pk)
@@ -556,7 +544,7 @@ ANSWERS: dict[sending.AttemptResult, tuple[str, bool]] = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: str(answer.status))
-def test_what_becomes_of_a_message_and_its_endpoint_is_up_to_the_answer(
+def test_response_determines_delivery_and_endpoint_state(
     hook: Hook, answer: sending.AttemptResult
 ) -> None:
     endpoint = hook("https://a.example/")
@@ -577,7 +565,7 @@ def test_what_becomes_of_a_message_and_its_endpoint_is_up_to_the_answer(
 
 
 @pytest.mark.parametrize(("given", "most"), [(None, 20.0), (5.0, 5.0), (20.0, 20.0), (60.0, 20.0)])
-def test_a_task_takes_no_longer_than_its_worker_gives_it(
+def test_delivery_task_respects_worker_time_slice(
     monkeypatch: pytest.MonkeyPatch, given: float | None, most: float
 ) -> None:
     monkeypatch.setattr(sending, "SLICE", 20.0)
@@ -585,7 +573,7 @@ def test_a_task_takes_no_longer_than_its_worker_gives_it(
     assert sending._slice() == most
 
 
-def test_a_message_that_is_put_off_waits_as_long_as_it_should(hook: Hook) -> None:
+def test_failed_delivery_is_due_after_growing_delay(hook: Hook) -> None:
     endpoint = hook("https://a.example/")
     message = message_to(endpoint)
     for attempt, least, most in ((1, 7, 13), (2, 22, 38), (3, 67, 113)):
@@ -603,7 +591,7 @@ def test_a_message_that_is_put_off_waits_as_long_as_it_should(hook: Hook) -> Non
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_frozen_worker_notes_nothing_while_another_is_at_the_message(
+def test_replaced_worker_does_not_affect_current_attempt(
     hook: Hook, receive: Receive, outcome: str
 ) -> None:
     endpoint = hook(receive())
@@ -629,7 +617,7 @@ def test_a_frozen_worker_notes_nothing_while_another_is_at_the_message(
     assert (delivery.state, delivery.attempts) == ("delivered", 2)
 
 
-def test_of_two_workers_that_see_a_message_one_has_its_attempt(
+def test_concurrent_claims_have_different_attempt_numbers(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = hook(receive())
@@ -650,9 +638,7 @@ def test_of_two_workers_that_see_a_message_one_has_its_attempt(
     assert (claim.attempt, Delivery.objects.get().attempts) == (2, 2)
 
 
-def test_a_message_is_sent_to_its_own_endpoint_and_noted_of_no_other(
-    hook: Hook, receive: Receive
-) -> None:
+def test_delivery_result_affects_only_its_endpoint(hook: Hook, receive: Receive) -> None:
     first, second = hook(receive()), hook(receive())
     mine, other = message_to(first), message_to(second)
     also = message_to(first)
@@ -670,7 +656,7 @@ def test_a_message_is_sent_to_its_own_endpoint_and_noted_of_no_other(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_workers_one_sends(hook: Hook, receive: Receive) -> None:
+def test_concurrent_workers_send_each_delivery_once(hook: Hook, receive: Receive) -> None:
     receiver = receive()
     endpoint = hook(receiver)
     messages = [message_to(endpoint) for _ in range(10)]
@@ -693,7 +679,7 @@ def test_of_many_workers_one_sends(hook: Hook, receive: Receive) -> None:
     assert sorted(sent) == sorted(str(message.pk) for message in messages)
 
 
-def test_whatever_goes_wrong_is_not_raised(
+def test_unexpected_delivery_error_is_logged_and_not_raised(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     endpoint = hook(receive())
@@ -706,7 +692,7 @@ def test_whatever_goes_wrong_is_not_raised(
 
 
 @pytest.mark.parametrize("why", ["held", "resting", "off", "gone"])
-def test_where_there_is_nothing_to_do_nothing_is_done_and_nothing_goes_wrong(
+def test_unavailable_endpoint_gets_nothing_and_logs_no_error(
     hook: Hook, receive: Receive, caplog: Any, why: str
 ) -> None:
     receiver = receive()
@@ -725,7 +711,7 @@ def test_where_there_is_nothing_to_do_nothing_is_done_and_nothing_goes_wrong(
     assert "could not process deliveries" not in caplog.text
 
 
-def test_the_readme_s_way_to_check_a_message_works(hook: Hook, receive: Receive) -> None:
+def test_verify_example_of_guide_accepts_deliveries(hook: Hook, receive: Receive) -> None:
     names: dict[str, Any] = {}
     programs = Page("docs/guides/webhooks.md").programs
     (snippet,) = [program.code for program in programs if "def verify(" in program.code]

@@ -52,7 +52,7 @@ OVER: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("why", CHANGES)
-def test_a_worker_is_told_of_those_that_something_can_be_sent_to(
+def test_sweep_enqueues_only_endpoints_ready_for_delivery(
     hook: Hook, hinted: list[UUID], why: str
 ) -> None:
     first, other, last = (waiting(hook, name) for name in ("first", "other", "last"))
@@ -67,7 +67,7 @@ def test_a_worker_is_told_of_those_that_something_can_be_sent_to(
 
 
 @pytest.mark.parametrize("why", OVER)
-def test_a_worker_is_told_of_those_that_have_waited_for_it(
+def test_sweep_enqueues_endpoint_after_lease_or_pause_ends(
     hook: Hook, hinted: list[UUID], why: str
 ) -> None:
     endpoint = waiting(hook, "first")
@@ -75,7 +75,7 @@ def test_a_worker_is_told_of_those_that_have_waited_for_it(
     assert maintenance.enqueue_due() == [endpoint.pk]
 
 
-def test_where_there_is_no_room_for_all_those_come_first_that_wait_longest(
+def test_sweep_enqueues_longest_waiting_endpoints_first(
     hook: Hook, hinted: list[UUID], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_BATCH": 1}
@@ -87,7 +87,7 @@ def test_where_there_is_no_room_for_all_those_come_first_that_wait_longest(
     assert found == [[waited[1].pk], [waited[0].pk], [waited[2].pk], []]
 
 
-def test_a_worker_that_could_not_be_told_is_told_again(
+def test_failed_enqueue_is_repeated(
     hook: Hook, hinted: list[UUID], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = waiting(hook, "first")
@@ -118,9 +118,7 @@ OLD: dict[str, tuple[str, dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize("what", OLD)
-def test_what_is_over_and_what_nobody_gets_is_removed_and_nothing_else(
-    hook: Hook, what: str
-) -> None:
+def test_sweep_deletes_only_old_or_orphaned_deliveries(hook: Hook, what: str) -> None:
     how, changes, goes = OLD[what]
     # Others, to whom nothing happens, whatever becomes of this.
     bystanders = [message_to(hook("https://a.example/", is_active=on)) for on in (True, False)]
@@ -138,7 +136,7 @@ def test_what_is_over_and_what_nobody_gets_is_removed_and_nothing_else(
     assert set(Delivery.objects.all()) == left
 
 
-def test_a_sweep_removes_a_batch_of_each(hook: Hook, settings: Any) -> None:
+def test_sweep_deletes_one_batch_per_kind(hook: Hook, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_BATCH": 2}
     endpoint, gone = hook("https://a.example/"), hook("https://b.example/")
     for _ in range(3):
