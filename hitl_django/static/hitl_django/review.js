@@ -1,5 +1,6 @@
-/* Comfort for the review queue: keys, drafts, what a field was, and the line that follows a run.
-   Every page works without it. No key decides by itself: "a" only moves the focus to a button. */
+/* Enhancements of the review queue: keyboard shortcuts, drafts, original values of fields, and live
+   updates. Every page works without it. No shortcut submits a decision: "a" only focuses a
+   button. */
 "use strict";
 
 (() => {
@@ -14,11 +15,11 @@
         return true;
     };
 
-    // Storage may be forbidden, or full: then there is nothing to remember.
+    // Storage may be blocked or full; then nothing is stored.
     const remember = (store, key, value) => {
         try {
             value === null ? window[store].removeItem(key) : window[store].setItem(key, value);
-        } catch { /* as if it had been turned off */ }
+        } catch { /* same as blocked */ }
     };
     const recall = (store, key) => {
         try {
@@ -28,13 +29,13 @@
         }
     };
 
-    /* Fields: what was there, and what somebody made of it. */
+    /* Fields: original and changed values. */
 
     const isTick = (field) => field.type === "checkbox" || field.type === "radio";
     const isChanged = (field) => {
         if (isTick(field)) return field.checked !== field.defaultChecked;
         if (field.options) {
-            // Where none is said to be selected, a browser selects the first of one choice.
+            // Without a selected option, the browser selects the first one of a single choice.
             const said = field.multiple || [...field.options].some((option) => option.defaultSelected);
             return [...field.options].some((option, index) => option.selected !== (said ? option.defaultSelected : !index));
         }
@@ -60,7 +61,7 @@
     };
     const tell = (field) => field.dispatchEvent(new Event("input", { bubbles: true }));
 
-    // As it is sent: line ends are of two characters there, and each of six.
+    // Size as submitted: line ends are CR LF, six characters when encoded.
     const sizeOf = (form, button) => String(new URLSearchParams(new FormData(form, button))).replace(/(%0D)?%0A/g, "%0D%0A").length;
 
     document.addEventListener("input", (event) => {
@@ -78,9 +79,10 @@
         });
     });
 
-    /* Drafts: what was typed and isn't known to be recorded. They are of one person in one tab, and
-       are kept until a page says that what was sent with their key is recorded. Where that can be
-       undone, what was sent stays beside them, for the page of the interrupt that is open again. */
+    /* Drafts: typed text that is not yet recorded, per user and browser tab. A draft is kept until
+       a page confirms that the form with its key was recorded. As long as the decision can be
+       undone, the submitted values are kept, too, for the page of the interrupt that is pending
+       again. */
 
     const frame = document.querySelector("[data-hitl-user]");
     const drafts = "hitl.draft/", own = `${drafts}${encodeURIComponent(frame?.dataset.hitlUser)}/`;
@@ -95,11 +97,11 @@
     const read = (key) => JSON.parse(recall("sessionStorage", key) ?? "null");
     const write = (key, draft) => remember("sessionStorage", key, draft.typed.length || draft.sent?.length ? JSON.stringify(draft) : null);
 
-    // Somebody else was here before; and whoever logs out leaves nothing.
+    // Remove drafts of another user, and all drafts on logout.
     forget(draftsOf("hitl.draft").filter((key) => !key.startsWith(own)));
     let leaves = false;
     addEventListener("submit", (event) => {
-        // A list has a field of that name, which stands in the way of the property.
+        // A form field named like the property would hide it.
         const action = event.target.getAttribute("action") ?? "";
         if (new URL(action, location).pathname !== frame?.dataset.hitlLogout) return;
         leaves = true;
@@ -131,7 +133,8 @@
         let unplaced = kept ? typed : [];
         const shown = [];
 
-        // What came back with the page stands there; of another version nothing is filled in.
+        // Submitted values shown by the page take precedence. Drafts of another version are not
+        // restored.
         const place = (fits) => {
             const there = new Map(fields(form).map((field) => [nameOf(field), field]));
             unplaced = typed.filter(({ name, state, part }) => {
@@ -179,7 +182,7 @@
         document.addEventListener("visibilitychange", () => document.hidden && keep());
     });
 
-    /* The seconds that are left to undo a decision. */
+    /* Countdown until a decision can no longer be undone. */
 
     all("[data-hitl-undo]").forEach((form) => {
         const count = form.querySelector("[data-hitl-seconds]");
@@ -196,9 +199,9 @@
         }, 250);
     });
 
-    /* News: where a run is, what became of a page's interrupts, who else looks, what is new in the
-       list. The answer says after how many seconds to ask again; it is later, the longer nothing is
-       done, while nobody looks, and where there is no answer. Logging out is the end of it. */
+    /* Live updates: the state of a run, changed interrupts, other viewers, new rows of the list.
+       The response contains the delay of the next request. The delay grows on idle or hidden pages
+       and after failures. A logout stops the updates. */
 
     const say = (line, text, lead) => {
         const words = lead ? `${text} · ` : text;
@@ -250,21 +253,21 @@
                 if (news) take(line, news);
                 if (news) again = news.again ?? 0;
             } catch {
-                failures += 1; // the network may be back next time
+                failures += 1; // the network may recover
             }
             if (again && tries < 300) wait();
         };
         line.setAttribute("role", "status");
         last = Date.now();
         wait();
-        // Whoever comes back to the page sees it as it is now.
+        // Update when the page becomes visible again.
         document.addEventListener("visibilitychange", () => {
             if (!document.hidden) tries = 0;
             if (again) wait();
         });
     };
 
-    /* The list: how many are ticked, all ticks at once, and filters that fold again. */
+    /* The list: number of selected rows, select all, and closing of filters. */
 
     const ticks = () => all("#result_list input[name=item]");
     const countTicks = () => all("[data-hitl-ticked]").forEach((count) => {
@@ -299,7 +302,7 @@
         });
     });
 
-    /* Keys. */
+    /* Keyboard shortcuts. */
 
     const help = document.querySelector("dialog[data-hitl-keys]");
     if (!help) return;
@@ -325,7 +328,7 @@
         all(".hitl-armed").forEach((other) => other.classList.remove("hitl-armed"));
         button?.classList.add("hitl-armed");
     };
-    // The reason that "r" led to: its button is Reject, also after a look into another window.
+    // The reason field focused by "r", whose button is Reject, even after switching windows.
     let rejecting = null;
     const takeNext = () => {
         const form = document.querySelector("form[data-hitl-next]");
@@ -353,8 +356,8 @@
         "?": () => !help.showModal(),
     };
 
-    // Ctrl+Enter presses the button that is marked: the one of the part that is written in, or
-    // Reject, where "r" led to the reason. Elsewhere it presses none.
+    // Ctrl+Enter presses the marked button: that of the form part with the focus, or Reject after
+    // "r". Elsewhere it does nothing.
     document.addEventListener("focusin", (event) => {
         if (event.target !== rejecting) rejecting = null;
         const part = event.target.closest("[data-hitl-part], details.hitl-option, form[data-hitl-sheet]");
@@ -375,7 +378,7 @@
             }
             return;
         }
-        // Out of a field, so that the keys are keys again.
+        // Leave the field, so that shortcuts work again.
         if (writing && event.key === "Escape") focus(current());
         if (writing || event.ctrlKey || event.metaKey || (event.shiftKey && event.key !== "?")) return;
         if (Object.hasOwn(keys, event.key) && keys[event.key]()) event.preventDefault();
