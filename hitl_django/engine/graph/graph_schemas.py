@@ -160,7 +160,7 @@ class GraphSchemas:
         return coerce_context(schema, stored)
 
     def config_schema(self, *, include: Sequence[str] | None = None) -> type[Any]:
-        """Return the pydantic model of a run's config: the context, and the ``include``d keys."""
+        """Return the pydantic model of a run's config: the context and the keys in ``include``."""
         types = {key: _CONFIG_TYPES[key] for key in include or () if key in _CONFIG_TYPES}
         if self.context_schema is not None:
             types = {"configurable": self.context_schema, **types}
