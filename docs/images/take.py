@@ -48,7 +48,7 @@ def running_demo() -> Iterator[str]:
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                if "Ctrl-C stops" in line:
+                if "Ctrl-C" in line:
                     break
             yield f"http://127.0.0.1:{port}"
         finally:
@@ -121,7 +121,7 @@ def take_desk(page: Page) -> None:
     page.get_by_label("Amount").fill("5000")
     page.get_by_label("Note to the customer").fill("Half of it, as agreed on the phone.")
     page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
-    save(page, "question")
+    save(page, "request")
 
     page.keyboard.press("?")
     page.wait_for_selector("dialog[open]")
@@ -147,9 +147,9 @@ def take_phone(page: Page) -> str:
     """Take a screenshot of a request on a phone; return the URL of a review link."""
     open_refund(page, 1)
     save(page, "phone")
-    page.click("text=Let somebody without an account decide")
+    page.click("text=Create a review link")
     page.locator("input[name=name]").fill("Lena Roth")
-    page.click("button:has-text('Make the link')")
+    page.click("button:has-text('Create')")
     page.wait_for_load_state()
     return page.locator("pre.hitl-code").inner_text().strip()
 
