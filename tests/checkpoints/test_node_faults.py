@@ -91,7 +91,7 @@ ODD: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ODD)
-def test_unusual_values_round_trip(name: str) -> None:
+def test_unusual_values_round_trip_unchanged(name: str) -> None:
     trial = Trial(lambda state: {"x": ODD[name]()}, saver=DjangoSaver())
     assert trial.advance().status == "finished"
     assert repr(trial.graph.get_state(CONFIG).values["x"]) == repr(ODD[name]())

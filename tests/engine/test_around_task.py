@@ -47,7 +47,7 @@ def build(attempts: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])
-def test_a_task_is_run_within_it_once_with_all_its_attempts(form: str) -> None:
+def test_around_task_wraps_all_attempts_of_a_task_once(form: str) -> None:
     attempts: list[int] = []
     heard: list[tuple[str, str]] = []
 
@@ -79,7 +79,7 @@ def test_a_task_is_run_within_it_once_with_all_its_attempts(form: str) -> None:
     ]
 
 
-def test_a_failed_task_leaves_its_error_for_it() -> None:
+def test_around_task_receives_error_of_failed_task() -> None:
     def fail(state: State) -> State:
         raise LookupError
 

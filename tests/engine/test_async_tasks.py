@@ -28,7 +28,7 @@ def wide(node: Node, count: int = WIDE) -> StateGraph:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_what_a_task_sets_in_its_context_is_its_own(waits: bool) -> None:
+def test_context_variable_set_in_a_task_is_isolated(waits: bool) -> None:
     seen = contextvars.ContextVar("seen", default=0)
 
     async def count(state: State) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def test_what_a_task_sets_in_its_context_is_its_own(waits: bool) -> None:
     assert asyncio.run(drive()) == ([12 if waits else 11] * 3, 10)
 
 
-def test_tasks_that_wait_are_all_begun_within_a_few_rounds_of_the_event_loop() -> None:
+def test_waiting_tasks_all_start_within_few_event_loop_iterations() -> None:
     rounds = 0
 
     async def drive() -> list[Any]:
@@ -74,7 +74,7 @@ def test_tasks_that_wait_are_all_begun_within_a_few_rounds_of_the_event_loop() -
     assert rounds <= 10
 
 
-def test_a_task_that_waits_is_alone_in_what_it_cancels() -> None:
+def test_timeout_block_in_a_task_affects_no_sibling() -> None:
     async def drive() -> list[Any]:
         async def patient(state: State) -> dict[str, Any]:
             await asyncio.sleep(0)
@@ -95,7 +95,7 @@ def test_a_task_that_waits_is_alone_in_what_it_cancels() -> None:
     assert asyncio.run(drive()) == ["patient", "short", "brisk", "short", "patient"]
 
 
-def test_what_is_raised_after_a_timeout_was_handled_says_nothing_of_it() -> None:
+def test_error_after_handled_timeout_has_no_context() -> None:
     contexts: list[BaseException | None] = []
 
     async def gives_up(state: State) -> None:
@@ -113,7 +113,7 @@ def test_what_is_raised_after_a_timeout_was_handled_says_nothing_of_it() -> None
     assert contexts == [None, None]
 
 
-def test_who_drops_a_stream_has_cancelled_its_tasks() -> None:
+def test_closed_stream_cancels_running_tasks() -> None:
     cancelled: list[str] = []
 
     async def never_ends(state: State) -> None:
@@ -135,7 +135,7 @@ def test_who_drops_a_stream_has_cancelled_its_tasks() -> None:
     assert cancelled == ["never_ends"]
 
 
-def test_who_cancels_the_current_task_and_returns_harms_no_other() -> None:
+def test_task_cancelling_itself_and_returning_affects_no_sibling() -> None:
     async def cancels(state: State) -> dict[str, Any]:
         current = asyncio.current_task()
         assert current is not None
@@ -152,7 +152,7 @@ def test_who_cancels_the_current_task_and_returns_harms_no_other() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_no_more_are_begun_than_allowed_and_all_that_are_allowed(most: int) -> None:
+def test_max_concurrency_is_reached_and_not_exceeded(most: int) -> None:
     async def drive() -> tuple[list[Any], int]:
         running, highest, full = 0, 0, asyncio.Event()
 
@@ -175,7 +175,7 @@ def test_no_more_are_begun_than_allowed_and_all_that_are_allowed(most: int) -> N
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="before 3.12 no event loop has eager tasks")
 @pytest.mark.parametrize("most", [4, None])
-def test_an_event_loop_that_begins_tasks_at_once_begins_no_more_than_allowed(
+def test_eager_task_factory_respects_max_concurrency(
     most: int | None,
 ) -> None:
     async def drive() -> tuple[list[Any], list[int], int]:
@@ -200,7 +200,7 @@ def test_an_event_loop_that_begins_tasks_at_once_begins_no_more_than_allowed(
     assert order[:4] == [1, 2, 3, 4]
 
 
-def test_nothing_is_left_on_the_event_loop_when_a_task_has_failed() -> None:
+def test_failed_task_leaves_no_asyncio_task_running() -> None:
     async def drive() -> set[Any]:
         async def fails(state: State) -> None:
             raise ValueError("no")

@@ -83,7 +83,7 @@ WAYS = pytest.mark.parametrize("run", [advanced, ainvoked])
 
 @WAYS
 @pytest.mark.promise("P12")
-def test_a_crash_between_two_attempts_doesnt_begin_to_count_anew(run: Run) -> None:
+def test_attempt_count_survives_crash_between_attempts(run: Run) -> None:
     node, saver = Failing(5), DiesWaiting()
     graph = submitted(trying(node, saver, max_attempts=3))
     for attempt in (1, 2):
@@ -96,7 +96,7 @@ def test_a_crash_between_two_attempts_doesnt_begin_to_count_anew(run: Run) -> No
     assert len(node.began) == 1
 
 
-def test_the_wait_goes_on_where_it_was_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_wait_continues_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     saver = DiesWaiting()
     graph = submitted(trying(Failing(1), saver, initial_interval=50))
@@ -109,7 +109,7 @@ def test_the_wait_goes_on_where_it_was_cut_short(monkeypatch: pytest.MonkeyPatch
     assert 40 < left <= 50
 
 
-def test_a_run_that_has_failed_for_good_is_tried_as_often_again() -> None:
+def test_failed_run_gets_all_attempts_when_run_again() -> None:
     node = Failing(3)
     graph = submitted(trying(node, max_attempts=2))
     assert graph.advance(CONFIG).status == "failed"
@@ -118,7 +118,7 @@ def test_a_run_that_has_failed_for_good_is_tried_as_often_again() -> None:
     assert node.attempts == [1, 2, 1, 2]
 
 
-def test_an_interrupt_between_failures_begins_the_count_anew() -> None:
+def test_interrupt_between_failures_resets_attempt_count() -> None:
     calls: list[int] = []
 
     def node(state: State) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def test_an_interrupt_between_failures_begins_the_count_anew() -> None:
     assert calls == [1, 2, 1, 2]
 
 
-def test_who_asks_a_waiting_run_to_stop_doesnt_wait_for_the_next_attempt() -> None:
+def test_drain_request_ends_retry_wait() -> None:
     node, control = Failing(1), RunControl()
     graph = submitted(trying(node, initial_interval=1000))
     left = []
@@ -150,7 +150,7 @@ def test_who_asks_a_waiting_run_to_stop_doesnt_wait_for_the_next_attempt() -> No
     assert node.attempts == [1]
 
 
-def test_who_asks_a_run_on_an_event_loop_to_stop_doesnt_wait_either() -> None:
+def test_drain_request_ends_async_retry_wait() -> None:
     node, control = Failing(1), RunControl()
     graph = submitted(trying(node, initial_interval=1000))
 
@@ -167,7 +167,7 @@ def test_who_asks_a_run_on_an_event_loop_to_stop_doesnt_wait_either() -> None:
     assert node.attempts == [1]
 
 
-def test_a_wait_on_an_event_loop_ends_when_nobody_asks_and_when_somebody_has() -> None:
+def test_async_wait_returns_whether_drain_was_requested() -> None:
     control = RunControl()
     assert asyncio.run(control.await_(0.001)) is False
     control.request_drain()
@@ -175,7 +175,7 @@ def test_a_wait_on_an_event_loop_ends_when_nobody_asks_and_when_somebody_has() -
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_who_stops_a_waiting_run_loses_no_answer(durability: str) -> None:
+def test_drain_during_retry_wait_keeps_the_response(durability: str) -> None:
     control, calls = RunControl(), Counter[str]()
 
     def node(state: State) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def test_who_stops_a_waiting_run_loses_no_answer(durability: str) -> None:
     assert calls["mail"] == 1
 
 
-def test_a_replay_counts_from_the_first_attempt() -> None:
+def test_replay_counts_attempts_from_one() -> None:
     node, saver = Failing(2), DiesWaiting()
     graph = submitted(trying(node, saver, max_attempts=3))
     with pytest.raises(Crash):
@@ -209,7 +209,7 @@ def test_a_replay_counts_from_the_first_attempt() -> None:
     assert node.attempts == [1, 1, 2]
 
 
-def test_nothing_is_stored_of_attempts_that_succeed_at_once() -> None:
+def test_attempts_are_not_stored_for_immediate_success() -> None:
     graph = submitted(trying(Failing(0)))
     before = graph.get_state(CONFIG).config
     assert graph.advance(CONFIG).status == "finished"

@@ -56,7 +56,7 @@ def test_package_without_a_bridge_warns_and_is_not_used(install: Install) -> Non
         assert find_bridge(PACKAGE) is None
 
 
-def test_package_that_is_not_installed_reads_no_metadata(
+def test_package_not_installed_reads_no_metadata(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "importlib.metadata", None)  # an import of it is an error

@@ -102,13 +102,15 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
 
 
 @pytest.mark.parametrize(("message", "build"), FAULTS, ids=lambda v: v if type(v) is str else "")
-def test_a_fault_is_named(message: str, build: Callable[[], Any]) -> None:
+def test_invalid_definition_raises_error_with_its_reason(
+    message: str, build: Callable[[], Any]
+) -> None:
     with pytest.raises(ValueError) as raised:
         build()
     assert message in str(raised.value)
 
 
-def test_compiling_names_every_fault_at_once() -> None:
+def test_compile_reports_all_faults_together() -> None:
     graph = StateGraph(State).add_node("a", says("a"))
     graph.add_edge("nowhere", "a").add_edge("a", "elsewhere")
     with pytest.raises(GraphDefinitionError) as raised:
@@ -121,7 +123,7 @@ def test_compiling_names_every_fault_at_once() -> None:
     ]
 
 
-def test_a_node_is_named_after_its_function_or_its_class() -> None:
+def test_unnamed_node_takes_name_of_function_or_class() -> None:
     class Caller:
         def __call__(self, state: Any) -> None:
             return None
@@ -130,12 +132,12 @@ def test_a_node_is_named_after_its_function_or_its_class() -> None:
     assert set(graph.nodes) == {"branch", "called"}
 
 
-def test_the_same_edge_twice_is_one_edge() -> None:
+def test_duplicate_edge_is_one_edge() -> None:
     graph = one_node().add_node("b", says("b")).add_edge("a", "b").add_edge("a", "b")
     assert graph.compile().invoke({"x": 1})["log"] == ["a", "b"]
 
 
-def test_a_declared_target_has_to_exist() -> None:
+def test_declared_target_that_does_not_exist_fails_compile() -> None:
     def jump(state: Any) -> Command[Literal["nowhere"]]:
         return Command(goto="nowhere")
 
@@ -143,7 +145,7 @@ def test_a_declared_target_has_to_exist() -> None:
         StateGraph(State).add_node("a", jump).add_edge(START, "a").compile()
 
 
-def test_a_graph_changed_after_compiling_is_warned_about(
+def test_graph_changed_after_compile_logs_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     graph = one_node()
@@ -154,7 +156,7 @@ def test_a_graph_changed_after_compiling_is_warned_about(
     assert "late" not in compiled.nodes
 
 
-def test_a_plain_key_never_conflicts_with_a_reducer() -> None:
+def test_plain_key_and_reducer_key_do_not_conflict() -> None:
     class Plain(TypedDict):
         x: int
 
@@ -163,14 +165,14 @@ def test_a_plain_key_never_conflicts_with_a_reducer() -> None:
         assert isinstance(graph.channels["x"], BinaryOperatorAggregate)
 
 
-def test_equal_reducers_in_two_schemas_are_one_channel() -> None:
+def test_equal_reducers_of_two_schemas_share_a_channel() -> None:
     class Same(TypedDict):
         x: Annotated[int, operator.add]
 
     assert isinstance(StateGraph(Other, input_schema=Same).channels["x"], BinaryOperatorAggregate)
 
 
-def test_a_field_is_a_channel_by_its_last_annotation() -> None:
+def test_last_annotation_of_a_field_selects_its_channel() -> None:
     class Fields(TypedDict, total=False):
         plain: int
         noted: Annotated[int, "a note"]
@@ -190,7 +192,7 @@ def test_a_field_is_a_channel_by_its_last_annotation() -> None:
     }
 
 
-def test_a_reducer_without_a_signature_is_taken() -> None:
+def test_reducer_without_signature_is_accepted() -> None:
     class Folded(TypedDict):
         best: Annotated[int, max]
 
@@ -198,19 +200,19 @@ def test_a_reducer_without_a_signature_is_taken() -> None:
     assert graph.compile().invoke({"best": 7}) == {"best": 7}
 
 
-def test_a_checkpointer_has_to_be_a_saver() -> None:
+def test_checkpointer_of_wrong_type_is_rejected() -> None:
     with pytest.raises(TypeError, match="checkpointer must be"):
         one_node().compile(checkpointer="sqlite")  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="checkpointer=True cannot be used for root graphs"):
         one_node().compile(checkpointer=True).invoke({"x": 1}, {"configurable": {"thread_id": "t"}})
 
 
-def test_a_graph_with_a_saver_needs_a_thread() -> None:
+def test_graph_with_saver_requires_thread_id() -> None:
     with pytest.raises(ValueError, match="thread_id"):
         one_node().compile(InMemorySaver()).invoke({"x": 1})
 
 
-def test_a_step_limit_is_at_least_one() -> None:
+def test_recursion_limit_below_one_is_rejected() -> None:
     with pytest.raises(ValueError, match="recursion_limit must be at least 1"):
         one_node().compile().invoke({"x": 1}, {"recursion_limit": 0})
 
@@ -220,7 +222,7 @@ class Data:
     x: int = 0
 
 
-def test_the_state_may_be_a_dataclass_or_one_value() -> None:
+def test_state_can_be_a_dataclass_or_single_value() -> None:
     graph = StateGraph(Data).add_node("a", lambda state: {"x": state.x + 1}).add_edge(START, "a")
     assert graph.compile().invoke({"x": 1}) == {"x": 2}
     number = StateGraph(int).add_node("a", lambda n: n + 1).add_edge(START, "a")

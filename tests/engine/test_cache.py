@@ -44,7 +44,7 @@ def one(node: Any, policy: CachePolicy | None = SAME, **policies: Any) -> StateG
 # The cache itself.
 
 
-def test_what_is_kept_is_a_copy() -> None:
+def test_cached_value_is_a_copy() -> None:
     cache = InMemoryCache()
     value = [("log", ["one"])]
     cache.set({KEY: (value, None)})
@@ -53,7 +53,7 @@ def test_what_is_kept_is_a_copy() -> None:
     assert cache.get([KEY, OTHER]) == {KEY: [("log", ["one"])]}
 
 
-def test_what_is_kept_for_a_time_is_gone_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_value_expires_after_its_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(caching.time, "monotonic", lambda: now[0])
     cache = InMemoryCache()
@@ -64,7 +64,7 @@ def test_what_is_kept_for_a_time_is_gone_after_it(monkeypatch: pytest.MonkeyPatc
     assert cache.get([KEY, OTHER]) == {OTHER: 2}
 
 
-def test_a_namespace_is_cleared_alone() -> None:
+def test_clear_removes_only_the_given_namespace() -> None:
     cache = InMemoryCache()
     cache.set({KEY: (1, None), OTHER: (2, None)})
     cache.clear([KEY[0]])
@@ -73,7 +73,7 @@ def test_a_namespace_is_cleared_alone() -> None:
     assert cache.get([KEY, OTHER]) == {}
 
 
-def test_a_cache_is_used_by_many_threads_at_once() -> None:
+def test_cache_supports_concurrent_os_threads() -> None:
     cache = InMemoryCache()
     keys = [(("ns", str(n % 7)), str(n)) for n in range(200)]
     failures: list[BaseException] = []
@@ -99,7 +99,7 @@ def test_a_cache_is_used_by_many_threads_at_once() -> None:
 
 
 @pytest.mark.process
-def test_the_same_input_has_the_same_key_in_every_process() -> None:
+def test_cache_key_is_equal_in_every_process() -> None:
     said = (
         "from hitl_django.engine.loop.node_cache import make_cache_key\n"
         "from hitl_django.engine.task.nodes import Node\n"
@@ -124,7 +124,7 @@ def test_the_same_input_has_the_same_key_in_every_process() -> None:
 @pytest.mark.parametrize(
     ("one_value", "other"), [(1, True), (1, 1.0), (1, "1"), ([1], (1,)), (1, Decimal(1))]
 )
-def test_values_of_other_types_have_other_keys(one_value: Any, other: Any) -> None:
+def test_equal_values_of_different_types_have_different_keys(one_value: Any, other: Any) -> None:
     node = Counter()
     graph = one(lambda state: node(state), CachePolicy()).compile(cache=InMemoryCache())
     for value in (one_value, other, one_value, other):
@@ -132,7 +132,7 @@ def test_values_of_other_types_have_other_keys(one_value: Any, other: Any) -> No
     assert node.count == 2
 
 
-def test_nodes_of_the_same_function_share_nothing() -> None:
+def test_nodes_with_the_same_function_share_no_results() -> None:
     node = Counter()
 
     def function(state: State) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_nodes_of_the_same_function_share_nothing() -> None:
     assert graph.compile(cache=InMemoryCache()).invoke({})["log"] == ["call 1", "call 2"]
 
 
-def test_another_function_under_the_same_name_is_not_answered_for() -> None:
+def test_other_function_of_same_name_gets_no_cached_result() -> None:
     cache = InMemoryCache()
 
     def first(state: State) -> dict[str, Any]:
@@ -155,14 +155,14 @@ def test_another_function_under_the_same_name_is_not_answered_for() -> None:
     assert ends == [["first"], ["second"], ["first"]]
 
 
-def test_a_key_is_text_or_bytes() -> None:
+def test_cache_key_of_other_type_is_rejected() -> None:
     graph = saved(one(says("a"), CachePolicy(key_func=lambda state: 5)), cache=InMemoryCache())  # type: ignore[arg-type,return-value]
     with pytest.raises(TypeError, match="cache key of node 'a' must be str or bytes, not int"):
         graph.invoke({"x": 1}, CONFIG)
 
 
 @pytest.mark.parametrize("way", ["advance", "ainvoke"])
-def test_a_key_function_that_fails_is_the_tasks_failure(way: str) -> None:
+def test_failing_key_function_fails_the_task(way: str) -> None:
     broken = [True]
 
     def key(state: State) -> str:
@@ -183,7 +183,7 @@ def test_a_key_function_that_fails_is_the_tasks_failure(way: str) -> None:
     assert log_of(graph) == ["a"]
 
 
-def test_an_input_that_makes_no_key_says_what_to_do() -> None:
+def test_input_without_key_raises_error_naming_key_func() -> None:
     graph = one(says("a"), CachePolicy()).compile(cache=InMemoryCache())
     with pytest.raises(TypeError, match="key_func") as raised:
         graph.invoke({"x": threading.Lock()})  # type: ignore[typeddict-item]
@@ -193,7 +193,7 @@ def test_an_input_that_makes_no_key_says_what_to_do() -> None:
 # What is cached.
 
 
-def test_a_cached_result_is_stored_like_any_other() -> None:
+def test_cached_result_is_stored_in_history() -> None:
     node = Counter()
     graph = saved(one(node).add_node("b", says("b")).add_edge("a", "b"), cache=InMemoryCache())
     for thread in ("one", "two"):
@@ -206,7 +206,7 @@ def test_a_cached_result_is_stored_like_any_other() -> None:
     assert node.count == 1
 
 
-def test_a_task_that_asked_is_never_cached() -> None:
+def test_task_with_interrupt_is_not_cached() -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [interrupt("q")]} if state["x"] else {"log": ["nobody was asked"]}
 
@@ -219,7 +219,7 @@ def test_a_task_that_asked_is_never_cached() -> None:
     assert graph.advance(CONFIG).status == "interrupted"
 
 
-def test_a_result_that_can_not_be_kept_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+def test_uncacheable_result_is_logged_and_run_finishes(caplog: pytest.LogCaptureFixture) -> None:
     lock = threading.Lock()
     graph = one(lambda state: {"log": [lock]}).compile(cache=InMemoryCache())
     with caplog.at_level(logging.WARNING, "hitl_django"):
@@ -227,7 +227,7 @@ def test_a_result_that_can_not_be_kept_is_no_failure(caplog: pytest.LogCaptureFi
     assert "could not cache the result of node a: Can't store" in caplog.text
 
 
-def test_cached_and_running_tasks_end_one_step_together() -> None:
+def test_cached_and_running_tasks_finish_the_same_step() -> None:
     nodes = {name: Counter() for name in "abc"}
     graph = StateGraph(State)
     for name, node in nodes.items():
@@ -238,7 +238,7 @@ def test_cached_and_running_tasks_end_one_step_together() -> None:
         assert compiled.invoke({})["log"] == ["call 1", f"call {run}", "call 1"]
 
 
-def test_a_failed_attempt_is_not_cached_and_its_handlers_result_neither() -> None:
+def test_failed_attempt_and_handler_result_are_not_cached() -> None:
     def bad(state: State) -> None:
         raise ValueError("no")
 
@@ -275,7 +275,7 @@ class Recording(BaseCache):
         return self.get(keys)
 
 
-def test_an_async_run_asks_the_cache_without_blocking() -> None:
+def test_async_run_uses_async_cache_methods() -> None:
     cache = Recording()
     graph = one(Counter()).compile(cache=cache)
     assert asyncio.run(graph.ainvoke({}))["log"] == ["call 1"]
@@ -283,13 +283,13 @@ def test_an_async_run_asks_the_cache_without_blocking() -> None:
     assert cache.calls == ["a", "get", "set", "a", "get"]
 
 
-def test_a_step_without_a_policy_asks_no_cache() -> None:
+def test_node_without_policy_does_not_read_the_cache() -> None:
     cache = Recording()
     one(Counter(), None).compile(cache=cache).invoke({})
     assert cache.calls == []
 
 
-def test_clearing_names_the_nodes() -> None:
+def test_clear_cache_clears_named_nodes_or_all() -> None:
     cache = Recording()
     graph = one(says("a")).add_node("b", says("b")).compile(cache=cache)
     graph.clear_cache(["b", "unknown"])
@@ -298,7 +298,7 @@ def test_clearing_names_the_nodes() -> None:
     assert cache.calls == ["clear ['b']", "clear ['a']", "clear ['__start__', 'a', 'b']"]
 
 
-def test_without_a_cache_there_is_nothing_to_clear() -> None:
+def test_clear_cache_without_cache_raises_value_error() -> None:
     graph = one(says("a")).compile()
     said = "No cache is set for this graph. Cannot clear cache."
     with pytest.raises(ValueError) as raised:

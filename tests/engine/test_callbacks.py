@@ -36,7 +36,7 @@ def listening(*handlers: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_pause_and_its_end_are_told_once_each(is_async: bool) -> None:
+def test_interrupt_and_resume_are_each_reported_once(is_async: bool) -> None:
     graph, listener = saved(line(a=asks("q"))), Listener()
 
     def call(value: Any) -> None:
@@ -54,13 +54,13 @@ def test_a_pause_and_its_end_are_told_once_each(is_async: bool) -> None:
     ]
 
 
-def test_a_breakpoint_is_told_as_one() -> None:
+def test_breakpoint_is_reported_with_its_kind() -> None:
     listener = Listener()
     saved(line(a=says("a")), interrupt_before=["a"]).invoke({"x": 1}, listening(listener))
     assert listener.heard == [("interrupt", "interrupt_before", "run", [])]
 
 
-def test_a_handler_that_fails_is_logged_unless_it_wants_to_be_heard(
+def test_failing_callback_is_logged_unless_raise_error_is_set(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broken = Broken()

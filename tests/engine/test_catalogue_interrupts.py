@@ -25,7 +25,7 @@ in_each_place = pytest.mark.parametrize("place", PLACES)
 
 
 @in_each_place
-def test_an_interrupt_within_try_and_except_still_stops_the_node(place: str) -> None:
+def test_interrupt_in_try_except_pauses_the_node(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         try:
             given = interrupt("may I?")
@@ -41,7 +41,7 @@ def test_an_interrupt_within_try_and_except_still_stops_the_node(place: str) -> 
 
 
 @in_each_place
-def test_an_interrupt_within_a_bare_except_still_stops_the_node(
+def test_interrupt_in_bare_except_pauses_with_a_warning(
     place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def node(state: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_an_interrupt_within_a_bare_except_still_stops_the_node(
 
 
 @in_each_place
-def test_an_interrupt_from_a_bare_thread_is_an_error_there_and_no_silent_answer(place: str) -> None:
+def test_interrupt_from_os_thread_without_context_raises_error(place: str) -> None:
     heard: list[BaseException] = []
 
     def node(state: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_an_interrupt_from_a_bare_thread_is_an_error_there_and_no_silent_answer(
 
 
 @in_each_place
-def test_an_interrupt_from_a_thread_that_carries_the_context_stops_the_node(place: str) -> None:
+def test_interrupt_from_os_thread_with_context_pauses_node(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         with ThreadPoolExecutor(1) as pool:
             return {"log": [pool.submit(copy_context().run, interrupt, "from a thread?").result(5)]}
@@ -93,7 +93,7 @@ def test_an_interrupt_from_a_thread_that_carries_the_context_stops_the_node(plac
 
 
 @in_each_place
-def test_interrupts_in_a_comprehension_are_asked_one_after_the_other(place: str) -> None:
+def test_interrupts_in_comprehension_are_asked_sequentially(place: str) -> None:
     trial = Trial(lambda state: {"log": [[interrupt(each) for each in "abc"]]}, place)
     assert trial.advance().status == "interrupted"
     for payload in "abc":
@@ -103,7 +103,7 @@ def test_interrupts_in_a_comprehension_are_asked_one_after_the_other(place: str)
     assert trial.graph.get_state(CONFIG).next == ()
 
 
-def test_a_hundred_and_one_interrupts_are_all_asked_once() -> None:
+def test_101_interrupts_are_each_asked_once() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt(number) for number in range(101)]}))
     for number in range(101):
         assert list(open_interrupts(graph)) == [number]
@@ -112,7 +112,7 @@ def test_a_hundred_and_one_interrupts_are_all_asked_once() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_loop_that_asks_more_or_less_often_than_before_comes_to_its_end(count: int) -> None:
+def test_loop_with_changed_number_of_interrupts_finishes(count: int) -> None:
     counts = [2]
 
     def node(state: Any) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_a_loop_that_asks_more_or_less_often_than_before_comes_to_its_end(count:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_another_interrupt_in_an_answered_place_is_noticed(
+def test_changed_interrupt_after_response_is_logged_or_fails(
     strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = ["pay 5?"]
@@ -151,12 +151,12 @@ def test_another_interrupt_in_an_answered_place_is_noticed(
     assert log_of(graph) == ["yes"]
 
 
-def test_an_interrupt_outside_of_a_graph_is_an_error() -> None:
+def test_interrupt_outside_a_graph_raises_runtime_error() -> None:
     with pytest.raises(RuntimeError, match="outside of a runnable context"):
         interrupt("is there anybody?")
 
 
-def test_an_interrupt_that_could_never_be_answered_is_an_error_that_names_the_node() -> None:
+def test_interrupt_without_checkpointer_names_the_node() -> None:
     graph = line(a=lambda state: {"log": [interrupt("who?")]}).compile()
     with pytest.raises(
         NoSaverError, match=r"Node 'a' called interrupt\(\), but the graph has no checkpointer"
@@ -176,7 +176,9 @@ def test_an_interrupt_that_could_never_be_answered_is_an_error_that_names_the_no
     ],
     ids=["object", "deep", "NaN", "key", "NUL"],
 )
-def test_an_interrupt_that_is_no_json_fails_its_node(payload: Any, path: str, place: str) -> None:
+def test_interrupt_with_non_json_payload_fails_its_node(
+    payload: Any, path: str, place: str
+) -> None:
     trial = Trial(lambda state: interrupt(payload), place)
     error = trial.failure()
     assert isinstance(error, UnserializableError)
@@ -186,7 +188,7 @@ def test_an_interrupt_that_is_no_json_fails_its_node(payload: Any, path: str, pl
     trial.assert_goes_on()
 
 
-def test_an_interrupt_that_contains_itself_fails_its_node() -> None:
+def test_interrupt_with_recursive_payload_fails_its_node() -> None:
     loop: list[Any] = []
     loop.append(loop)
     trial = Trial(lambda state: interrupt(loop))
@@ -199,7 +201,7 @@ def test_an_interrupt_that_contains_itself_fails_its_node() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 5, [], "", "text", {"unexpected": True}, False], ids=repr)
-def test_an_answer_the_node_does_not_expect_is_its_failure_and_can_be_mended(given: Any) -> None:
+def test_response_failing_the_node_can_be_retried_after_fix(given: Any) -> None:
     strict = [True]
 
     def node(state: Any) -> dict[str, Any]:
@@ -219,7 +221,7 @@ def test_an_answer_the_node_does_not_expect_is_its_failure_and_can_be_mended(giv
     assert log_of(graph) == [given, "b"]
 
 
-def test_an_answer_that_can_not_be_stored_leaves_the_interrupt_open() -> None:
+def test_unstorable_response_leaves_the_interrupt_pending() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt("who?")]}))
     with pytest.raises(UnserializableError):
         answer(graph, threading.Lock())
@@ -228,7 +230,7 @@ def test_an_answer_that_can_not_be_stored_leaves_the_interrupt_open() -> None:
     assert log_of(graph) == ["me"]
 
 
-def test_the_same_answer_twice_is_refused_the_second_time() -> None:
+def test_repeated_response_is_rejected() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt("who?")]}))
     answer(graph, "me")
     with pytest.raises(NothingPendingError):
@@ -239,14 +241,14 @@ def test_the_same_answer_twice_is_refused_the_second_time() -> None:
 # The same input twice.
 
 
-def test_the_same_input_twice_runs_the_graph_twice_on_one_state() -> None:
+def test_repeated_input_runs_graph_again_on_the_same_state() -> None:
     graph = saved(line(a=says("a")))
     for _ in range(2):
         graph.invoke({"x": 1, "log": ["in"]}, CONFIG)
     assert log_of(graph) == ["in", "a", "in", "a"]
 
 
-def test_the_same_input_again_does_not_drop_an_open_interrupt() -> None:
+def test_repeated_input_keeps_the_pending_interrupt() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt("who?")]}))
     with pytest.raises(PendingInterruptsError):
         graph.invoke({"x": 1}, CONFIG)

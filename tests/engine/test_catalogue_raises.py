@@ -61,7 +61,7 @@ FAILURES: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", FAILURES)
-def test_a_failure_is_recorded_and_the_thread_goes_on(name: str, place: str) -> None:
+def test_node_failure_is_stored_and_thread_continues_after_fix(name: str, place: str) -> None:
     fault, kind = FAILURES[name]
     trial = Trial(fault, place)
     error = trial.failure()
@@ -72,7 +72,7 @@ def test_a_failure_is_recorded_and_the_thread_goes_on(name: str, place: str) -> 
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_an_async_driver_records_the_same_failure(name: str) -> None:
+def test_async_node_failure_is_stored_like_sync(name: str) -> None:
     fault, kind = FAILURES[name]
     trial = Trial(fault, "beside")
     assert type(asyncio.run(trial.afailure())) is kind
@@ -80,14 +80,14 @@ def test_an_async_driver_records_the_same_failure(name: str) -> None:
     trial.assert_goes_on()
 
 
-def test_the_record_of_an_unprintable_failure_names_its_type() -> None:
+def test_unprintable_failure_is_stored_with_its_type() -> None:
     trial = Trial(raising(Unprintable))
     trial.failure()
     [task] = trial.graph.get_state(CONFIG).tasks
     assert "Unprintable" in str(task.error)
 
 
-def test_the_record_of_a_failure_is_short_however_long_its_message() -> None:
+def test_long_failure_message_is_truncated() -> None:
     trial = Trial(raising(lambda: ValueError("begins " + "x" * 20_000_000)))
     trial.failure()
     [task] = trial.graph.get_state(CONFIG).tasks
@@ -95,7 +95,7 @@ def test_the_record_of_a_failure_is_short_however_long_its_message() -> None:
     assert len(str(task.error)) < 100_000
 
 
-def test_a_failure_whose_words_can_not_be_stored_keeps_its_type() -> None:
+def test_failure_with_unstorable_repr_keeps_its_type() -> None:
     class Odd(Exception):
         def __repr__(self) -> str:
             return "a\0b"
@@ -111,7 +111,7 @@ CRASHES = [KeyboardInterrupt, GeneratorExit]
 
 @in_each_place
 @pytest.mark.parametrize("kind", CRASHES)
-def test_a_crash_passes_through_and_is_no_failure_of_the_node(kind: Any, place: str) -> None:
+def test_crash_is_raised_and_not_stored_as_failure(kind: Any, place: str) -> None:
     trial = Trial(raising(kind), place)
     with pytest.raises(kind):
         trial.advance()
@@ -127,7 +127,7 @@ def test_a_crash_passes_through_and_is_no_failure_of_the_node(kind: Any, place: 
 
 
 @in_each_place
-def test_a_thread_that_outlives_its_node_reaches_neither_state_nor_run(place: str) -> None:
+def test_os_thread_outliving_its_node_changes_no_state(place: str) -> None:
     leave = threading.Event()
     left: list[threading.Thread] = []
     raised: list[BaseException] = []
@@ -155,7 +155,7 @@ def test_a_thread_that_outlives_its_node_reaches_neither_state_nor_run(place: st
 
 
 @in_each_place
-def test_a_changed_folder_and_locale_do_not_disturb_the_run(place: str) -> None:
+def test_changed_directory_and_locale_do_not_affect_the_run(place: str) -> None:
     folder, rules = Path.cwd(), locale.setlocale(locale.LC_ALL)
     try:
         with tempfile.TemporaryDirectory() as gone:
@@ -176,7 +176,7 @@ def test_a_changed_folder_and_locale_do_not_disturb_the_run(place: str) -> None:
         locale.setlocale(locale.LC_ALL, rules)
 
 
-def test_a_failure_after_an_answer_keeps_the_answer() -> None:
+def test_failure_after_response_keeps_the_response() -> None:
     broken = [True]
 
     def node(state: Any) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def test_a_failure_after_an_answer_keeps_the_answer() -> None:
 
 
 @pytest.mark.parametrize("kind", CRASHES)
-def test_a_crash_keeps_what_a_sibling_had_finished(kind: Any) -> None:
+def test_crash_keeps_writes_of_finished_sibling(kind: Any) -> None:
     trial = Trial(raising(kind), "beside")
     with pytest.raises(kind):
         trial.advance()
@@ -206,7 +206,7 @@ def test_a_crash_keeps_what_a_sibling_had_finished(kind: Any) -> None:
 
 
 @in_each_place
-def test_an_error_that_takes_no_notes_is_recorded_all_the_same(place: str) -> None:
+def test_error_rejecting_notes_is_stored(place: str) -> None:
     class Deaf(Exception):
         def add_note(self, note: str) -> None:
             raise TypeError("no notes")

@@ -86,7 +86,7 @@ NO_UPDATE: dict[str, tuple[Make, str]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", NO_UPDATE)
-def test_what_is_no_update_is_named_and_the_thread_goes_on(name: str, place: str) -> None:
+def test_invalid_update_names_node_and_thread_continues_after_fix(name: str, place: str) -> None:
     make, words = NO_UPDATE[name]
     trial = Trial(lambda state: make(), place)
     error = trial.failure()
@@ -99,7 +99,7 @@ def test_what_is_no_update_is_named_and_the_thread_goes_on(name: str, place: str
 
 
 @in_each_place
-def test_a_coroutine_that_nobody_awaits_is_told_to_be_an_async_node(place: str) -> None:
+def test_unawaited_coroutine_error_suggests_async_def(place: str) -> None:
     trial = Trial(lambda state: unawaited(), place)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -111,7 +111,7 @@ def test_a_coroutine_that_nobody_awaits_is_told_to_be_an_async_node(place: str) 
 
 
 @in_each_place
-def test_a_value_that_can_not_be_shown_is_named_by_its_type(place: str) -> None:
+def test_unprintable_update_is_named_by_its_type(place: str) -> None:
     trial = Trial(lambda state: Unspeakable(), place)
     error = trial.failure()
     assert isinstance(error, InvalidUpdateError)
@@ -119,7 +119,7 @@ def test_a_value_that_can_not_be_shown_is_named_by_its_type(place: str) -> None:
     trial.assert_goes_on()
 
 
-def test_the_error_does_not_repeat_all_of_what_is_no_update() -> None:
+def test_invalid_update_error_message_is_short() -> None:
     error = Trial(lambda state: "x" * 50_000_000).failure()
     assert isinstance(error, InvalidUpdateError)
     assert len(str(error)) < 1_000
@@ -130,7 +130,7 @@ def test_the_error_does_not_repeat_all_of_what_is_no_update() -> None:
 
 @in_each_place
 @pytest.mark.parametrize("goto", [None, 5, [None], ["after", 5], object()], ids=shown)
-def test_a_goto_of_no_name_says_what_a_goto_is(goto: Any, place: str) -> None:
+def test_goto_of_wrong_type_explains_goto(goto: Any, place: str) -> None:
     trial = Trial(lambda state: Command(goto=goto), place)
     error = trial.failure()
     assert isinstance(error, InvalidUpdateError)
@@ -141,7 +141,7 @@ def test_a_goto_of_no_name_says_what_a_goto_is(goto: Any, place: str) -> None:
 
 @in_each_place
 @pytest.mark.parametrize("goto", ["nowhere", "__start__", Send("nowhere", 1)], ids=str)
-def test_a_goto_to_nowhere_names_the_node_and_the_target(goto: Any, place: str) -> None:
+def test_goto_to_unknown_node_names_node_and_target(goto: Any, place: str) -> None:
     trial = Trial(lambda state: Command(goto=goto), place)
     said = str(trial.failure())
     assert "'bad'" in said
@@ -151,7 +151,7 @@ def test_a_goto_to_nowhere_names_the_node_and_the_target(goto: Any, place: str) 
 
 
 @in_each_place
-def test_a_packet_to_the_end_leaves_the_thread_at_its_sender(place: str) -> None:
+def test_send_to_end_fails_and_thread_stays_at_sender(place: str) -> None:
     trial = Trial(lambda state: Command(goto=Send(END, 1)), place)
     assert "END" in str(trial.failure())
     trial.assert_waits_at_the_fault()
@@ -185,7 +185,7 @@ UNSTORABLE: dict[str, tuple[Make, str]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", UNSTORABLE)
-def test_what_can_not_be_stored_names_node_key_and_type(name: str, place: str) -> None:
+def test_unstorable_value_error_names_node_key_and_type(name: str, place: str) -> None:
     make, words = UNSTORABLE[name]
     trial = Trial(lambda state: {"x": make()}, place)
     error = trial.failure()
@@ -199,7 +199,7 @@ def test_what_can_not_be_stored_names_node_key_and_type(name: str, place: str) -
 
 
 @in_each_place
-def test_a_coroutine_in_the_state_can_not_be_stored(place: str) -> None:
+def test_coroutine_in_state_is_rejected_as_unstorable(place: str) -> None:
     made: list[Any] = []
 
     def node(state: Any) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def test_a_coroutine_in_the_state_can_not_be_stored(place: str) -> None:
 
 
 @in_each_place
-def test_an_argument_of_a_send_that_can_not_be_stored_names_its_sender(place: str) -> None:
+def test_unstorable_send_argument_names_its_sender(place: str) -> None:
     trial = Trial(lambda state: Command(goto=Send("after", threading.Lock())), place)
     said = str(trial.failure())
     assert "'bad'" in said
@@ -225,7 +225,7 @@ def test_an_argument_of_a_send_that_can_not_be_stored_names_its_sender(place: st
 
 
 @in_each_place
-def test_too_large_a_value_names_the_node_and_the_limit(place: str) -> None:
+def test_oversized_value_error_names_node_and_limit(place: str) -> None:
     trial = Trial(lambda state: {"x": "x" * 50_000_000}, place)
     error = trial.failure()
     assert isinstance(error, PayloadLimitError)
@@ -252,7 +252,7 @@ ODD: dict[str, Make] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", ODD)
-def test_unusual_values_round_trip(name: str, place: str) -> None:
+def test_unusual_values_round_trip_unchanged(name: str, place: str) -> None:
     trial = Trial(lambda state: {"x": ODD[name](), "log": ["odd"]}, place)
     assert trial.advance().status == "finished"
     found = trial.graph.get_state(CONFIG).values["x"]
@@ -272,7 +272,7 @@ PLAIN: dict[str, tuple[Make, Any]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_subclass_comes_back_as_the_type_below_it(name: str, place: str) -> None:
+def test_subclass_is_restored_as_its_base_type(name: str, place: str) -> None:
     make, plain = PLAIN[name]
     trial = Trial(lambda state: {"x": make()}, place)
     assert trial.advance().status == "finished"
@@ -281,14 +281,14 @@ def test_a_subclass_comes_back_as_the_type_below_it(name: str, place: str) -> No
 
 
 @in_each_place
-def test_a_class_beside_the_node_comes_back_as_it_was(place: str) -> None:
+def test_enum_of_node_module_is_restored_unchanged(place: str) -> None:
     trial = Trial(lambda state: {"x": [Colour.RED]}, place)
     assert trial.advance().status == "finished"
     assert trial.graph.get_state(CONFIG).values["x"] == [Colour.RED]
 
 
 @in_each_place
-def test_a_huge_whole_number_comes_back_as_it_was(place: str) -> None:
+def test_huge_integer_is_restored_unchanged(place: str) -> None:
     trial = Trial(lambda state: {"x": 7**20_000}, place)
     assert trial.advance().status == "finished"
     assert trial.graph.get_state(CONFIG).values["x"] == 7**20_000
@@ -296,14 +296,14 @@ def test_a_huge_whole_number_comes_back_as_it_was(place: str) -> None:
 
 @in_each_place
 @pytest.mark.parametrize("update", [None, {}, {"unknown": 1}, {1: 2}, {None: 1}], ids=shown)
-def test_an_update_of_no_known_key_changes_nothing(update: Any, place: str) -> None:
+def test_update_with_only_unknown_keys_changes_nothing(update: Any, place: str) -> None:
     trial = Trial(lambda state: update, place)
     assert trial.advance().status == "finished"
     assert trial.graph.get_state(CONFIG).values == {"x": 1, "log": ["able", "after"]}
 
 
 @in_each_place
-def test_a_mutated_input_reaches_no_sibling_and_no_later_node(place: str) -> None:
+def test_mutated_input_does_not_reach_other_nodes(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         state["x"] = 99
         state["more"] = 1
@@ -317,7 +317,7 @@ def test_a_mutated_input_reaches_no_sibling_and_no_later_node(place: str) -> Non
 
 
 @in_each_place
-def test_an_async_driver_says_the_same_of_what_can_not_be_stored(place: str) -> None:
+def test_async_unstorable_value_error_names_the_node(place: str) -> None:
     trial = Trial(lambda state: {"x": threading.Lock()}, place)
     error = asyncio.run(trial.afailure())
     assert isinstance(error, UnserializableError)

@@ -72,7 +72,9 @@ def held_after(channel: BaseChannel, *steps: Sequence[Any]) -> Any:
         (NamedBarrierValue(str, {"a", "b"}), [["a"], ["b"]], {"a", "b"}),
     ],
 )
-def test_a_channel_holds(channel: BaseChannel, steps: Any, held: Any) -> None:
+def test_channel_has_expected_value_after_writes(
+    channel: BaseChannel, steps: Any, held: Any
+) -> None:
     assert held_after(channel, *steps) == held
 
 
@@ -94,12 +96,12 @@ def test_a_channel_holds(channel: BaseChannel, steps: Any, held: Any) -> None:
         (NamedBarrierValue(str, {"a"}, "k"), ["b"], r"At key 'k': Value b not in \['a'\]"),
     ],
 )
-def test_a_channel_refuses(channel: BaseChannel, writes: Any, message: str) -> None:
+def test_channel_rejects_invalid_writes(channel: BaseChannel, writes: Any, message: str) -> None:
     with pytest.raises(InvalidUpdateError, match=message):
         channel.fold(channel.initial(), writes)
 
 
-def test_a_refused_write_changes_nothing() -> None:
+def test_rejected_write_leaves_barrier_unchanged() -> None:
     barrier = NamedBarrierValue(str, {"a", "b"})
     held = barrier.fold(MISSING, ["a"])
     with pytest.raises(InvalidUpdateError):
@@ -107,7 +109,7 @@ def test_a_refused_write_changes_nothing() -> None:
     assert held == {"a"}
 
 
-def test_folding_never_changes_what_was_held() -> None:
+def test_fold_does_not_mutate_previous_value() -> None:
     for channel, writes in [
         (Topic(int, accumulate=True), [2]),
         (NamedBarrierValue(str, {"a", "b"}), ["b"]),
@@ -131,11 +133,11 @@ def test_folding_never_changes_what_was_held() -> None:
         (dict[str, int], {}),
     ],
 )
-def test_a_reducer_starts_with_an_empty_value(typ: Any, initial: Any) -> None:
+def test_reducer_starts_with_empty_value_of_its_type(typ: Any, initial: Any) -> None:
     assert BinaryOperatorAggregate(typ, operator.add).initial() == initial
 
 
-def test_without_an_empty_value_the_first_write_becomes_the_value() -> None:
+def test_reducer_type_without_default_starts_with_first_write() -> None:
     class Amount:
         def __init__(self, cents: int) -> None:
             self.cents = cents
@@ -151,12 +153,12 @@ def test_without_an_empty_value_the_first_write_becomes_the_value() -> None:
     "overwrite",
     [Overwrite([9]), {"__overwrite__": [9]}, {"type": "__overwrite__", "value": [9]}],
 )
-def test_an_overwrite_goes_past_the_reducer(overwrite: Any) -> None:
+def test_overwrite_bypasses_the_reducer(overwrite: Any) -> None:
     channel = BinaryOperatorAggregate(list, operator.add)
     assert channel.fold([1], [[2], overwrite]) == [9]
 
 
-def test_what_is_written_after_an_overwrite_in_one_step_is_ignored() -> None:
+def test_write_after_overwrite_in_a_step_is_ignored() -> None:
     channel = BinaryOperatorAggregate(list, operator.add)
     assert channel.fold([1], [Overwrite([9]), [2]]) == [9]
 
@@ -165,12 +167,12 @@ def test_what_is_written_after_an_overwrite_in_one_step_is_ignored() -> None:
     "plain",
     [{"__overwrite__": 1, "more": 2}, {"type": "other", "value": 1}, {"type": "__overwrite__"}],
 )
-def test_a_dict_that_only_resembles_an_overwrite_is_a_value(plain: Any) -> None:
+def test_dict_resembling_overwrite_is_a_plain_value(plain: Any) -> None:
     channel = BinaryOperatorAggregate(dict, operator.or_)
     assert channel.fold({}, [plain]) == plain
 
 
-def test_a_join_opens_when_all_have_written_and_closes_when_it_was_used() -> None:
+def test_barrier_is_set_by_all_writers_and_reset_by_consume() -> None:
     barrier = NamedBarrierValue(str, {"a", "b"})
     partly = barrier.fold(MISSING, ["a"])
     assert not barrier.is_set(partly)
@@ -190,9 +192,7 @@ def test_a_join_opens_when_all_have_written_and_closes_when_it_was_used() -> Non
         (NamedBarrierValueAfterFinish(str, {"a", "b"}), ["a", "b"]),
     ],
 )
-def test_a_channel_that_waits_opens_at_the_finish_and_closes_when_it_was_used(
-    channel: BaseChannel, writes: Any
-) -> None:
+def test_after_finish_channel_is_set_until_consumed(channel: BaseChannel, writes: Any) -> None:
     written = channel.fold(MISSING, writes)
     assert not channel.is_set(written)
     assert channel.consume_value(written) is SAME
@@ -202,18 +202,18 @@ def test_a_channel_that_waits_opens_at_the_finish_and_closes_when_it_was_used(
     assert not channel.is_set(channel.consume_value(finished))
 
 
-def test_a_join_that_waits_does_not_open_before_all_have_written() -> None:
+def test_after_finish_barrier_stays_unset_until_all_have_written() -> None:
     channel = NamedBarrierValueAfterFinish(str, {"a", "b"})
     assert channel.finish_value(channel.fold(MISSING, ["a"])) is SAME
 
 
-def test_most_channels_have_nothing_to_finish_or_consume() -> None:
+def test_plain_channels_ignore_finish_and_consume() -> None:
     for channel in (LastValue(int), Topic(int), EphemeralValue(int), AnyValue(int)):
         assert channel.finish_value(1) is SAME
         assert channel.consume_value(1) is SAME
 
 
-def test_channels_are_equal_by_kind_and_parameters() -> None:
+def test_channels_are_equal_by_type_and_parameters() -> None:
     assert LastValue(int) == LastValue(str)
     assert LastValue(int) != AnyValue(int)
     assert EphemeralValue(int) != EphemeralValue(int, guard=False)
@@ -224,17 +224,17 @@ def test_channels_are_equal_by_kind_and_parameters() -> None:
     assert BinaryOperatorAggregate(int, operator.add) != BinaryOperatorAggregate(int, operator.mul)
 
 
-def test_reducers_that_are_lambdas_are_taken_to_be_equal() -> None:
+def test_channels_with_lambda_reducers_are_equal() -> None:
     one = BinaryOperatorAggregate(int, lambda old, new: old)
     assert one == BinaryOperatorAggregate(int, lambda old, new: new)
 
 
-def test_untracked_values_are_the_only_ones_that_are_not_stored() -> None:
+def test_only_untracked_value_is_not_durable() -> None:
     assert not UntrackedValue(int).durable
     assert all(channel(int).durable for channel in (LastValue, AnyValue, Topic, EphemeralValue))
 
 
-def test_nothing_held_says_so() -> None:
+def test_missing_value_is_falsy_and_survives_pickling() -> None:
     assert repr(MISSING) == "MISSING"
     assert not MISSING
     assert pickle.loads(pickle.dumps(MISSING)) is MISSING
@@ -266,7 +266,7 @@ class Highest(BaseChannel):
         return self.value
 
 
-def test_a_channel_of_ones_own_may_keep_its_value() -> None:
+def test_custom_channel_keeps_its_value() -> None:
     channel = Highest()
     assert channel.read(MISSING) is MISSING
     held = channel.fold(MISSING, [3, 5])
@@ -279,7 +279,7 @@ class Scored(TypedDict, total=False):
     best: Annotated[int, Highest()]
 
 
-def test_a_channel_of_ones_own_works_in_a_graph() -> None:
+def test_custom_channel_works_in_a_graph() -> None:
     graph = StateGraph(Scored)
     for name, best in (("a", 3), ("b", 7)):
         graph.add_node(name, lambda state, best=best: {"best": best}).add_edge(START, name)
@@ -311,7 +311,7 @@ class Once(EphemeralValue):
         return changed
 
 
-def test_a_part_that_a_class_overrides_counts() -> None:
+def test_overridden_channel_methods_are_used() -> None:
     assert Doubled(int).fold(MISSING, [3]) == 6
     assert Doubled(int).fold(6, []) is SAME
     assert Counted(int).read(3) == ("read", 3)
@@ -327,12 +327,12 @@ class Parts(TypedDict, total=False):
     doubled: Annotated[int, Doubled]
 
 
-def test_a_part_that_a_class_overrides_counts_in_a_graph() -> None:
+def test_overridden_channel_methods_are_used_in_a_graph() -> None:
     graph = StateGraph(Parts).add_node("a", lambda state: {"doubled": 4}).add_edge(START, "a")
     assert saved(graph).invoke({"doubled": 1}, CONFIG) == {"doubled": 8}
 
 
-def test_a_kept_value_is_had_by_its_copy_and_not_by_the_rule() -> None:
+def test_restored_channel_copies_are_independent() -> None:
     rule = LastValue(int)
     kept = rule.from_checkpoint(3)
     twin = kept.copy()
@@ -341,7 +341,7 @@ def test_a_kept_value_is_had_by_its_copy_and_not_by_the_rule() -> None:
     assert UntrackedValue(int).from_checkpoint(3).checkpoint() is MISSING
 
 
-def test_a_channel_without_a_rule_says_so() -> None:
+def test_channel_without_fold_or_update_raises_not_implemented() -> None:
     class Nothing(BaseChannel):
         """A class with neither form."""
 
@@ -362,7 +362,7 @@ class Added(TypedDict, total=False):
 
 
 @pytest.mark.parametrize(("first", "then"), [(Grows, Added), (Added, Grows)])
-def test_a_key_may_change_between_a_reducer_and_a_delta_channel(first: Any, then: Any) -> None:
+def test_key_can_change_between_reducer_and_delta_channel(first: Any, then: Any) -> None:
     def build(schema: Any) -> Any:
         one: Any = 1 if schema is Grows else [1]
         graph = StateGraph(schema).add_edge(START, "a")
@@ -376,12 +376,12 @@ def test_a_key_may_change_between_a_reducer_and_a_delta_channel(first: Any, then
     assert after.get_state(CONFIG).values == found
 
 
-def test_a_delta_channel_that_never_snapshots_is_refused() -> None:
+def test_delta_channel_with_zero_snapshot_frequency_is_rejected() -> None:
     with pytest.raises(ValueError, match="snapshot_frequency has to be positive, not 0"):
         DeltaChannel(extend, list, snapshot_frequency=0)
 
 
-def test_a_failing_reducer_of_a_delta_channel_is_named() -> None:
+def test_delta_channel_reducer_error_names_its_key() -> None:
     def fail(value: Any, writes: Any) -> Any:
         raise ZeroDivisionError
 

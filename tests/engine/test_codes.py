@@ -19,7 +19,7 @@ from hitl_django.engine.types import ErrorCode
 from .graphs import CONFIG, line, paused, side_by_side
 
 
-def test_two_values_in_one_step() -> None:
+def test_two_writes_to_one_key_have_concurrent_update_code() -> None:
     graph = side_by_side(a=lambda state: {"x": 1}, b=lambda state: {"x": 2}).compile()
     with pytest.raises(InvalidUpdateError, match="At key 'x'") as raised:
         graph.invoke({"x": 0})
@@ -29,20 +29,20 @@ def test_two_values_in_one_step() -> None:
     assert raised.value.code is ErrorCode.INVALID_CONCURRENT_GRAPH_UPDATE
 
 
-def test_a_result_that_is_no_update() -> None:
+def test_invalid_node_result_has_return_value_code() -> None:
     with pytest.raises(InvalidUpdateError, match="Expected dict") as raised:
         line(a=lambda state: 5).compile().invoke({"x": 1})
     assert raised.value.code is ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE
 
 
-def test_too_many_steps() -> None:
+def test_recursion_limit_error_has_its_code() -> None:
     graph = line(a=lambda state: {"x": 1}).add_edge("a", "a").compile()
     with pytest.raises(GraphRecursionError) as raised:
         graph.invoke({"x": 1}, {"recursion_limit": 3})
     assert raised.value.code is ErrorCode.GRAPH_RECURSION_LIMIT
 
 
-def test_an_answer_that_does_not_fit_is_told_from_other_errors() -> None:
+def test_invalid_response_is_recognized_as_invalid_resume() -> None:
     def node(state: Any) -> dict[str, Any]:
         return {"log": [interrupt("q", response_schema=int)]}
 

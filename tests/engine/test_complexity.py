@@ -85,7 +85,7 @@ def described(annotation: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("levels", range(1, 7))
 @pytest.mark.parametrize("kind", ["not", "all"])
-def test_the_count_grows_as_the_calls_of_pydantic_do(levels: int, kind: str) -> None:
+def test_call_count_grows_like_pydantic_validation(levels: int, kind: str) -> None:
     def counted(depth: int) -> int:
         return complexity._Count(described(Condition)).calls(
             described(Condition), nested(depth, kind)
@@ -105,7 +105,7 @@ def test_the_count_grows_as_the_calls_of_pydantic_do(levels: int, kind: str) -> 
 
 
 @pytest.mark.parametrize("last", [{"name": "paid"}, {"nam": 1}])
-def test_a_value_of_many_levels_is_refused_before_it_is_read(last: Any) -> None:
+def test_complex_nested_value_is_rejected_before_validation(last: Any) -> None:
     seen.clear()
     with pytest.raises(ValidationError, match="too complex"):
         coerce(Condition, nested(60, last=last))
@@ -115,7 +115,7 @@ def test_a_value_of_many_levels_is_refused_before_it_is_read(last: Any) -> None:
     assert coerce(Condition, nested(60, "not")).of.type == "not"
 
 
-def test_a_discriminator_allows_many_levels() -> None:
+def test_discriminated_union_accepts_many_levels() -> None:
     value = nested(60, last={"type": "is"})
     assert coerce(Tagged, value).model_dump() == value
     assert not is_too_complex(described(Tagged), value)
@@ -124,7 +124,7 @@ def test_a_discriminator_allows_many_levels() -> None:
 @pytest.mark.parametrize(
     "value", [{"type": "none", "of": {}}, {"type": 1}, {"type": "all", "of": 3}, "text", None, []]
 )
-def test_a_value_that_names_no_type_is_left_to_pydantic(value: Any) -> None:
+def test_value_without_discriminator_is_validated_by_pydantic(value: Any) -> None:
     assert not is_too_complex(described(Tagged), value)
     with pytest.raises(ValidationError, match=r"(?!too complex)"):
         coerce(Tagged, value)
@@ -134,30 +134,30 @@ def test_a_value_that_names_no_type_is_left_to_pydantic(value: Any) -> None:
     ("annotation", "expected"),
     [(Condition, True), (list[Condition], True), (Tagged, True), (Plain, False), (int, False)],
 )
-def test_only_types_that_contain_themselves_are_counted(annotation: Any, expected: bool) -> None:
+def test_contains_itself_detects_recursive_types(annotation: Any, expected: bool) -> None:
     assert contains_itself(described(annotation)) is expected
 
 
-def test_a_value_that_contains_itself_ends() -> None:
+def test_recursive_value_is_rejected_in_finite_time() -> None:
     round_: dict[str, Any] = {"type": "not"}
     round_["of"] = round_
     with pytest.raises(ValidationError):
         coerce(Condition, round_)
 
 
-def test_a_value_deeper_than_the_stack_is_too_complex() -> None:
+def test_value_deeper_than_the_stack_is_too_complex() -> None:
     assert is_too_complex(described(Tagged), nested(100_000, last={"type": "is"}))
 
 
 @pytest.mark.parametrize("schema", [State, dict])
-def test_an_input_that_is_too_complex_is_refused_with_its_place(schema: Any) -> None:
+def test_too_complex_input_is_rejected_with_one_fault(schema: Any) -> None:
     fields = {"condition": Condition}
     with pytest.raises(InvalidInputError, match="too complex") as refused:
         check_input(fields, schema, {"condition": nested(60)})
     assert len(refused.value.faults) == 1
 
 
-def test_the_arguments_of_a_tool_are_counted_too() -> None:
+def test_too_complex_tool_arguments_are_rejected() -> None:
     def find(condition: Condition) -> str:
         return "found"
 
@@ -166,7 +166,7 @@ def test_the_arguments_of_a_tool_are_counted_too() -> None:
         tool.arguments({"condition": nested(60)}, {})
 
 
-def test_of_many_faults_the_first_are_told() -> None:
+def test_number_of_reported_input_faults_is_limited() -> None:
     with pytest.raises(InvalidInputError) as refused:
         check_input({"names": list[str]}, dict, {"names": list(range(1_000))})
     assert len(refused.value.faults) == MAX_FAULTS

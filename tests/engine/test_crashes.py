@@ -67,7 +67,9 @@ ORDERS = st.sampled_from(["all", "first", "last"])
 
 @PROFILE
 @given(spec=graphs(depth=1), order=ORDERS, place=st.integers(0, 999), after=st.booleans())
-def test_a_crash_changes_nothing(spec: GraphSpec, order: str, place: int, after: bool) -> None:
+def test_crash_at_any_commit_gives_the_same_result(
+    spec: GraphSpec, order: str, place: int, after: bool
+) -> None:
     calm = Frail()
     whole = played(saved(build(OURS, spec), calm), calm, order)
     saver = Frail()
@@ -80,7 +82,7 @@ def test_a_crash_changes_nothing(spec: GraphSpec, order: str, place: int, after:
 
 @PROFILE
 @given(spec=graphs(depth=0), order=ORDERS)
-def test_who_is_answered_first_changes_nothing(spec: GraphSpec, order: str) -> None:
+def test_order_of_responses_gives_the_same_result(spec: GraphSpec, order: str) -> None:
     # Every question of a step is open before the step is taken, whatever is answered first.
     one, other = Frail(), Frail()
     assert played(saved(build(OURS, spec), one), one, order) == played(

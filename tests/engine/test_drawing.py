@@ -48,7 +48,7 @@ def inner() -> Any:
 # Nodes and edges.
 
 
-def test_a_conditional_edge_has_an_edge_for_each_answer() -> None:
+def test_conditional_edge_is_drawn_for_each_path() -> None:
     graph = graph_of("a b", (START, "a"))
     graph.add_conditional_edges("a", lambda state: "yes", {"yes": "b", "no": END, "b": "b"})
 
@@ -59,7 +59,7 @@ def test_a_conditional_edge_has_an_edge_for_each_answer() -> None:
     }
 
 
-def test_where_a_command_leads_is_drawn_with_what_was_said_of_it() -> None:
+def test_command_destinations_are_drawn_with_their_labels() -> None:
     def jumps(state: State) -> Command[Literal["a", "c"]]:
         return Command(goto="a")
 
@@ -75,7 +75,7 @@ def test_where_a_command_leads_is_drawn_with_what_was_said_of_it() -> None:
     }
 
 
-def test_xray_goes_as_many_levels_down_as_it_is_told() -> None:
+def test_xray_expands_the_given_number_of_levels() -> None:
     middle = graph_of("first", (START, "first"), ("first", "low")).add_node("low", inner())
     graph = graph_of("p", (START, "p"), ("p", "mid")).add_node("mid", middle.compile()).compile()
 
@@ -85,7 +85,7 @@ def test_xray_goes_as_many_levels_down_as_it_is_told() -> None:
     assert ("mid:low:two", END, None, False) in edges_of(graph, xray=2)
 
 
-def test_a_graph_that_calls_itself_is_drawn_once() -> None:
+def test_recursive_graph_is_drawn_once() -> None:
     graph = graph_of("a", (START, "a"), ("a", "again"))
     graph.add_node("again", lambda state: compiled.invoke(state))
     compiled = graph.compile()
@@ -94,7 +94,7 @@ def test_a_graph_that_calls_itself_is_drawn_once() -> None:
     assert len(lay_out_graph(compiled).nodes) == 4
 
 
-def test_a_subgraph_with_two_ways_in_keeps_its_start() -> None:
+def test_expanded_subgraph_with_two_entries_keeps_its_start() -> None:
     inside = graph_of("l r", (START, "l"), (START, "r")).compile()
     graph = graph_of("a", (START, "a"), ("a", "sub")).add_node("sub", inside).compile()
 
@@ -104,7 +104,7 @@ def test_a_subgraph_with_two_ways_in_keeps_its_start() -> None:
     assert ("sub:__end__", END, None, False) in edges
 
 
-def test_nodes_over_channels_are_drawn_by_what_they_write() -> None:
+def test_channel_nodes_are_connected_by_their_writes() -> None:
     first = NodeBuilder().subscribe_only("a").do(lambda value: value).write_to("b")
     second = NodeBuilder().subscribe_only("b").do(lambda value: value).write_to("c")
     graph = Pregel(
@@ -121,7 +121,7 @@ def test_nodes_over_channels_are_drawn_by_what_they_write() -> None:
     }
 
 
-def test_a_node_says_where_a_run_stops_and_what_it_was_given() -> None:
+def test_node_metadata_includes_breakpoints_and_defer() -> None:
     graph = graph_of("a", (START, "a"), ("a", "b"))
     graph.add_node("b", nothing, defer=True, metadata={"owner": "shop"})
 
@@ -131,7 +131,7 @@ def test_a_node_says_where_a_run_stops_and_what_it_was_given() -> None:
     assert nodes["a"].metadata == {"__interrupt": "after"}
 
 
-def test_a_drawing_is_plain_json_too() -> None:
+def test_drawing_is_available_as_json() -> None:
     graph = graph_of("a", (START, "a"))
     graph.add_conditional_edges("a", lambda state: "no", {"no": END})
 
@@ -144,7 +144,7 @@ def test_a_drawing_is_plain_json_too() -> None:
 # Mermaid.
 
 
-def test_mermaid_gets_boxes_for_the_graphs_inside() -> None:
+def test_mermaid_draws_subgraphs_as_boxes() -> None:
     graph = graph_of("a", (START, "a"), ("a", "sub")).add_node("sub", inner())
     graph.add_conditional_edges("sub", lambda state: 1, {1: "a", 2: END})
 
@@ -167,7 +167,7 @@ def test_mermaid_gets_boxes_for_the_graphs_inside() -> None:
 @pytest.mark.parametrize(
     "name", ['"]; click a "javascript"', "<b>b</b>", "end", "a\nb", "x`$$y$$`", "%%{init}%%"]
 )
-def test_no_name_can_end_its_quotes_in_mermaid(name: str) -> None:
+def test_mermaid_escapes_node_names(name: str) -> None:
     graph = StateGraph(State).add_node("a", nothing).add_node(name, nothing)
     graph.add_edge(START, "a").add_conditional_edges("a", lambda state: name, {name + "!": name})
 
@@ -181,7 +181,7 @@ def test_no_name_can_end_its_quotes_in_mermaid(name: str) -> None:
     assert not any(line.strip() == "end" or line.lstrip().startswith("end[") for line in lines)
 
 
-def test_mermaid_comes_without_styles_where_nobody_wants_them() -> None:
+def test_mermaid_without_styles_has_no_classes() -> None:
     graph = graph_of("a", (START, "a")).compile()
 
     text = graph.get_graph().draw_mermaid(with_styles=False)
@@ -246,11 +246,11 @@ def assert_tidy(drawn: Picture) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_nothing_in_a_picture_lies_over_another(seed: int) -> None:
+def test_layout_has_no_overlaps(seed: int) -> None:
     assert_tidy(lay_out_graph(random_graph(seed).compile()))
 
 
-def test_what_a_node_calls_is_drawn_inside_it() -> None:
+def test_called_subgraph_is_laid_out_inside_its_node() -> None:
     middle = graph_of("first", (START, "first"), ("first", "low")).add_node("low", inner())
     graph = graph_of("p q", (START, "p"), ("p", "mid"), ("mid", "q"), ("q", "p"))
     drawn = lay_out_graph(graph.add_node("mid", middle.compile()).compile())
@@ -260,11 +260,11 @@ def test_what_a_node_calls_is_drawn_inside_it() -> None:
     assert "mid:low:two" in {node.id for node in drawn.nodes}
 
 
-def test_the_same_graph_is_drawn_the_same_way() -> None:
+def test_layout_of_a_graph_is_deterministic() -> None:
     assert lay_out_graph(random_graph(3).compile()) == lay_out_graph(random_graph(3).compile())
 
 
-def test_edges_lead_downwards_but_for_those_that_lead_back() -> None:
+def test_layout_edges_lead_down_except_back_edges() -> None:
     graph = graph_of("a b c", (START, "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("b", "b"))
     drawn = lay_out_graph(graph.compile())
     tops = {node.id: node.y for node in drawn.nodes}
@@ -275,7 +275,7 @@ def test_edges_lead_downwards_but_for_those_that_lead_back() -> None:
     assert tops[START] < tops["a"] < tops["b"] < tops["c"]
 
 
-def test_edges_that_can_do_without_crossing_do_not_cross() -> None:
+def test_layout_avoids_unnecessary_crossings() -> None:
     # Each of three leads to one of three, which were added the other way round.
     graph = graph_of(
         "a b c z y x",
@@ -292,13 +292,13 @@ def test_edges_that_can_do_without_crossing_do_not_cross() -> None:
     ]
 
 
-def test_crossings_are_counted_by_pairs() -> None:
+def test_count_crossings_counts_pairs_of_edges() -> None:
     assert count_crossings([[0, 1], [2, 3]], [[3], [2], [], []]) == 1
     assert count_crossings([[0, 1], [2, 3]], [[2, 3], [2, 3], [], []]) == 1
     assert count_crossings([[0, 1], [2, 3]], [[2], [2, 3], [], []]) == 0
 
 
-def test_a_label_has_room_of_its_own() -> None:
+def test_edge_labels_do_not_overlap() -> None:
     graph = graph_of("a b c", (START, "a"))
     graph.add_conditional_edges("a", lambda state: 1, {"left of it": "b", "right of it": "c"})
     drawn = lay_out_graph(graph.compile())
@@ -310,7 +310,7 @@ def test_a_label_has_room_of_its_own() -> None:
     assert all(node.y > one.label_at[1] for node in drawn.nodes if node.id in "bc")  # type: ignore[index]
 
 
-def test_answers_that_lead_the_same_way_share_an_edge() -> None:
+def test_paths_to_the_same_node_share_an_edge() -> None:
     graph = graph_of("a b", (START, "a"))
     graph.add_conditional_edges("a", lambda state: 1, {"yes": "b", "surely": "b", "no": END})
 
@@ -319,7 +319,7 @@ def test_answers_that_lead_the_same_way_share_an_edge() -> None:
     assert labels == {"", "yes / surely", "no"}
 
 
-def test_nodes_that_only_an_undeclared_choice_can_reach_are_guessed_to_be_reached_by_it() -> None:
+def test_undeclared_branch_targets_are_guessed_in_layout() -> None:
     graph = graph_of("a b c", (START, "a"), ("b", "c"))
     graph.add_conditional_edges("a", lambda state: "b")
     drawn = lay_out_graph(graph.compile())
@@ -328,7 +328,7 @@ def test_nodes_that_only_an_undeclared_choice_can_reach_are_guessed_to_be_reache
     assert ("a", "b", None, True) not in edges_of(graph.compile())
 
 
-def test_an_error_handler_hangs_on_its_node() -> None:
+def test_error_handler_edge_starts_at_its_node() -> None:
     graph = graph_of("", (START, "a")).add_node("a", nothing, error_handler=nothing)
 
     drawn = lay_out_graph(graph.compile())
@@ -336,7 +336,7 @@ def test_an_error_handler_hangs_on_its_node() -> None:
     assert [e.source for e in drawn.edges if e.leads == "on_error"] == ["a"]
 
 
-def test_a_node_is_as_wide_as_its_name_until_it_breaks() -> None:
+def test_node_width_follows_its_name_up_to_a_limit() -> None:
     names = ["short", "a_name_that_is_longer", "長い名前のノード" * 4, "word " * 60]
     graph = graph_of("", (START, names[0]))
     for name in names:
@@ -351,7 +351,7 @@ def test_a_node_is_as_wide_as_its_name_until_it_breaks() -> None:
     assert max(node.width for node in nodes.values()) < 320
 
 
-def test_a_long_name_breaks_between_its_words() -> None:
+def test_long_name_is_wrapped_between_words() -> None:
     assert break_lines("check_the_customer_and_the_order_of_today") == (
         "check_the_customer_and_the_",
         "order_of_today",
@@ -360,7 +360,7 @@ def test_a_long_name_breaks_between_its_words() -> None:
     assert break_lines("") == ("",)
 
 
-def test_what_is_shown_of_a_name_is_what_is_measured() -> None:
+def test_layout_measures_the_displayed_name() -> None:
     graph = graph_of("a", (START, "a")).compile()
 
     by_default, said = (
@@ -372,7 +372,7 @@ def test_what_is_shown_of_a_name_is_what_is_measured() -> None:
     assert {node.name for node in said.nodes} == {node.name for node in by_default.nodes}
 
 
-def test_a_picture_of_a_thousand_nodes_with_far_edges_is_drawn() -> None:
+def test_layout_of_a_thousand_nodes_stays_within_its_width() -> None:
     graph = graph_of(" ".join(f"n{number}" for number in range(1000)), (START, "n0"))
     for number in range(999):
         ends = {"on": f"n{number + 1}", "stop": END, "over": f"n{(number * 7) % 1000}"}
@@ -386,7 +386,7 @@ def test_a_picture_of_a_thousand_nodes_with_far_edges_is_drawn() -> None:
     assert all(x <= drawn.width for edge in drawn.edges for x, _ in edge.points)
 
 
-def test_a_graph_is_drawn_in_letters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ascii_drawing_matches_expected_text(capsys: pytest.CaptureFixture[str]) -> None:
     graph = graph_of("ask act", (START, "ask"), ("act", "ask"))
     graph.add_conditional_edges("ask", lambda state: "go", {"go": "act", "stop": END})
     drawing = graph.compile().get_graph()
@@ -413,7 +413,7 @@ def test_a_graph_is_drawn_in_letters(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == drawing.draw_ascii() + "\n"
 
 
-def test_a_box_in_letters_stands_around_the_nodes_of_the_graph_it_calls() -> None:
+def test_ascii_drawing_boxes_an_expanded_subgraph() -> None:
     graph = graph_of("before", (START, "before"), ("before", "sub"))
     text = graph.add_node("sub", inner()).compile().get_graph(xray=True).draw_ascii()
     assert text.index("|   before") < text.index("sub") < text.index("__end__")
@@ -421,7 +421,7 @@ def test_a_box_in_letters_stands_around_the_nodes_of_the_graph_it_calls() -> Non
 
 
 @pytest.mark.parametrize("draw", ["draw_png", "draw_mermaid_png"])
-def test_a_graph_is_drawn_as_png(tmp_path: Path, draw: str) -> None:
+def test_png_drawing_is_returned_and_written_to_file(tmp_path: Path, draw: str) -> None:
     drawing = graph_of("a", (START, "a")).compile().get_graph()
     file = tmp_path / "graph.png"
     image = getattr(drawing, draw)(output_file_path=str(file))
@@ -430,12 +430,12 @@ def test_a_graph_is_drawn_as_png(tmp_path: Path, draw: str) -> None:
     assert getattr(drawing, draw)(background_color=None) != image
 
 
-def test_a_png_without_cairosvg_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_png_without_cairosvg_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     with pytest.raises(ImportError, match=r"pip install 'hitl-django\[draw\]'"):
         graph_of("a", (START, "a")).compile().get_graph().draw_png()
 
 
-def test_a_drawing_without_a_graph_has_no_picture() -> None:
+def test_empty_drawing_raises_error_naming_get_graph() -> None:
     with pytest.raises(ValueError, match="get_graph"):
         Drawing().draw_ascii()

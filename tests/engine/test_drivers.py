@@ -35,7 +35,7 @@ Run = Callable[..., Any]
 
 
 @WAYS
-def test_tasks_of_one_step_run_at_the_same_time(run: Run) -> None:
+def test_tasks_of_one_step_run_concurrently(run: Run) -> None:
     meeting = threading.Barrier(3, timeout=60)
 
     def meet(state: State) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_tasks_of_one_step_run_at_the_same_time(run: Run) -> None:
     assert run(graph, {"x": 1})["log"] == ["met"] * 3
 
 
-def test_async_tasks_of_one_step_run_at_the_same_time() -> None:
+def test_async_tasks_of_one_step_run_concurrently() -> None:
     async def drive() -> Any:
         meeting = asyncio.Barrier(3)
 
@@ -59,7 +59,7 @@ def test_async_tasks_of_one_step_run_at_the_same_time() -> None:
     assert asyncio.run(drive())["log"] == ["met"] * 3
 
 
-def test_a_task_that_computes_until_another_has_run_doesnt_hold_it_up() -> None:
+def test_busy_task_does_not_block_its_sibling() -> None:
     ran = threading.Event()
 
     def computes(state: State) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_a_task_that_computes_until_another_has_run_doesnt_hold_it_up() -> None:
 
 
 @WAYS
-def test_a_single_task_runs_where_the_caller_is(run: Run) -> None:
+def test_single_task_runs_on_the_calling_thread(run: Run) -> None:
     seen = []
 
     async def anode(state: State) -> None:
@@ -87,7 +87,7 @@ def test_a_single_task_runs_where_the_caller_is(run: Run) -> None:
 
 
 @WAYS
-def test_no_more_tasks_than_allowed_run_at_the_same_time(run: Run) -> None:
+def test_max_concurrency_limits_parallel_tasks(run: Run) -> None:
     lock = threading.Lock()
     in_pairs, third = threading.Barrier(2, timeout=60), threading.Event()
     running: list[int] = []
@@ -112,13 +112,13 @@ def test_no_more_tasks_than_allowed_run_at_the_same_time(run: Run) -> None:
 
 @WAYS
 @pytest.mark.parametrize("limit", [0, None])
-def test_no_limit_may_be_said_as_well(run: Run, limit: int | None) -> None:
+def test_unlimited_max_concurrency_runs_all_tasks(run: Run, limit: int | None) -> None:
     graph = saved(side_by_side(a=says("a"), b=says("b"), c=says("c")))
     assert run(graph, {"x": 1}, {**CONFIG, "max_concurrency": limit})["log"] == ["a", "b", "c"]
 
 
 @WAYS
-def test_a_limit_below_none_is_refused_before_anything_is_stored(run: Run) -> None:
+def test_negative_max_concurrency_is_rejected_before_storing(run: Run) -> None:
     graph = saved(side_by_side(a=says("a"), b=says("b")))
     with pytest.raises(ValueError, match="max_concurrency"):
         run(graph, {"x": 1}, {**CONFIG, "max_concurrency": -1})
@@ -141,7 +141,7 @@ class Watched(InMemorySaver):
         super().commit(commit)
 
 
-def test_only_the_drivers_thread_calls_a_saver_that_is_bound_to_one() -> None:
+def test_thread_bound_saver_is_called_only_by_the_driver_thread() -> None:
     child = line(c1=says("c1"), c2=asks("q")).compile()
     saver = Watched()
     graph = saved(side_by_side(a=child, b=child, c=says("c")), saver)
@@ -151,7 +151,7 @@ def test_only_the_drivers_thread_calls_a_saver_that_is_bound_to_one() -> None:
     assert saver.threads == {threading.get_ident()}
 
 
-def test_what_a_node_has_left_running_is_not_kept_waiting_when_the_run_is_over() -> None:
+def test_os_thread_left_by_node_fails_after_the_run() -> None:
     over = threading.Event()
     said: list[str] = []
     left: list[threading.Thread] = []
@@ -177,7 +177,7 @@ def test_what_a_node_has_left_running_is_not_kept_waiting_when_the_run_is_over()
 
 @WAYS
 @pytest.mark.parametrize("bound", [True, False])
-def test_what_a_task_wrote_is_stored_while_its_sibling_runs(run: Run, bound: bool) -> None:
+def test_writes_of_finished_task_are_stored_while_sibling_runs(run: Run, bound: bool) -> None:
     saver = Watched()
     saver.thread_bound = bound
     seen: list[bool] = []
@@ -199,7 +199,7 @@ def test_what_a_task_wrote_is_stored_while_its_sibling_runs(run: Run, bound: boo
 
 
 @WAYS
-def test_a_failing_task_fails_the_run_and_its_finished_sibling_does_not_run_again(run: Run) -> None:
+def test_finished_sibling_of_failed_task_does_not_run_again(run: Run) -> None:
     calls = []
     stored = threading.Event()
 
@@ -228,7 +228,7 @@ def test_a_failing_task_fails_the_run_and_its_finished_sibling_does_not_run_agai
     assert calls.count("fine") == 1
 
 
-def test_a_running_sibling_of_a_failed_task_is_waited_for() -> None:
+def test_running_sibling_of_failed_task_completes() -> None:
     begun = threading.Event()
 
     def slow(state: State) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def test_a_running_sibling_of_a_failed_task_is_waited_for() -> None:
     assert log_of(graph) == ["slow"]
 
 
-def test_async_siblings_of_a_failed_task_are_cancelled() -> None:
+def test_async_siblings_of_failed_task_are_cancelled() -> None:
     begun, ended = threading.Event(), []
 
     async def slow(state: State) -> None:
@@ -267,7 +267,7 @@ def test_async_siblings_of_a_failed_task_are_cancelled() -> None:
     assert ended == ["cancelled"]
 
 
-def test_an_interrupt_does_not_cancel_its_siblings() -> None:
+def test_interrupt_does_not_cancel_async_siblings() -> None:
     async def slow(state: State) -> dict[str, Any]:
         await asyncio.sleep(0.01)
         return {"log": ["slow"]}
@@ -278,9 +278,7 @@ def test_an_interrupt_does_not_cancel_its_siblings() -> None:
 
 @WAYS
 @pytest.mark.parametrize("alone", [True, False])
-def test_keyboard_interrupt_passes_through_and_is_no_failure_of_the_node(
-    run: Run, alone: bool
-) -> None:
+def test_keyboard_interrupt_is_raised_and_not_stored_as_failure(run: Run, alone: bool) -> None:
     def leave(state: State) -> None:
         raise KeyboardInterrupt
 
@@ -291,7 +289,7 @@ def test_keyboard_interrupt_passes_through_and_is_no_failure_of_the_node(
     assert "a" in graph.get_state(CONFIG).next
 
 
-def test_an_async_node_in_a_sync_run_runs_on_an_event_loop_of_its_own() -> None:
+def test_async_node_in_sync_run_gets_its_own_event_loop() -> None:
     async def node(state: State) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"log": [interrupt("q")]}
@@ -302,7 +300,7 @@ def test_an_async_node_in_a_sync_run_runs_on_an_event_loop_of_its_own() -> None:
     assert invoked(graph, Command(resume=ids))["log"] == ["yes", "yes"]
 
 
-def test_an_async_node_in_a_sync_run_works_where_an_event_loop_is_running() -> None:
+def test_async_node_in_sync_run_works_inside_event_loop() -> None:
     async def node(state: State) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"log": ["a"]}
@@ -313,7 +311,7 @@ def test_an_async_node_in_a_sync_run_works_where_an_event_loop_is_running() -> N
     assert asyncio.run(inside())["log"] == ["a"]
 
 
-def test_sync_and_async_nodes_work_in_one_async_run() -> None:
+def test_async_run_executes_sync_and_async_nodes() -> None:
     async def later(state: State) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"log": ["async"]}
@@ -326,7 +324,7 @@ def test_sync_and_async_nodes_work_in_one_async_run() -> None:
     assert ainvoked(graph, {"x": 1})["log"] == ["a", "async", "c"]
 
 
-def test_a_thread_may_be_taken_on_by_the_other_driver() -> None:
+def test_thread_can_resume_with_the_other_driver() -> None:
     graph = saved(line(a=asks("one", "two"), b=says("b")))
     invoked(graph, {"x": 1})
     ainvoked(graph, Command(resume="1"))
@@ -334,7 +332,7 @@ def test_a_thread_may_be_taken_on_by_the_other_driver() -> None:
 
 
 @WAYS
-def test_an_interrupt_asked_in_a_thread_of_the_node_reaches_the_task(run: Run) -> None:
+def test_interrupt_in_os_thread_of_node_reaches_its_task(run: Run) -> None:
     from concurrent.futures import ThreadPoolExecutor
     from contextvars import copy_context
 
@@ -348,7 +346,7 @@ def test_an_interrupt_asked_in_a_thread_of_the_node_reaches_the_task(run: Run) -
 
 
 @WAYS
-def test_each_task_finds_its_own_place_while_others_run(run: Run) -> None:
+def test_concurrent_tasks_each_get_their_own_config(run: Run) -> None:
     from hitl_django.engine.task.node_api import get_config
 
     def node(state: State) -> dict[str, Any]:
@@ -361,7 +359,7 @@ def test_each_task_finds_its_own_place_while_others_run(run: Run) -> None:
     assert run(graph, {"x": 1})["log"] == names
 
 
-def test_a_stream_that_is_dropped_leaves_the_thread_to_be_taken_on() -> None:
+def test_thread_of_dropped_stream_can_continue() -> None:
     graph = saved(line(a=says("a"), b=says("b"), c=says("c")))
     for _ in graph.stream({"x": 1}, CONFIG):
         break
@@ -369,7 +367,7 @@ def test_a_stream_that_is_dropped_leaves_the_thread_to_be_taken_on() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
 
 
-def test_a_cancelled_run_leaves_the_thread_to_be_taken_on() -> None:
+def test_thread_of_cancelled_run_can_continue() -> None:
     started = threading.Event()
 
     async def slow(state: State) -> dict[str, Any]:
@@ -394,7 +392,7 @@ def test_a_cancelled_run_leaves_the_thread_to_be_taken_on() -> None:
     assert ainvoked(graph, None)["log"] == ["a", "b"]
 
 
-def test_a_saver_that_answers_at_once_starts_no_asyncio_task() -> None:
+def test_immediate_saver_creates_no_asyncio_task() -> None:
     started: list[Any] = []
 
     def note(loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any) -> Any:
@@ -413,7 +411,7 @@ def test_a_saver_that_answers_at_once_starts_no_asyncio_task() -> None:
 
 
 @pytest.mark.parametrize("form", ["acommit", "aput"])
-def test_the_async_forms_that_a_saver_has_are_awaited(form: str) -> None:
+def test_async_saver_methods_are_awaited(form: str) -> None:
     awaited: list[str] = []
 
     async def note(self: Any, *args: Any) -> Any:
@@ -431,7 +429,7 @@ def test_the_async_forms_that_a_saver_has_are_awaited(form: str) -> None:
     assert set(awaited) == {form}
 
 
-def test_two_threads_of_one_graph_do_not_mix() -> None:
+def test_concurrent_threads_of_one_graph_stay_separate() -> None:
     graph = saved(StateGraph(State).add_node("a", asks("q")).add_edge("__start__", "a"))
     places = [{"configurable": {"thread_id": f"t{i}"}} for i in range(6)]
 
@@ -448,7 +446,7 @@ def test_two_threads_of_one_graph_do_not_mix() -> None:
         assert graph.get_state(place).values == {"x": number, "log": [f"answer {number}"]}
 
 
-def test_no_threads_are_left_behind() -> None:
+def test_finished_run_leaves_no_worker_threads() -> None:
     def sleeps(state: State) -> dict[str, Any]:
         time.sleep(0.005)
         return {"log": ["b"]}
@@ -458,7 +456,7 @@ def test_no_threads_are_left_behind() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("hitl-task")]
 
 
-def test_a_long_run_of_wide_steps_keeps_nothing_of_those_behind_it() -> None:
+def test_long_run_keeps_no_futures_of_earlier_steps() -> None:
     kept: list[int] = []
 
     def node(state: State) -> dict[str, Any]:

@@ -35,14 +35,14 @@ def checkpoints(saver: InMemorySaver) -> int:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-def test_each_step_is_stored_with_one_commit(durability: str) -> None:
+def test_each_step_is_stored_in_one_commit(durability: str) -> None:
     saver = Counting()
     graph = saved(line(a=says("a"), b=says("b")), saver)
     graph.invoke({"x": 1}, CONFIG, durability=durability)
     assert (saver.count, checkpoints(saver)) == (4, 4)
 
 
-def test_at_the_exit_only_the_last_checkpoint_is_stored() -> None:
+def test_exit_durability_stores_only_the_last_checkpoint() -> None:
     saver = Counting()
     graph = saved(line(a=says("a"), b=says("b")), saver)
     assert graph.invoke({"x": 1}, CONFIG, durability="exit")["log"] == ["a", "b"]
@@ -51,7 +51,7 @@ def test_at_the_exit_only_the_last_checkpoint_is_stored() -> None:
     assert graph.get_state(CONFIG).metadata["step"] == 2
 
 
-def test_a_run_that_stores_at_the_exit_goes_on_from_an_interrupt() -> None:
+def test_exit_durability_run_resumes_from_an_interrupt() -> None:
     saver = Counting()
     graph = saved(line(a=says("a"), b=asks("q"), c=says("c")), saver)
     graph.invoke({"x": 1}, CONFIG, durability="exit")
@@ -64,7 +64,7 @@ def test_a_run_that_stores_at_the_exit_goes_on_from_an_interrupt() -> None:
     assert checkpoints(saver) == 2
 
 
-def test_what_finished_beside_an_interrupt_is_stored_at_the_exit() -> None:
+def test_exit_durability_stores_finished_sibling_of_an_interrupt() -> None:
     calls = []
 
     def node(state: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def test_what_finished_beside_an_interrupt_is_stored_at_the_exit() -> None:
     assert (log_of(graph), len(calls)) == (["yes", "b"], 1)
 
 
-def test_a_failure_is_stored_at_the_exit() -> None:
+def test_exit_durability_stores_a_failure() -> None:
     calls = []
 
     def flaky(state: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_a_failure_is_stored_at_the_exit() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b"]
 
 
-def test_a_childs_interrupt_is_stored_at_the_exit() -> None:
+def test_exit_durability_stores_interrupt_of_a_subgraph() -> None:
     child = line(ca=says("ca"), cb=asks("child?")).compile()
     graph = saved(line(p=says("p"), sub=lambda s: {"log": child.invoke({"log": []})["log"]}))
     graph.invoke({"x": 1}, CONFIG, durability="exit")
@@ -104,7 +104,7 @@ def test_a_childs_interrupt_is_stored_at_the_exit() -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_an_async_run_stores_the_same(durability: str) -> None:
+def test_async_run_stores_the_same_as_sync(durability: str) -> None:
     def stored(run: Any) -> Any:
         saver = InMemorySaver()
         graph = saved(line(a=says("a"), b=asks("q"), c=says("c")), saver)
@@ -121,12 +121,12 @@ def test_an_async_run_stores_the_same(durability: str) -> None:
     assert stored(sync_run) == stored(async_run)
 
 
-def test_a_run_without_a_saver_stores_nothing_and_ends_the_same() -> None:
+def test_run_without_saver_returns_the_same_result() -> None:
     graph = line(a=says("a"), b=says("b"))
     assert graph.compile().invoke({"x": 1}) == saved(graph).invoke({"x": 1}, CONFIG)
 
 
-def test_values_are_stored_as_they_were() -> None:
+def test_stored_values_are_independent_of_later_mutation() -> None:
     kept = {"list": [1]}
 
     def node(state: Any) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def test_values_are_stored_as_they_were() -> None:
     assert graph.get_state(CONFIG).values["x"] == {"list": [1]}
 
 
-def test_a_deleted_thread_is_gone() -> None:
+def test_deleted_thread_is_empty_and_can_start_again() -> None:
     saver = InMemorySaver()
     graph = saved(line(a=asks("q")), saver)
     graph.invoke({"x": 1}, CONFIG)
@@ -150,7 +150,7 @@ def test_a_deleted_thread_is_gone() -> None:
     assert "__interrupt__" in graph.invoke({"x": 1}, CONFIG)
 
 
-def test_a_subclass_with_a_put_of_its_own_is_called_through_it() -> None:
+def test_overridden_put_of_saver_subclass_is_called() -> None:
     put: list[str] = []
 
     class Watched(InMemorySaver):
@@ -163,7 +163,7 @@ def test_a_subclass_with_a_put_of_its_own_is_called_through_it() -> None:
     assert put == ["input", "loop", "loop"]
 
 
-def test_of_input_that_can_not_be_stored_nothing_is() -> None:
+def test_unstorable_input_stores_nothing() -> None:
     saver = Counting()
     graph = saved(line(a=says("a")), saver)
     with pytest.raises(PayloadError):
@@ -194,13 +194,13 @@ class Awaited(InMemorySaver):
         self.put_writes(config, writes, task_id)
 
 
-def test_a_saver_whose_put_writes_takes_no_path_is_called_without() -> None:
+def test_saver_with_put_writes_without_task_path_is_supported() -> None:
     graph = saved(line(a=says("a"), b=asks("q")), Elder())
     graph.invoke({"x": 1}, CONFIG)
     assert asyncio.run(graph.ainvoke(Command(resume="yes"), CONFIG))["log"] == ["a", "yes"]
 
 
-def test_an_async_run_stores_by_the_async_forms_that_a_saver_has() -> None:
+def test_async_run_uses_async_saver_methods() -> None:
     saver = Awaited()
     graph = saved(line(a=says("a"), b=asks("q")), saver)
     asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
@@ -226,7 +226,7 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("act", [once, transact])
-def test_at_the_exit_what_is_done_once_stands_on_what_is_stored(
+def test_exit_durability_stores_earlier_steps_before_once_runs(
     act: Any, run: Callable[..., Any]
 ) -> None:
     saver, calls = InMemorySaver(), []
@@ -253,7 +253,7 @@ def test_at_the_exit_what_is_done_once_stands_on_what_is_stored(
     assert calls == ["first", "['first']", "then", "then"]
 
 
-def test_at_the_exit_what_is_done_once_below_stands_on_what_is_above_it(
+def test_exit_durability_stores_parent_state_before_subgraph_once(
     run: Callable[..., Any],
 ) -> None:
     saver, seen = InMemorySaver(), []
@@ -271,7 +271,7 @@ def test_at_the_exit_what_is_done_once_below_stands_on_what_is_above_it(
     assert sorted(seen) == [("", 1), ("below", 1)]
 
 
-def test_at_the_exit_two_that_do_something_once_store_what_went_before_a_single_time(
+def test_exit_durability_parallel_once_calls_store_prior_state_once(
     run: Callable[..., Any],
 ) -> None:
     saver, meet = Counting(), threading.Barrier(2, timeout=10)
@@ -289,7 +289,7 @@ def test_at_the_exit_two_that_do_something_once_store_what_went_before_a_single_
     assert (checkpoints(saver), saver.count) == (2, 4)
 
 
-def test_at_the_exit_of_a_state_that_can_not_be_stored_nothing_is_and_the_run_fails() -> None:
+def test_exit_durability_unstorable_state_fails_and_stores_nothing() -> None:
     saver = InMemorySaver()
     graph = saved(line(a=says("a"), b=says("b", x=object()), c=says("c"), d=asks("q")), saver)
     with pytest.raises(UnserializableError):
@@ -297,7 +297,7 @@ def test_at_the_exit_of_a_state_that_can_not_be_stored_nothing_is_and_the_run_fa
     assert checkpoints(saver) == 0
 
 
-def test_at_the_exit_what_a_task_can_not_store_keeps_no_other_from_it() -> None:
+def test_exit_durability_unstorable_write_does_not_affect_siblings() -> None:
     def bad(state: Any) -> Any:
         return {"x": object()}
 
@@ -346,7 +346,7 @@ def stored_steps(saver: InMemorySaver) -> list[int]:
     return sorted(found.metadata["step"] for found in saver.list(CONFIG))
 
 
-def test_a_step_is_stored_while_the_next_one_runs(slow: Slow, run: Callable[..., Any]) -> None:
+def test_async_durability_stores_step_while_next_runs(slow: Slow, run: Callable[..., Any]) -> None:
     seen: list[Any] = []
 
     def b(state: Any) -> Any:
@@ -361,9 +361,7 @@ def test_a_step_is_stored_while_the_next_one_runs(slow: Slow, run: Callable[...,
     assert stored_steps(slow) == [-1, 0, 1, 2]
 
 
-def test_what_keeps_a_step_from_being_stored_stops_the_run_before_the_next_is(
-    slow: Slow, run: Callable[..., Any]
-) -> None:
+def test_async_durability_store_failure_stops_the_run(slow: Slow, run: Callable[..., Any]) -> None:
     calls = []
 
     def node(state: Any) -> Any:
@@ -380,7 +378,7 @@ def test_what_keeps_a_step_from_being_stored_stops_the_run_before_the_next_is(
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("act", [once, transact])
-def test_what_is_done_once_waits_for_the_step_that_is_being_stored(
+def test_async_durability_once_waits_for_the_previous_step(
     slow: Slow, run: Callable[..., Any], act: Any
 ) -> None:
     order = []
@@ -401,7 +399,7 @@ def test_what_is_done_once_waits_for_the_step_that_is_being_stored(
     assert order == ["b", "stored", "paid"]
 
 
-def test_a_pause_is_stored_after_the_step_that_is_being_stored(
+def test_async_durability_pause_is_stored_after_previous_step(
     slow: Slow, run: Callable[..., Any]
 ) -> None:
     def asking(state: Any) -> Any:
@@ -415,7 +413,7 @@ def test_a_pause_is_stored_after_the_step_that_is_being_stored(
     assert run(graph, Command(resume="yes"), "async")["log"] == ["a", "yes"]
 
 
-def test_a_stream_shows_a_step_while_it_is_being_stored(slow: Slow) -> None:
+def test_async_durability_stream_yields_step_before_storing(slow: Slow) -> None:
     graph = saved(line(a=says("a"), b=says("b")), slow)
     slow.held = 1
     stream = graph.stream({"x": 1}, CONFIG, stream_mode="updates", durability="async")
@@ -426,7 +424,7 @@ def test_a_stream_shows_a_step_while_it_is_being_stored(slow: Slow) -> None:
     assert log_of(graph) == ["a", "b"]
 
 
-def test_a_stream_that_is_closed_waits_for_the_step_that_is_being_stored(slow: Slow) -> None:
+def test_async_durability_closed_stream_waits_for_storing(slow: Slow) -> None:
     slow.held = 1
     graph = saved(line(a=says("a"), b=says("b"), c=says("c")), slow)
     stream = graph.stream({"x": 1}, CONFIG, stream_mode="updates", durability="async")
@@ -436,7 +434,7 @@ def test_a_stream_that_is_closed_waits_for_the_step_that_is_being_stored(slow: S
     assert log_of(graph) == ["a"]
 
 
-def test_a_failure_to_store_the_last_step_of_a_run_that_is_left_is_logged(
+def test_async_durability_store_failure_after_close_is_logged(
     slow: Slow, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow.held, slow.error = 1, OSError("gone")

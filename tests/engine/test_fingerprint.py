@@ -195,7 +195,7 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
 
 @pytest.mark.promise("P15")
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edit_of_a_graph_that_a_thread_is_paused_in(name: str) -> None:
+def test_edit_of_graph_with_paused_thread_is_safe_or_reported(name: str) -> None:
     edit, fault = EDITS[name]
     paused = Plan().build()
     paused.invoke({"amount": 5}, CONFIG)
@@ -228,7 +228,7 @@ def test_an_edit_of_a_graph_that_a_thread_is_paused_in(name: str) -> None:
 
 @pytest.mark.promise("P15")
 @pytest.mark.parametrize("name", [name for name, (_, fault) in EDITS.items() if fault])
-def test_a_thread_that_came_to_its_end_minds_only_what_it_holds(name: str) -> None:
+def test_edit_of_graph_with_finished_thread_reports_only_state_changes(name: str) -> None:
     edit, fault = EDITS[name]
     ended = Plan().build()
     ended.invoke({"amount": 5}, CONFIG)
@@ -246,14 +246,14 @@ def test_a_thread_that_came_to_its_end_minds_only_what_it_holds(name: str) -> No
     assert found == ([fault] if holds else [])
 
 
-def test_what_the_nodes_do_is_no_part_of_the_shape() -> None:
+def test_node_bodies_and_edge_order_do_not_change_fingerprint() -> None:
     plan = Plan()
     plan.nodes["review"] = asks("something else?")
     plan.edges.reverse()
     assert hash_shape(describe_shape(plan.build())) == hash_shape(describe_shape(Plan().build()))
 
 
-def test_each_other_edit_gives_another_fingerprint() -> None:
+def test_structural_edits_change_the_fingerprint() -> None:
     bodies = {name for name in EDITS if "body" in name or "question" in name or "order" in name}
     same = {*bodies, "nothing", "a breakpoint", "a reducer of the same name elsewhere"}
     same.add("another edge from the payload node")  # END starts nothing
@@ -265,7 +265,7 @@ def test_each_other_edit_gives_another_fingerprint() -> None:
         )
 
 
-def test_a_graph_that_calls_itself_has_a_shape() -> None:
+def test_recursive_graph_has_a_description() -> None:
     graph: Any = None
 
     def again(state: Any) -> Any:

@@ -84,9 +84,7 @@ WHOLE = driven(CALM, Counter(), CONFIG)
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("number", range(1, CALM.count + 1))
-def test_a_crash_at_any_commit_changes_nothing_and_finished_tasks_run_once(
-    number: int, after: bool
-) -> None:
+def test_crash_at_any_commit_keeps_result_and_finished_tasks(number: int, after: bool) -> None:
     saver, ran = Frail(), Counter[str]()
     saver.crash_at, saver.crash_after = number, after
     assert driven(saver, ran, {**CONFIG, "max_concurrency": 4}) == WHOLE
@@ -98,14 +96,14 @@ def test_a_crash_at_any_commit_changes_nothing_and_finished_tasks_run_once(
 
 
 @pytest.mark.parametrize("number", range(1, CALM.count + 1))
-def test_a_crash_of_one_thread_is_as_good(number: int) -> None:
+def test_crash_with_single_concurrency_repeats_at_most_one_task(number: int) -> None:
     saver, ran = Frail(), Counter[str]()
     saver.crash_at = number
     assert driven(saver, ran, {**CONFIG, "max_concurrency": 1}) == WHOLE
     assert sum(count > 1 for name, count in ran.items() if not name.startswith("ask")) <= 1
 
 
-def test_a_crash_in_the_workflow_keeps_what_its_tasks_returned() -> None:
+def test_crash_in_workflow_keeps_results_of_its_tasks() -> None:
     ran: list[int] = []
 
     @task
@@ -127,7 +125,7 @@ def test_a_crash_in_the_workflow_keeps_what_its_tasks_returned() -> None:
     assert ran == [1, 2, 0]
 
 
-def test_a_renamed_function_keeps_its_calls_under_the_name_that_it_had() -> None:
+def test_renamed_task_function_keeps_calls_under_old_name() -> None:
     saver, calls = InMemorySaver(), list[str]()
 
     def charge(amount: int) -> int:
@@ -152,7 +150,7 @@ def test_a_renamed_function_keeps_its_calls_under_the_name_that_it_had() -> None
     assert calls == ["charge"]
 
 
-def test_a_crash_in_a_task_is_a_crash_of_the_run() -> None:
+def test_crash_in_task_is_raised_and_task_runs_again() -> None:
     calls: list[int] = []
 
     @task
@@ -173,7 +171,7 @@ def test_a_crash_in_a_task_is_a_crash_of_the_run() -> None:
     assert flow.invoke(None, CONFIG) == 1
 
 
-def test_a_crash_in_a_task_that_nobody_waits_for_is_no_success() -> None:
+def test_crash_in_unawaited_task_is_raised() -> None:
     @task
     def step() -> None:
         raise KeyboardInterrupt
@@ -191,7 +189,7 @@ def test_a_crash_in_a_task_that_nobody_waits_for_is_no_success() -> None:
 # Retries.
 
 
-def test_a_workflow_that_is_tried_again_keeps_its_tasks() -> None:
+def test_retried_workflow_keeps_results_of_its_tasks() -> None:
     ran: list[str] = []
 
     @task
@@ -219,7 +217,7 @@ def tried_again(function: Callable[..., Any], **policies: Any) -> Pregel:
     return saved(graph.add_edge(START, "a"))
 
 
-def test_a_failed_task_goes_on_with_what_it_did_once_when_its_caller_is_tried_again() -> None:
+def test_retried_node_keeps_response_and_once_of_failed_task() -> None:
     sent: list[int] = []
     failing = [2]
 
@@ -238,7 +236,7 @@ def test_a_failed_task_goes_on_with_what_it_did_once_when_its_caller_is_tried_ag
     assert sent == [1]
 
 
-def test_what_a_failed_task_had_called_is_kept_when_its_caller_is_tried_again() -> None:
+def test_retried_node_keeps_results_called_by_failed_task() -> None:
     ran: list[str] = []
 
     @task
@@ -261,7 +259,7 @@ def test_what_a_failed_task_had_called_is_kept_when_its_caller_is_tried_again() 
 
 @pytest.mark.usefixtures("leaping")
 @pytest.mark.parametrize("timeout", [None, 60], ids=["of its caller", "of its own, too"])
-def test_a_task_that_was_cut_off_runs_again_with_what_it_did_once(timeout: float | None) -> None:
+def test_timed_out_task_keeps_its_once_result(timeout: float | None) -> None:
     sent: list[int] = []
     began: list[int] = []
 
@@ -284,7 +282,7 @@ def test_a_task_that_was_cut_off_runs_again_with_what_it_did_once(timeout: float
 # Questions.
 
 
-def test_interrupts_of_tasks_side_by_side_are_asked_at_once_and_answered_in_any_order() -> None:
+def test_parallel_task_interrupts_can_be_answered_in_any_order() -> None:
     @task
     def ask(name: str) -> str:
         return f"{name} {interrupt(name)}"
@@ -304,7 +302,7 @@ def test_interrupts_of_tasks_side_by_side_are_asked_at_once_and_answered_in_any_
 
 
 @pytest.mark.parametrize("swallow", [True, False], ids=["a bare except", "no result wanted"])
-def test_a_workflow_that_goes_on_without_an_answer_pauses_all_the_same(swallow: bool) -> None:
+def test_workflow_ignoring_task_interrupt_still_pauses(swallow: bool) -> None:
     @task
     def ask() -> Any:
         return interrupt("q")
@@ -323,7 +321,7 @@ def test_a_workflow_that_goes_on_without_an_answer_pauses_all_the_same(swallow: 
     assert flow.invoke(Command(resume="yes"), CONFIG) == "went on"
 
 
-def test_a_failure_beside_an_interrupt_leaves_none_open() -> None:
+def test_failed_workflow_leaves_no_pending_interrupt() -> None:
     failing = [True]
 
     @task
@@ -348,7 +346,7 @@ def test_a_failure_beside_an_interrupt_leaves_none_open() -> None:
 # Where tasks may be called.
 
 
-def test_once_within_a_task_belongs_to_the_task() -> None:
+def test_once_key_is_scoped_to_its_task() -> None:
     sent: list[int] = []
 
     @task
@@ -365,7 +363,7 @@ def test_once_within_a_task_belongs_to_the_task() -> None:
     assert (result, sent) == (["a", "b"], [1, 2])
 
 
-def test_tools_call_tasks_and_it_never_matters_which_tool_is_first() -> None:
+def test_tasks_called_by_tools_do_not_depend_on_order() -> None:
     ran: list[str] = []
     slow = threading.Event()
 
@@ -397,7 +395,7 @@ def test_tools_call_tasks_and_it_never_matters_which_tool_is_first() -> None:
     assert sorted(ran) == ["end", "first", "second"]
 
 
-def test_futures_are_those_of_the_standard_library() -> None:
+def test_task_futures_work_with_as_completed() -> None:
     @task
     def double(x: int) -> int:
         return 2 * x
@@ -409,7 +407,7 @@ def test_futures_are_those_of_the_standard_library() -> None:
     assert flow.invoke(3, CONFIG) == [0, 2, 4]
 
 
-def test_tasks_really_run_side_by_side() -> None:
+def test_task_functions_run_in_parallel() -> None:
     together = threading.Barrier(3, timeout=60)
 
     @task
@@ -428,7 +426,7 @@ def test_tasks_really_run_side_by_side() -> None:
     assert saved(line(a=node)).invoke({"x": 1}, CONFIG)["log"] == [0, 1, 2]
 
 
-def test_tasks_of_tasks_need_no_more_threads_than_there_are() -> None:
+def test_nested_tasks_finish_with_two_worker_threads() -> None:
     @task
     def deep(level: int) -> int:
         if not level:
@@ -442,7 +440,7 @@ def test_tasks_of_tasks_need_no_more_threads_than_there_are() -> None:
     assert flow.invoke(4, {**CONFIG, "max_concurrency": 2}) == 31
 
 
-def test_with_one_thread_all_runs_on_the_callers() -> None:
+def test_single_concurrency_runs_tasks_on_calling_thread() -> None:
     threads: list[str] = []
 
     @task
@@ -459,7 +457,7 @@ def test_with_one_thread_all_runs_on_the_callers() -> None:
     assert set(threads) == {threading.current_thread().name}
 
 
-def test_a_node_that_hides_its_tasks_from_sight_may_call_them() -> None:
+def test_node_can_call_tasks_from_a_dict() -> None:
     @task
     def double(x: int) -> int:
         return 2 * x
@@ -475,7 +473,7 @@ def test_a_node_that_hides_its_tasks_from_sight_may_call_them() -> None:
     assert graph.invoke(Command(resume="yes"), CONFIG)["log"] == [2, 4, "yes"]
 
 
-def test_an_async_workflow_runs_under_a_sync_caller_with_its_tasks() -> None:
+def test_async_workflow_runs_under_sync_invoke() -> None:
     ran: list[int] = []
 
     @task
@@ -499,7 +497,7 @@ def test_an_async_workflow_runs_under_a_sync_caller_with_its_tasks() -> None:
 
 
 @pytest.mark.usefixtures("leaping")
-def test_an_async_task_that_is_given_up_is_cancelled() -> None:
+def test_async_task_beyond_wait_for_is_cancelled() -> None:
     ended: list[str] = []
 
     @task
@@ -522,7 +520,7 @@ def test_an_async_task_that_is_given_up_is_cancelled() -> None:
     assert ended == ["cancelled"]
 
 
-def test_cancelling_a_run_cancels_its_tasks() -> None:
+def test_cancelled_run_cancels_its_tasks() -> None:
     ended: list[str] = []
 
     async def main() -> None:
@@ -553,7 +551,7 @@ def test_cancelling_a_run_cancels_its_tasks() -> None:
 # What they are given, and what they may return.
 
 
-def test_a_result_that_cannot_be_stored_is_the_tasks_failure() -> None:
+def test_unstorable_task_result_fails_the_task() -> None:
     @task
     def bad() -> Any:
         return {"f": lambda: None}
@@ -569,7 +567,7 @@ def test_a_result_that_cannot_be_stored_is_the_tasks_failure() -> None:
     assert flow.invoke(1, CONFIG) == "Node 'bad' returned a value that can't be stored"
 
 
-def test_the_store_is_filled_in_and_found() -> None:
+def test_store_is_injected_into_workflow_and_tasks() -> None:
     @task
     def note(text: str, *, store: Any, runtime: Runtime[Any]) -> Any:
         store.put(("notes",), "last", {"text": text})
@@ -582,7 +580,7 @@ def test_the_store_is_filled_in_and_found() -> None:
     assert flow.invoke(1, CONFIG) == [[True, True, True], {"text": "hi"}]
 
 
-def test_what_is_given_by_the_caller_is_not_filled_in() -> None:
+def test_arguments_given_by_caller_are_not_replaced() -> None:
     @task
     def step(x: int, config: Any = None, *, store: Any = None) -> Any:
         return [config, store]
@@ -594,7 +592,7 @@ def test_what_is_given_by_the_caller_is_not_filled_in() -> None:
     assert flow.invoke(1) == [["mine", None], ["named", "own"]]
 
 
-def test_the_context_has_the_form_of_its_schema() -> None:
+def test_context_dict_is_converted_to_context_schema() -> None:
     from dataclasses import dataclass
 
     @dataclass
@@ -608,7 +606,7 @@ def test_the_context_has_the_form_of_its_schema() -> None:
     assert flow.invoke(3, context={"unit": "kg"}) == "3 kg"
 
 
-def test_a_workflow_says_what_it_takes() -> None:
+def test_workflow_schemas_follow_its_annotations() -> None:
     @entrypoint()
     def flow(x: int) -> int:
         return x
@@ -619,7 +617,7 @@ def test_a_workflow_says_what_it_takes() -> None:
         flow.validate_input("many")
 
 
-def test_what_is_no_workflow_is_refused() -> None:
+def test_generator_or_function_without_parameters_is_rejected() -> None:
     def yields(x: int) -> Any:
         yield x
 
@@ -633,6 +631,6 @@ def test_what_is_no_workflow_is_refused() -> None:
         entrypoint()(lambda: None)
 
 
-def test_a_task_is_called_within_a_run() -> None:
+def test_task_called_outside_a_run_raises_runtime_error() -> None:
     with pytest.raises(RuntimeError, match="Called get_config outside of a runnable context"):
         task(lambda: None)()

@@ -51,7 +51,7 @@ TASKS = [
 @pytest.mark.parametrize(
     ("checkpoint", "ns", "step", "name", "place", "task", "asked", "interrupt"), TASKS
 )
-def test_ids_are_langgraphs(
+def test_task_and_interrupt_ids_equal_langgraphs(
     checkpoint: str,
     ns: str,
     step: int,
@@ -67,19 +67,19 @@ def test_ids_are_langgraphs(
     assert ids.make_interrupt_id(f"{ns}:{task}", asked) == interrupt
 
 
-def test_checkpoint_ids_are_uuids_of_version_6() -> None:
+def test_checkpoint_id_is_a_version_6_uuid() -> None:
     made = uuid.UUID(ids.new_uuid6())
     assert made.version == 6
     assert made.variant == uuid.RFC_4122
 
 
-def test_later_checkpoint_ids_sort_after_earlier_ones() -> None:
+def test_checkpoint_ids_sort_by_creation() -> None:
     made = [ids.new_uuid6() for _ in range(2000)]
     assert made == sorted(made)
     assert len(set(made)) == len(made)
 
 
-def test_checkpoint_ids_sort_even_when_the_clock_is_set_back(
+def test_checkpoint_ids_sort_when_clock_is_set_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = ids.new_uuid6()
@@ -87,7 +87,7 @@ def test_checkpoint_ids_sort_even_when_the_clock_is_set_back(
     assert ids.new_uuid6() > first
 
 
-def test_threads_never_make_the_same_checkpoint_id() -> None:
+def test_concurrent_os_threads_create_unique_checkpoint_ids() -> None:
     made: list[str] = []
 
     def make() -> None:
@@ -101,7 +101,7 @@ def test_threads_never_make_the_same_checkpoint_id() -> None:
     assert len(set(made)) == 1200
 
 
-def test_the_id_of_a_task_depends_on_every_part_of_its_place() -> None:
+def test_task_id_depends_on_every_part() -> None:
     checkpoint = ids.encode_checkpoint_id(ids.new_uuid6())
     places = [
         (checkpoint, "a", "1", "a", "__pregel_pull", "x"),
@@ -113,23 +113,23 @@ def test_the_id_of_a_task_depends_on_every_part_of_its_place() -> None:
     assert len({ids.make_task_id(*place) for place in places}) == len(places)
 
 
-def test_interrupts_of_one_task_have_ids_of_their_own() -> None:
+def test_interrupt_ids_of_one_task_are_unique() -> None:
     assert len({ids.make_interrupt_id("a:1", index) for index in range(50)}) == 50
 
 
-def test_an_interrupt_with_a_key_keeps_its_id_whatever_is_asked_before() -> None:
+def test_keyed_interrupt_id_is_independent_of_position() -> None:
     assert ids.make_keyed_id("a:1", "k") == ids.make_keyed_id("a:1", "k")
     positions = {ids.make_interrupt_id("a:1", index) for index in range(20)}
     assert ids.make_keyed_id("a:1", "1") not in positions
 
 
-def test_paths_as_text_sort_as_the_paths_do() -> None:
+def test_path_keys_sort_like_their_paths() -> None:
     paths = [("__pregel_pull", "b"), ("__pregel_pull", "a"), ("__pregel_push", 10, False),
              ("__pregel_push", 9, False)]  # fmt: skip
     assert sorted(paths, key=ids.make_path_key) == sorted(paths)
 
 
-def test_an_id_sorts_after_one_from_a_faster_clock_that_it_follows() -> None:
+def test_new_id_sorts_after_id_from_faster_clock() -> None:
     before = ids.new_uuid6()
     ahead = f"{int(before[:8], 16) + 1:08x}{before[8:]}"
     assert ids.new_uuid6() < ahead

@@ -34,7 +34,7 @@ from .graphs import (
 @pytest.mark.parametrize(
     "payload", [None, True, 0, 1.5, "text", [], {}, {"a": [1, {"b": None}]}, "é\u2028😀"]
 )
-def test_plain_json_may_be_asked(payload: Any) -> None:
+def test_json_payload_is_accepted(payload: Any) -> None:
     stopped = saved(line(a=asks(payload))).invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in stopped["__interrupt__"]] == [payload]
 
@@ -55,7 +55,7 @@ def test_plain_json_may_be_asked(payload: Any) -> None:
         (pydantic.BaseModel, "$"),
     ],
 )
-def test_anything_else_is_refused_with_the_path_to_it(payload: Any, path: str) -> None:
+def test_non_json_payload_is_rejected_with_its_path(payload: Any, path: str) -> None:
     graph = saved(line(a=asks(payload)))
     with pytest.raises(UnserializableError) as raised:
         graph.invoke({"x": 1}, CONFIG)
@@ -63,7 +63,7 @@ def test_anything_else_is_refused_with_the_path_to_it(payload: Any, path: str) -
     assert graph.get_state(CONFIG).next == ("a",)
 
 
-def test_an_interrupt_may_not_be_nested_without_end() -> None:
+def test_deeply_nested_payload_is_rejected() -> None:
     payload: Any = []
     for _ in range(200):
         payload = [payload]
@@ -71,7 +71,7 @@ def test_an_interrupt_may_not_be_nested_without_end() -> None:
         saved(line(a=asks(payload))).invoke({"x": 1}, CONFIG)
 
 
-def test_an_interrupt_has_no_integer_that_python_does_not_write_as_json() -> None:
+def test_payload_with_oversized_integer_is_rejected() -> None:
     graph = saved(line(a=asks({"amounts": [1, -(2**20_000)]})))
     with pytest.raises(PayloadLimitError, match=r"20,001 bits at \$\.amounts\[1\]"):
         graph.invoke({"x": 1}, CONFIG)
@@ -91,14 +91,14 @@ def order(state: State) -> dict[str, Any]:
     return {"log": [given.amount, given.currency]}
 
 
-def test_an_answer_is_checked_against_the_schema_and_becomes_its_type() -> None:
+def test_response_is_validated_and_converted_by_schema() -> None:
     graph = paused(line(a=order))
     [asked] = graph.get_state(CONFIG).interrupts
     assert asked.response_schema["properties"]["amount"]["type"] == "integer"
     assert answer(graph, {"amount": "12"})["log"] == [12, "EUR"]
 
 
-def test_a_wrong_answer_is_refused_and_can_be_given_again() -> None:
+def test_invalid_response_is_rejected_and_can_be_corrected() -> None:
     graph = paused(side_by_side(a=order, b=says("b")))
     with pytest.raises(InvalidAnswerError) as raised:
         answer(graph, {"amount": "much"})
@@ -108,7 +108,7 @@ def test_a_wrong_answer_is_refused_and_can_be_given_again() -> None:
     assert answer(graph, {"amount": 1})["log"] == [1, "EUR", "b"]
 
 
-def test_a_wrong_answer_is_not_tried_again() -> None:
+def test_invalid_response_is_not_retried() -> None:
     policy = RetryPolicy(0.0001, jitter=False, retry_on=Exception)
     graph = StateGraph(State).add_node("a", order, retry_policy=policy).add_edge("__start__", "a")
     with pytest.raises(InvalidAnswerError):
@@ -117,7 +117,7 @@ def test_a_wrong_answer_is_not_tried_again() -> None:
 
 @pytest.mark.promise("P5")
 @pytest.mark.parametrize("key", [None, "k"])
-def test_a_stored_answer_that_does_not_fit_is_asked_for_again(key: str | None) -> None:
+def test_stored_invalid_response_reopens_the_interrupt(key: str | None) -> None:
     def ask(state: State) -> State:
         before = interrupt("name?", key=key and f"{key}0")
         given = interrupt("amount?", response_schema=Order, key=key)
@@ -141,7 +141,7 @@ def test_a_stored_answer_that_does_not_fit_is_asked_for_again(key: str | None) -
     assert log_of(graph) == ["Ada", 7]
 
 
-def test_siblings_of_a_wrong_answer_finish() -> None:
+def test_siblings_of_invalid_response_finish() -> None:
     graph = paused(side_by_side(a=order, b=asks("qb")))
     ids = open_interrupts(graph)
     with pytest.raises(InvalidAnswerError):
@@ -150,7 +150,7 @@ def test_siblings_of_a_wrong_answer_finish() -> None:
     assert answer(graph, {"amount": 3})["log"] == [3, "EUR", "B"]
 
 
-def test_a_schema_given_as_a_dict_is_shown_and_not_checked() -> None:
+def test_dict_response_schema_is_shown_and_not_validated() -> None:
     schema = {"type": "integer"}
     graph = paused(line(a=lambda s: {"log": [interrupt("q", response_schema=schema)]}))
     assert graph.get_state(CONFIG).interrupts[0].response_schema == schema

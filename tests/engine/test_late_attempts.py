@@ -69,7 +69,7 @@ def payer() -> Callable[[], Any]:
 @pytest.mark.parametrize(
     "act", [call_once, call_once_async, call_task, payer()], ids=["sync", "async", "task", "graph"]
 )
-def test_what_an_attempt_would_do_after_its_time_is_left_to_the_next(run: Run, act: Any) -> None:
+def test_once_after_attempt_timeout_is_rejected(run: Run, act: Any) -> None:
     begun, refused = [], []
 
     async def node(state: State) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_what_an_attempt_would_do_after_its_time_is_left_to_the_next(run: Run, a
 
 
 @WAYS
-def test_what_was_under_way_when_the_time_was_over_is_not_kept(run: Run) -> None:
+def test_once_result_arriving_after_timeout_is_discarded(run: Run) -> None:
     begun, refused = [], []
 
     async def slow() -> str:
@@ -119,7 +119,7 @@ def test_what_was_under_way_when_the_time_was_over_is_not_kept(run: Run) -> None
     assert refused == [1]
 
 
-def test_a_late_call_replaces_nothing_that_the_next_attempt_has_stored() -> None:
+def test_late_once_call_does_not_replace_result_of_next_attempt() -> None:
     begun: list[int] = []
 
     async def drive() -> None:
@@ -154,7 +154,7 @@ def test_a_late_call_replaces_nothing_that_the_next_attempt_has_stored() -> None
     assert len(begun) == 3
 
 
-def test_what_a_failed_attempt_left_running_and_the_next_one_remember_lose_nothing() -> None:
+def test_once_results_of_background_task_and_retry_are_kept() -> None:
     begun: list[int] = []
 
     async def drive() -> None:
@@ -189,7 +189,7 @@ def test_what_a_failed_attempt_left_running_and_the_next_one_remember_lose_nothi
     assert done == ["paid", "left"]
 
 
-def test_what_was_done_in_time_is_known_to_the_next_attempt() -> None:
+def test_once_result_before_timeout_is_kept_for_next_attempt() -> None:
     begun: list[int] = []
 
     async def node(state: State) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def in_raised_group(state: State) -> dict[str, Any]:
 
 @WAYS
 @pytest.mark.parametrize("node", [in_asyncio_group, in_anyio_session, in_raised_group])
-def test_pauses_in_task_group_are_one_pause(run: Run, node: Any) -> None:
+def test_interrupts_in_task_group_pause_the_run(run: Run, node: Any) -> None:
     graph = saved(line(a=node))
     run(graph, {"x": 1})
     asked = {one.value["title"]: one.id for one in graph.get_state(CONFIG).interrupts}
@@ -67,7 +67,7 @@ def test_pauses_in_task_group_are_one_pause(run: Run, node: Any) -> None:
 
 
 @WAYS
-def test_pause_and_failure_in_task_group_is_the_failure(run: Run) -> None:
+def test_interrupt_and_failure_in_task_group_fail_the_node(run: Run) -> None:
     async def node(state: State) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(ask("a"))
@@ -83,7 +83,7 @@ def test_pause_and_failure_in_task_group_is_the_failure(run: Run) -> None:
 
 
 @WAYS
-def test_mixed_group_is_retried_as_its_failures_are(run: Run) -> None:
+def test_group_with_interrupt_and_failure_follows_retry_policy(run: Run) -> None:
     attempts: list[int] = []
 
     async def node(state: State) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def test_mixed_group_is_retried_as_its_failures_are(run: Run) -> None:
 
 
 @WAYS
-def test_group_of_cancellations_is_a_cancelled_node(run: Run) -> None:
+def test_group_of_cancellations_raises_node_cancelled(run: Run) -> None:
     def node(state: State) -> None:
         raise BaseExceptionGroup("", [asyncio.CancelledError(), asyncio.CancelledError()])
 
@@ -114,7 +114,7 @@ def test_group_of_cancellations_is_a_cancelled_node(run: Run) -> None:
 
 @WAYS
 @pytest.mark.parametrize("count", [1, 2])
-def test_parent_command_in_group_applies_unless_there_are_several(run: Run, count: int) -> None:
+def test_single_parent_command_in_group_applies_and_several_fail(run: Run, count: int) -> None:
     async def node(state: State) -> None:
         raise BaseExceptionGroup(
             "", [ParentCommand(Command(graph=Command.PARENT, update={"log": ["up"]}))] * count
@@ -138,7 +138,7 @@ class OddError(BaseException):
     "error", [SystemExit("bye"), OddError("odd"), BaseExceptionGroup("", [OddError("odd")])]
 )
 @pytest.mark.parametrize("alone", [True, False])
-def test_error_that_is_no_exception_is_stored_as_the_nodes_failure(
+def test_base_exception_is_stored_as_node_failure(
     run: Run, error: BaseException, alone: bool
 ) -> None:
     def leave(state: State) -> None:
@@ -154,7 +154,7 @@ def test_error_that_is_no_exception_is_stored_as_the_nodes_failure(
     assert stored["a"] == repr(error)
 
 
-def test_sync_advance_reports_exit_as_outcome() -> None:
+def test_sync_advance_returns_failed_outcome_for_exit() -> None:
     async def leave(state: State) -> None:
         raise SystemExit(3)
 
@@ -165,7 +165,7 @@ def test_sync_advance_reports_exit_as_outcome() -> None:
 
 
 @WAYS
-def test_pause_of_task_function_in_task_group_is_a_pause(run: Run) -> None:
+def test_interrupt_of_task_function_in_task_group_pauses(run: Run) -> None:
     @task
     async def review(key: str) -> Any:
         async with asyncio.TaskGroup() as group:
@@ -189,7 +189,7 @@ async def _awaited(future: Any) -> Any:
 
 
 @WAYS
-def test_pause_of_tool_in_task_group_lets_other_calls_finish(run: Run) -> None:
+def test_interrupt_of_tool_in_task_group_lets_siblings_finish(run: Run) -> None:
     def look_up(word: str) -> str:
         return word
 
@@ -211,7 +211,7 @@ def test_pause_of_tool_in_task_group_lets_other_calls_finish(run: Run) -> None:
 
 
 @WAYS
-def test_failure_beside_pause_in_tool_is_handled_as_tool_error(run: Run) -> None:
+def test_failure_beside_interrupt_in_tool_is_a_tool_error(run: Run) -> None:
     async def buy(item: str) -> str:
         async with asyncio.TaskGroup() as group:
             group.create_task(ask("a"))
@@ -235,7 +235,7 @@ class SoftTimeout(Exception):
 
 @pytest.mark.parametrize("kind", [Timeout, SoftTimeout])
 @pytest.mark.parametrize("form", ["sync", "async", "group", "handled", "subgraph", "beside"])
-def test_stop_from_outside_is_no_failure_and_is_noted_with_the_node(kind: Any, form: str) -> None:
+def test_external_stop_is_noted_and_not_stored_as_failure(kind: Any, form: str) -> None:
     stop = kind("time is up")
 
     def sync(state: State) -> None:

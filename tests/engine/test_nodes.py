@@ -28,7 +28,7 @@ def ran(node: Any, **options: Any) -> Any:
 # What a node is handed.
 
 
-def test_a_node_may_ask_for_the_config_by_name() -> None:
+def test_node_receives_config_by_parameter_name() -> None:
     def node(state: State, config: Any) -> dict[str, Any]:
         told = config["metadata"]
         return {"log": [told["langgraph_node"], told["langgraph_step"], config["tags"]]}
@@ -36,7 +36,7 @@ def test_a_node_may_ask_for_the_config_by_name() -> None:
     assert ran(node, config={"tags": ["t"]})["log"] == ["a", 1, ["t"]]
 
 
-def test_a_node_may_ask_for_the_runtime_the_writer_and_the_store() -> None:
+def test_node_receives_runtime_writer_and_store() -> None:
     heard = []
 
     def node(state: State, runtime: Runtime[Any], writer: Any, store: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_a_node_may_ask_for_the_runtime_the_writer_and_the_store() -> None:
     assert heard == [("custom", {"told": "c"}), ("updates", {"a": {"log": ["the store"]}})]
 
 
-def test_a_node_may_find_them_without_asking() -> None:
+def test_node_finds_config_runtime_and_writer_by_function() -> None:
     def node(state: State) -> dict[str, Any]:
         get_stream_writer()("told")
         return {"log": [get_config()["metadata"]["langgraph_node"], get_runtime().context]}
@@ -59,13 +59,13 @@ def test_a_node_may_find_them_without_asking() -> None:
     assert heard[-1][1]["log"] == ["a", "c"]
 
 
-def test_outside_of_a_graph_there_is_nothing_to_find() -> None:
+def test_context_functions_outside_a_graph_raise_runtime_error() -> None:
     for find in (get_config, get_runtime, get_stream_writer):
         with pytest.raises(RuntimeError, match="outside of a runnable context"):
             find()
 
 
-def test_the_execution_info_says_where_a_call_stands() -> None:
+def test_execution_info_has_task_namespace_thread_and_attempt() -> None:
     seen = []
 
     def node(state: State, runtime: Runtime[Any]) -> None:
@@ -85,7 +85,7 @@ class Context:
     limit: int = 3
 
 
-def test_a_context_given_as_a_dict_becomes_its_schema() -> None:
+def test_context_dict_becomes_its_schema() -> None:
     seen = []
 
     def node(state: State, runtime: Runtime[Context]) -> None:
@@ -96,7 +96,7 @@ def test_a_context_given_as_a_dict_becomes_its_schema() -> None:
     assert seen == [Context("u", 3)]
 
 
-def test_a_node_gets_only_the_keys_of_its_input_schema() -> None:
+def test_node_receives_only_keys_of_its_input_schema() -> None:
     class Narrow(TypedDict):
         x: int
 
@@ -107,13 +107,13 @@ def test_a_node_gets_only_the_keys_of_its_input_schema() -> None:
     assert graph.compile().invoke({"x": 1, "log": []})["log"] == [["x"]]
 
 
-def test_keys_without_a_value_are_not_handed_over() -> None:
+def test_unset_keys_are_missing_from_node_input() -> None:
     assert ran(lambda state: {"log": [sorted(state)]})["log"] == [["log", "x"]]
     graph = line(a=lambda state: {"log": [sorted(state)]}).compile()
     assert graph.invoke({})["log"] == [["log"]]
 
 
-def test_a_changed_input_changes_no_state() -> None:
+def test_mutated_node_input_does_not_change_state() -> None:
     def node(state: State) -> dict[str, Any]:
         state["x"] = 99
         return {"log": ["a"]}
@@ -134,13 +134,13 @@ class Data:
 
 
 @pytest.mark.parametrize("schema", [Model, Data])
-def test_a_state_class_is_what_nodes_are_handed(schema: Any) -> None:
+def test_node_receives_instance_of_the_state_class(schema: Any) -> None:
     graph = StateGraph(schema).add_edge(START, "a")
     graph.add_node("a", lambda state: {"log": [type(state).__name__, state.x]})
     assert graph.compile().invoke({"x": 1})["log"] == [schema.__name__, 1]
 
 
-def test_a_model_that_does_not_fit_fails_the_run_and_names_the_node() -> None:
+def test_invalid_model_state_fails_run_and_names_the_node() -> None:
     graph = StateGraph(Model).add_edge(START, "a").add_node("a", lambda state: {})
     with pytest.raises(pydantic.ValidationError) as raised:
         graph.compile().invoke({"x": "no number"})
@@ -151,64 +151,64 @@ def test_a_model_that_does_not_fit_fails_the_run_and_names_the_node() -> None:
 
 
 @pytest.mark.parametrize("returned", [None, {}, Command(), [], {"unknown": 1}])
-def test_a_node_may_write_nothing(returned: Any) -> None:
+def test_node_can_return_an_empty_update(returned: Any) -> None:
     assert ran(lambda state: returned) == {"x": 1, "log": []}
 
 
 @pytest.mark.parametrize("returned", [5, "text", ["text"], object])
-def test_a_node_has_to_return_an_update(returned: Any) -> None:
+def test_invalid_node_result_raises_invalid_update(returned: Any) -> None:
     with pytest.raises(InvalidUpdateError, match="Expected dict, got"):
         ran(lambda state: returned)
 
 
-def test_a_state_object_updates_what_it_says() -> None:
+def test_model_result_updates_only_its_set_fields() -> None:
     graph = StateGraph(Model).add_edge(START, "a").add_node("a", lambda state: Model(x=2))
     assert graph.compile().invoke({"x": 1, "log": ["kept"]})["log"] == ["kept"]
     assert graph.compile().invoke({"x": 1})["x"] == 2
 
 
-def test_a_command_updates_and_jumps() -> None:
+def test_command_updates_state_and_jumps_to_node() -> None:
     graph = line(a=lambda state: Command(update={"x": 5}, goto="c"), b=says("b"))
     graph.add_node("c", says("c"))
     assert graph.compile().invoke({"x": 1}) == {"x": 5, "log": ["b", "c"]}
 
 
-def test_a_jump_to_the_end_starts_nothing() -> None:
+def test_command_to_end_starts_no_node() -> None:
     assert ran(lambda state: Command(update={"x": 5}, goto=END)) == {"x": 5, "log": []}
 
 
-def test_commands_and_dicts_may_come_in_one_list() -> None:
+def test_list_can_mix_commands_and_dicts() -> None:
     graph = line(a=lambda state: [Command(update={"log": ["1"]}, goto="b"), {"log": ["2"]}])
     graph.add_node("b", says("b"))
     assert graph.compile().invoke({"x": 1})["log"] == ["1", "2", "b"]
 
 
-def test_sent_values_arrive_as_they_are() -> None:
+def test_send_arguments_arrive_unchanged() -> None:
     graph = line(a=lambda state: Command(goto=[Send("w", {"any": 1}), Send("w", [2])]))
     graph.add_node("w", lambda arg: {"log": [arg]})
     assert graph.compile().invoke({"x": 1})["log"] == [{"any": 1}, [2]]
 
 
 @pytest.mark.parametrize("goto", ["nowhere", Send("nowhere", 1), ["b", "nowhere"]])
-def test_a_jump_to_a_node_that_is_not_there_is_an_error(goto: Any) -> None:
+def test_command_to_unknown_node_raises_value_error(goto: Any) -> None:
     graph = line(a=lambda state: Command(goto=goto), b=says("b"))
     with pytest.raises(ValueError, match=r"Node 'a' goes to unknown node 'nowhere'\. Nodes: a, b"):
         graph.compile().invoke({"x": 1})
 
 
-def test_a_packet_to_the_end_is_an_error() -> None:
+def test_send_to_end_raises_invalid_update() -> None:
     with pytest.raises(InvalidUpdateError, match="Cannot send a packet to the END node"):
         ran(lambda state: Command(goto=Send(END, 1)))
 
 
 @pytest.mark.parametrize("chosen", [None, START, [None]])
-def test_a_branch_has_to_choose_something(chosen: Any) -> None:
+def test_branch_without_destination_raises_value_error(chosen: Any) -> None:
     graph = line(a=says("a")).add_conditional_edges("a", lambda state: chosen)
     with pytest.raises(ValueError, match="Branch did not return a valid destination"):
         graph.compile().invoke({"x": 1})
 
 
-def test_a_branch_sees_the_state_as_its_node_leaves_it() -> None:
+def test_branch_sees_writes_of_its_node() -> None:
     seen = []
 
     def route(state: State) -> str:
@@ -219,7 +219,7 @@ def test_a_branch_sees_the_state_as_its_node_leaves_it() -> None:
     assert seen == [(5, ["a"])]
 
 
-def test_a_branch_does_not_see_what_a_sibling_wrote() -> None:
+def test_branch_does_not_see_writes_of_a_sibling() -> None:
     seen = []
 
     def route(state: State) -> str:
@@ -234,26 +234,26 @@ def test_a_branch_does_not_see_what_a_sibling_wrote() -> None:
 # What a caller gives.
 
 
-def test_input_has_to_be_there() -> None:
+def test_missing_input_raises_empty_input() -> None:
     with pytest.raises(EmptyInputError, match="Received no input"):
         line(a=says("a")).compile().invoke(None)
 
 
 @pytest.mark.parametrize("wrong", [5, "text", [1]])
-def test_input_has_to_be_a_dict(wrong: Any) -> None:
+def test_input_of_wrong_type_raises_invalid_update(wrong: Any) -> None:
     graph = line(a=says("a")).compile()
     with pytest.raises(InvalidUpdateError, match="Expected dict, got"):
         graph.invoke(wrong)
 
 
-def test_unknown_keys_of_the_input_are_dropped_and_named_by_the_check() -> None:
+def test_unknown_input_key_is_dropped_and_fails_validation() -> None:
     graph = line(a=says("a")).compile()
     assert graph.invoke({"x": 1, "y": 2}) == {"x": 1, "log": ["a"]}
     with pytest.raises(ValueError, match=r"\$\.y: unknown field"):
         graph.validate_input({"x": 1, "y": 2})
 
 
-def test_the_check_of_the_input_names_every_fault() -> None:
+def test_validate_input_reports_every_fault() -> None:
     graph = line(a=says("a")).compile()
     with pytest.raises(ValueError) as raised:
         graph.validate_input({"x": "no", "log": 5, "z": 1})
@@ -288,11 +288,11 @@ def retried(node: Any, *policies: RetryPolicy) -> Any:
     return graph.compile().invoke({"x": 1})["log"]
 
 
-def test_a_node_is_tried_again_where_its_policy_says_so() -> None:
+def test_retry_policy_repeats_a_failed_node() -> None:
     assert retried(Flaky(ConnectionError(), ConnectionError()), quick()) == ["call 3"]
 
 
-def test_the_last_attempt_raises_what_the_node_raised() -> None:
+def test_last_attempt_raises_the_error_of_the_node() -> None:
     flaky = Flaky(*(ConnectionError(str(i)) for i in range(9)))
     with pytest.raises(ConnectionError, match=r"^2"):
         retried(flaky, quick(max_attempts=3))
@@ -300,7 +300,7 @@ def test_the_last_attempt_raises_what_the_node_raised() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError(), TypeError(), KeyError(), OSError(), NameError()])
-def test_a_mistake_is_not_tried_again_by_itself(error: Exception) -> None:
+def test_error_outside_default_retry_on_is_not_retried(error: Exception) -> None:
     flaky = Flaky(error)
     with pytest.raises(type(error)):
         retried(flaky, quick())
@@ -310,11 +310,11 @@ def test_a_mistake_is_not_tried_again_by_itself(error: Exception) -> None:
 @pytest.mark.parametrize(
     "retry_on", [KeyError, (ValueError, KeyError), lambda error: "k" in str(error)]
 )
-def test_a_policy_says_what_is_tried_again(retry_on: Any) -> None:
+def test_retry_on_selects_the_retried_errors(retry_on: Any) -> None:
     assert retried(Flaky(KeyError("k")), quick(retry_on=retry_on)) == ["call 2"]
 
 
-def test_the_first_policy_that_speaks_for_an_error_counts() -> None:
+def test_first_matching_retry_policy_is_used() -> None:
     flaky = Flaky(*(KeyError("k") for _ in range(9)))
     policies = [
         quick(retry_on=ValueError, max_attempts=9),
@@ -326,7 +326,7 @@ def test_the_first_policy_that_speaks_for_an_error_counts() -> None:
     assert flaky.calls == 2
 
 
-def test_the_wait_grows_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_interval_grows_to_its_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
     flaky = Flaky(*(ConnectionError() for _ in range(5)))
@@ -334,7 +334,7 @@ def test_the_wait_grows_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None
     assert waits == [1.0, 2.0, 4.0, 5.0, 5.0]
 
 
-def test_a_failed_attempt_leaves_nothing_behind() -> None:
+def test_failed_attempt_leaves_no_writes() -> None:
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         assert runtime.execution_info is not None
         if runtime.execution_info.node_attempt == 1:
@@ -344,14 +344,14 @@ def test_a_failed_attempt_leaves_nothing_behind() -> None:
     assert retried(node, quick()) == [2]
 
 
-def test_a_failure_says_in_which_task_it_happened() -> None:
+def test_node_error_note_names_its_task() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         ran(lambda state: 1 / 0)
     [note] = raised.value.__notes__
     assert note.startswith("During task with name 'a' and id '")
 
 
-def test_a_default_policy_holds_for_the_nodes_that_have_none() -> None:
+def test_default_retry_policy_applies_only_to_nodes_without_policy() -> None:
     default, own = Flaky(KeyError("k")), Flaky(KeyError("k"), KeyError("k"))
     graph = StateGraph(State).add_node("default", default)
     graph.add_node("own", own, retry_policy=quick(retry_on=KeyError, max_attempts=1))
@@ -392,9 +392,7 @@ def _cancels(state: State) -> Any:
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_node_that_is_only_called_comes_to_what_it_comes_to_under_a_policy(
-    node: Any, is_async: bool
-) -> None:
+def test_node_has_same_result_with_and_without_policy(node: Any, is_async: bool) -> None:
     async def awaited(state: State) -> Any:
         return node(state) if callable(node) else await node.ainvoke(state)
 

@@ -16,7 +16,7 @@ from hitl_django.engine.types import RetryPolicy
 from .graphs import CONFIG, State, answer, line, log_of, open_interrupts, paused, saved, says
 
 
-def test_a_side_effect_before_an_interrupt_happens_once() -> None:
+def test_once_before_an_interrupt_runs_once() -> None:
     sent = []
 
     def send(text: str, *, to: str) -> int:
@@ -33,7 +33,7 @@ def test_a_side_effect_before_an_interrupt_happens_once() -> None:
     assert (sent, log_of(graph)) == ([("hello", "me")], [1, "1", "2"])
 
 
-def test_a_side_effect_happens_once_through_failures_and_retries() -> None:
+def test_once_runs_once_across_failures_and_retries() -> None:
     sent, calls = [], []
 
     def node(state: State) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_a_side_effect_happens_once_through_failures_and_retries() -> None:
     assert (sent, len(calls)) == (["hello"], 4)
 
 
-def test_where_there_are_no_transactions_transact_is_once() -> None:
+def test_transact_without_transactions_equals_once() -> None:
     sent = []
 
     def node(state: State) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_where_there_are_no_transactions_transact_is_once() -> None:
     assert (sent, log_of(graph)) == (["hello"], [None, None, "1"])
 
 
-def test_a_side_effect_that_fails_is_tried_again() -> None:
+def test_failed_once_call_runs_again() -> None:
     calls = []
 
     def flaky() -> str:
@@ -78,7 +78,7 @@ def test_a_side_effect_that_fails_is_tried_again() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["sent"]
 
 
-def test_side_effects_are_told_apart_by_their_keys_and_belong_to_their_task() -> None:
+def test_once_is_keyed_per_task() -> None:
     calls = []
 
     def node(state: State) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_side_effects_are_told_apart_by_their_keys_and_belong_to_their_task() ->
     assert calls == ["a", "b", "a", "b"]
 
 
-def test_an_async_side_effect_happens_once() -> None:
+def test_async_once_runs_once() -> None:
     sent = []
 
     async def send(text: str) -> str:
@@ -108,7 +108,7 @@ def test_an_async_side_effect_happens_once() -> None:
     assert (sent, log_of(graph)) == (["hello"], ["sent", "yes"])
 
 
-def test_a_result_outlives_a_crash_of_a_later_line() -> None:
+def test_once_result_survives_a_later_crash() -> None:
     sent, calls = [], []
 
     def node(state: State) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_a_result_outlives_a_crash_of_a_later_line() -> None:
 # Questions with keys.
 
 
-def test_interrupts_with_keys_are_answered_by_key_whatever_their_order() -> None:
+def test_keyed_interrupts_are_answered_by_key_in_any_order() -> None:
     order = ["x", "y"]
 
     def node(state: State) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_interrupts_with_keys_are_answered_by_key_whatever_their_order() -> None
     assert log_of(graph) == ["X", "Y"]
 
 
-def test_interrupts_with_keys_asked_side_by_side_are_answered_in_any_order() -> None:
+def test_parallel_keyed_interrupts_can_be_answered_in_any_order() -> None:
     async def ask(key: str) -> Any:
         return interrupt(f"{key}?", key=key)
 
@@ -174,7 +174,7 @@ def changing() -> tuple[Any, list[str]]:
     return node, asked
 
 
-def test_an_interrupt_that_changed_after_it_was_answered_is_noticed(
+def test_changed_interrupt_after_response_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     node, asked = changing()
@@ -185,7 +185,7 @@ def test_an_interrupt_that_changed_after_it_was_answered_is_noticed(
     assert "Node 'a' asked something different after it was answered" in caplog.text
 
 
-def test_an_interrupt_that_changed_may_be_an_error_and_the_thread_goes_on() -> None:
+def test_changed_interrupt_can_fail_until_restored() -> None:
     node, asked = changing()
     graph = paused(line(a=node))
     strict = {"configurable": {**CONFIG["configurable"], "on_interrupt_change": "error"}}
@@ -197,7 +197,7 @@ def test_an_interrupt_that_changed_may_be_an_error_and_the_thread_goes_on() -> N
     assert graph.invoke(None, strict)["log"] == ["yes"]
 
 
-def test_an_interrupt_that_stays_the_same_is_not_noticed(caplog: pytest.LogCaptureFixture) -> None:
+def test_unchanged_interrupt_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     node, _ = changing()
     with caplog.at_level(logging.WARNING, "hitl_django"):
         answer(paused(line(a=node)), "yes")
@@ -206,7 +206,7 @@ def test_an_interrupt_that_stays_the_same_is_not_noticed(caplog: pytest.LogCaptu
 
 @pytest.mark.parametrize("key", [None, "k"])
 @pytest.mark.parametrize("again", ["second", "first"])
-def test_an_answer_belongs_to_the_interrupt_as_it_was_last_asked(
+def test_response_belongs_to_the_last_version_of_its_interrupt(
     again: str, key: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = ["first", "second", again, again]
@@ -225,7 +225,7 @@ def test_an_answer_belongs_to_the_interrupt_as_it_was_last_asked(
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-def test_an_interrupt_that_is_asked_anew_for_a_wrong_answer_is_the_one_that_counts(
+def test_interrupt_repeated_after_invalid_response_is_compared(
     key: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An attempt that has failed has noted what the same answer was given to before."""
@@ -251,7 +251,7 @@ def test_an_interrupt_that_is_asked_anew_for_a_wrong_answer_is_the_one_that_coun
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-def test_a_run_from_an_addressed_update_asks_what_was_answered_on_it_again(key: Any) -> None:
+def test_run_from_named_checkpoint_reopens_its_answered_interrupt(key: Any) -> None:
     def node(state: State) -> dict[str, Any]:
         raise ValueError(interrupt("q", key=key))
 

@@ -41,7 +41,7 @@ class Slow(InMemorySaver):
         super().commit(commit)
 
 
-def test_what_one_thread_stores_holds_what_another_has_stored() -> None:
+def test_once_results_of_concurrent_os_threads_are_stored() -> None:
     saver, calls, tried = Slow(), list[str](), list[int]()
 
     def second() -> None:
@@ -65,7 +65,7 @@ def test_what_one_thread_stores_holds_what_another_has_stored() -> None:
     assert calls == ["first", "second"]
 
 
-def test_two_threads_that_do_the_same_at_once_are_told_so() -> None:
+def test_concurrent_once_with_same_key_raises_error() -> None:
     calls, told = list[str](), list[str]()
 
     def node(state: State) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_two_threads_that_do_the_same_at_once_are_told_so() -> None:
     assert told == [message]
 
 
-def test_two_that_are_awaited_together_need_a_key_each() -> None:
+def test_gathered_once_calls_with_same_key_raise_error() -> None:
     calls: list[str] = []
 
     async def send(name: str) -> str:
@@ -109,7 +109,7 @@ def test_two_that_are_awaited_together_need_a_key_each() -> None:
     assert calls == ["one", "three"]
 
 
-def test_what_failed_may_be_done_after_all() -> None:
+def test_once_can_run_after_its_failure() -> None:
     def fails() -> None:
         raise ConnectionError
 

@@ -84,20 +84,20 @@ def diamond(**options: Any) -> StateGraph:
     return graph.add_edge(["a", "b"], "join")
 
 
-def test_input_starts_the_hidden_start_and_that_the_first_nodes() -> None:
+def test_input_starts_start_node_and_then_first_nodes() -> None:
     run = stepper(diamond())
     assert run.begin({"x": 1}) == ["a", "b"]
     assert run.state.values["x"] == 1
 
 
-def test_a_join_runs_once_when_all_have_written() -> None:
+def test_join_runs_once_after_all_writers() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     assert run.take({}) == ["join"]
     assert run.take({}) == []
 
 
-def test_a_join_waits_for_the_last_of_its_nodes() -> None:
+def test_join_waits_for_its_last_writer() -> None:
     graph = diamond()
     graph.add_node("late", nothing).add_edge("a", "late").add_node("join2", nothing)
     graph.add_edge(["b", "late"], "join2")
@@ -107,7 +107,7 @@ def test_a_join_waits_for_the_last_of_its_nodes() -> None:
     assert run.take({}) == ["join2"]
 
 
-def test_a_deferred_node_waits_until_nothing_else_would_run() -> None:
+def test_deferred_node_runs_after_all_other_nodes() -> None:
     graph = StateGraph(Values)
     for name in ("a", "b", "c"):
         graph.add_node(name, nothing)
@@ -119,7 +119,7 @@ def test_a_deferred_node_waits_until_nothing_else_would_run() -> None:
     assert run.take({}) == []
 
 
-def test_a_deferred_join_waits_for_both() -> None:
+def test_deferred_join_runs_after_all_other_nodes() -> None:
     graph = diamond(defer=True)
     graph.add_node("other", nothing).add_edge("a", "other")
     run = stepper(graph)
@@ -129,7 +129,7 @@ def test_a_deferred_join_waits_for_both() -> None:
     assert run.take({}) == []
 
 
-def test_sends_come_before_triggered_nodes_in_the_order_they_were_sent() -> None:
+def test_sends_are_planned_before_triggered_nodes_in_order() -> None:
     graph = diamond().add_node("w", nothing)
     run = stepper(graph)
     run.begin({"x": 1})
@@ -143,14 +143,14 @@ def test_sends_come_before_triggered_nodes_in_the_order_they_were_sent() -> None
     ]
 
 
-def test_what_was_sent_is_gone_after_the_step() -> None:
+def test_sends_are_consumed_by_their_step() -> None:
     run = stepper(diamond().add_node("w", nothing))
     run.begin({"x": 1})
     run.take({"a": [("__pregel_tasks", Send("w", 1))]})
     assert run.take({}) == []
 
 
-def test_all_channels_touched_in_a_step_get_one_new_version() -> None:
+def test_channels_written_in_a_step_share_one_new_version() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     before = run.state.clock
@@ -159,7 +159,7 @@ def test_all_channels_touched_in_a_step_get_one_new_version() -> None:
     assert run.state.versions["x"] == run.state.versions["log"] == before + 1
 
 
-def test_a_node_has_seen_the_versions_that_triggered_it() -> None:
+def test_node_records_versions_of_its_triggers() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     version = run.state.versions["branch:to:a"]
@@ -167,7 +167,7 @@ def test_a_node_has_seen_the_versions_that_triggered_it() -> None:
     assert run.state.seen["a"] == {"branch:to:a": version}
 
 
-def test_an_untouched_trigger_is_emptied_after_the_step() -> None:
+def test_unwritten_trigger_is_cleared_after_the_step() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     assert "branch:to:a" in run.state.values
@@ -175,7 +175,7 @@ def test_an_untouched_trigger_is_emptied_after_the_step() -> None:
     assert "branch:to:a" not in run.state.values
 
 
-def test_writes_to_unknown_channels_are_ignored_with_a_warning(
+def test_write_to_unknown_channel_is_ignored_with_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     run = stepper(diamond())
@@ -186,14 +186,14 @@ def test_writes_to_unknown_channels_are_ignored_with_a_warning(
     assert "nowhere" not in run.state.values
 
 
-def test_two_plain_writes_to_one_key_are_refused() -> None:
+def test_two_writes_to_plain_key_are_rejected() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     with pytest.raises(InvalidUpdateError, match="At key 'x'"):
         run.take({"a": [("x", 1)], "b": [("x", 2)]})
 
 
-def test_input_is_no_super_step() -> None:
+def test_input_writes_do_not_end_a_super_step() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     apply_writes(run.spec, run.state, [InputWrites("__input__", [("x", 5)])], count_version)
@@ -202,7 +202,7 @@ def test_input_is_no_super_step() -> None:
     assert "branch:to:a" in run.state.values
 
 
-def test_a_copy_of_a_state_is_a_state_of_its_own() -> None:
+def test_copied_channel_state_is_independent() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     copy = run.state.copy()
@@ -224,7 +224,7 @@ WRITES = st.lists(
 
 @settings(max_examples=80, deadline=None, database=None, derandomize=True)
 @given(a=WRITES, b=WRITES, sent=st.lists(WRITES, max_size=3), data=st.data())
-def test_the_state_depends_on_no_order_in_which_tasks_finished(
+def test_state_does_not_depend_on_task_completion_order(
     a: Any, b: Any, sent: Any, data: st.DataObject
 ) -> None:
     graph = StateGraph(Values).add_node("w", nothing)
@@ -252,7 +252,7 @@ def test_the_state_depends_on_no_order_in_which_tasks_finished(
     assert after(order) == after(None)
 
 
-def test_twelve_sent_tasks_keep_their_order_in_every_permutation_tried() -> None:
+def test_twelve_sends_keep_order_in_sampled_permutations() -> None:
     graph = StateGraph(Values).add_node("a", nothing).add_edge(START, "a").add_node("w", nothing)
     spec = graph.compile().spec
     for order in itertools.islice(itertools.permutations(range(12)), 0, 5000, 997):
@@ -265,7 +265,7 @@ def test_twelve_sent_tasks_keep_their_order_in_every_permutation_tried() -> None
         assert run.state.values["log"] == list(range(12))
 
 
-def test_planning_twice_gives_the_same_tasks() -> None:
+def test_repeated_planning_gives_the_same_tasks() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     once = [task.id for task in run.tasks]
@@ -273,7 +273,7 @@ def test_planning_twice_gives_the_same_tasks() -> None:
     assert [task.id for task in run.tasks] == once
 
 
-def test_a_breakpoint_stops_only_where_something_moved() -> None:
+def test_breakpoint_applies_only_after_new_writes() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     assert [task.name for task in find_breakpoints(run.state, ["a"], run.tasks)] == ["a"]
@@ -284,7 +284,7 @@ def test_a_breakpoint_stops_only_where_something_moved() -> None:
     assert find_breakpoints(run.state, "*", run.tasks) == []
 
 
-def test_a_state_is_restored_from_its_checkpoint() -> None:
+def test_channel_state_is_restored_from_checkpoint() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     checkpoint: Any = {
@@ -300,13 +300,13 @@ def test_a_state_is_restored_from_its_checkpoint() -> None:
     assert twin.take({}) == run.take({})
 
 
-def test_an_empty_state_plans_nothing() -> None:
+def test_empty_state_plans_no_tasks() -> None:
     run = stepper(diamond())
     assert run.plan() == []
     assert isinstance(run.state, ChannelState)
 
 
-def test_a_savers_versions_grow_and_differ_between_branches() -> None:
+def test_saver_versions_increase_and_differ_between_branches() -> None:
     saver = BaseCheckpointSaver()
     versions = list(itertools.accumulate(range(50), lambda v, _: saver.get_next_version(v, None),
                                          initial=None))[1:]  # fmt: skip
@@ -314,7 +314,7 @@ def test_a_savers_versions_grow_and_differ_between_branches() -> None:
     assert len({saver.get_next_version(versions[0], None) for _ in range(20)}) > 1
 
 
-def test_a_loop_back_to_a_node_triggers_it_again() -> None:
+def test_self_loop_triggers_its_node_again() -> None:
     graph = StateGraph(Values).add_node("a", nothing).add_edge(START, "a").add_edge("a", "a")
     run = stepper(graph)
     assert run.begin({"x": 1}) == ["a"]

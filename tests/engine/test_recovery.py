@@ -97,7 +97,7 @@ def played(graph: Pregel, saver: Frail) -> int:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_a_run_comes_to_the_same_end_wherever_it_crashes(shape: Any, after: bool) -> None:
+def test_run_has_the_same_result_after_crash_at_any_commit(shape: Any, after: bool) -> None:
     calm, calm_counted = Frail(), Counted()
     whole = saved(shape(calm_counted), calm)
     played(whole, calm)
@@ -118,7 +118,7 @@ def test_a_run_comes_to_the_same_end_wherever_it_crashes(shape: Any, after: bool
             assert len(twice) <= 1
 
 
-def test_a_task_whose_writes_were_stored_never_runs_again() -> None:
+def test_task_with_stored_writes_does_not_run_again() -> None:
     saver, counted = Frail(), Counted()
     other_done = threading.Event()
 
@@ -146,7 +146,7 @@ def test_a_task_whose_writes_were_stored_never_runs_again() -> None:
     assert (log_of(graph), counted.ended) == (["fast", "slow"], ["fast"])
 
 
-def test_submitting_runs_nothing_and_stores_the_input_and_the_state_it_makes() -> None:
+def test_submit_stores_input_and_state_and_runs_nothing() -> None:
     saver, counted = Frail(), Counted()
     graph = saved(shape_line(counted), saver)
     checkpoint_id = graph.submit({"x": 1}, CONFIG)
@@ -167,7 +167,7 @@ class Refusing(TypedDict):
     log: Annotated[list[str], refuse_bad]
 
 
-def test_submitting_leaves_to_the_run_what_goes_wrong_in_its_first_step() -> None:
+def test_submit_leaves_first_step_failure_to_the_run() -> None:
     graph = saved(StateGraph(Refusing).add_node("a", says("a")).add_edge("__start__", "a"))
     graph.submit({"log": ["bad"]}, CONFIG)
     assert graph.get_state(CONFIG).next == ("__start__",)
@@ -175,7 +175,7 @@ def test_submitting_leaves_to_the_run_what_goes_wrong_in_its_first_step() -> Non
     assert (outcome.status, str(outcome.error)) == ("failed", "refused")
 
 
-def test_submitting_leaves_to_the_run_where_to_begin() -> None:
+def test_submit_leaves_entry_branch_to_the_run() -> None:
     def choose(state: Any) -> str:
         raise AssertionError("asked too early")
 
@@ -185,14 +185,14 @@ def test_submitting_leaves_to_the_run_where_to_begin() -> None:
     assert app.get_state(CONFIG).next == ("__start__",)
 
 
-def test_submitting_nothing_stores_nothing() -> None:
+def test_submit_without_input_stores_nothing() -> None:
     saver = Frail()
     with pytest.raises(EmptyInputError):
         saved(shape_line(Counted()), saver).submit(None, CONFIG)
     assert saver.count == 0
 
 
-def test_submitting_is_refused_while_an_interrupt_is_open() -> None:
+def test_submit_is_rejected_while_interrupt_is_pending() -> None:
     graph = saved(line(a=asks("q")))
     graph.submit({"x": 1}, CONFIG)
     graph.advance(CONFIG)
@@ -204,12 +204,12 @@ def test_submitting_is_refused_while_an_interrupt_is_open() -> None:
     assert graph.get_state(CONFIG).values["x"] == 2
 
 
-def test_there_is_nothing_to_advance_on_an_empty_thread() -> None:
+def test_advance_of_empty_thread_raises_thread_not_found() -> None:
     with pytest.raises(ThreadNotFound, match="'thread' has no checkpoint"):
         saved(line(a=says("a"))).advance(CONFIG)
 
 
-def test_advancing_a_finished_thread_changes_nothing() -> None:
+def test_advance_of_finished_thread_changes_nothing() -> None:
     counted = Counted()
     graph = saved(shape_line(counted))
     graph.submit({"x": 1}, CONFIG)
@@ -220,7 +220,7 @@ def test_advancing_a_finished_thread_changes_nothing() -> None:
     assert counted.ended == ["a", "b", "c"]
 
 
-def test_advancing_without_an_answer_asks_the_same_interrupt() -> None:
+def test_advance_without_response_keeps_the_interrupt() -> None:
     graph = saved(line(a=asks("q")))
     graph.submit({"x": 1}, CONFIG)
     first, second = graph.advance(CONFIG), graph.advance(CONFIG)
@@ -228,7 +228,7 @@ def test_advancing_without_an_answer_asks_the_same_interrupt() -> None:
     assert [interrupt.interrupt.value for interrupt in first.pending_interrupts] == ["q"]
 
 
-def test_an_interrupt_says_where_its_answer_goes() -> None:
+def test_pending_interrupt_has_address_for_its_response() -> None:
     graph = saved(line(a=says("a"), b=asks("one", "two")))
     graph.submit({"x": 1}, CONFIG)
     [interrupt] = graph.advance(CONFIG).pending_interrupts
@@ -242,7 +242,7 @@ def test_an_interrupt_says_where_its_answer_goes() -> None:
     assert [interrupt.index for interrupt in graph.advance(CONFIG).pending_interrupts] == [1]
 
 
-def test_an_answer_stored_while_others_are_open_is_used_at_the_next_advance() -> None:
+def test_stored_response_is_used_while_other_interrupts_are_pending() -> None:
     graph = saved(side_by_side(a=asks("qa"), b=asks("qb")))
     graph.submit({"x": 1}, CONFIG)
     outcome = graph.advance(CONFIG)
@@ -254,7 +254,7 @@ def test_an_answer_stored_while_others_are_open_is_used_at_the_next_advance() ->
     assert log_of(graph) == ["A", "B"]
 
 
-def test_a_childs_interrupt_is_answered_in_the_childs_namespace() -> None:
+def test_subgraph_interrupt_is_answered_in_its_namespace() -> None:
     child = line(c=asks("child?")).compile()
     graph = saved(line(a=says("a"), sub=lambda s: {"log": child.invoke({"log": []})["log"]}))
     graph.submit({"x": 1}, CONFIG)
@@ -265,7 +265,7 @@ def test_a_childs_interrupt_is_answered_in_the_childs_namespace() -> None:
     assert log_of(graph) == ["a", "yes"]
 
 
-def test_a_failure_is_an_outcome_and_can_be_advanced_from() -> None:
+def test_failure_is_an_outcome_and_can_be_retried() -> None:
     calls = []
 
     def flaky(state: State) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def test_a_failure_is_an_outcome_and_can_be_advanced_from() -> None:
     assert log_of(graph) == ["a", "b"]
 
 
-def test_running_out_of_steps_is_an_outcome() -> None:
+def test_recursion_limit_is_an_outcome() -> None:
     graph = saved(line(a=says("a")).add_edge("a", "a"))
     graph.submit({"x": 1}, CONFIG)
     outcome = graph.advance({**CONFIG, "recursion_limit": 3})
@@ -291,7 +291,7 @@ def test_running_out_of_steps_is_an_outcome() -> None:
     assert "Recursion limit of 3 reached" in str(outcome.error)
 
 
-def test_a_drained_run_stops_at_the_next_edge_and_goes_on_later() -> None:
+def test_drained_run_stops_between_steps_and_continues_later() -> None:
     control = RunControl()
     counted = Counted()
 
@@ -307,7 +307,7 @@ def test_a_drained_run_stops_at_the_next_edge_and_goes_on_later() -> None:
     assert log_of(graph) == ["a", "b"]
 
 
-def test_the_last_commit_of_a_run_carries_its_outcome_and_no_other_does() -> None:
+def test_only_the_last_commit_carries_the_outcome() -> None:
     for shape in SHAPES:
         saver = Frail()
         graph = saved(shape(Counted()), saver)
@@ -346,7 +346,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_between_two_steps_is_an_outcome(name: str) -> None:
+def test_failure_between_steps_is_an_outcome(name: str) -> None:
     build, message = FAULTS[name]
     counted = Counted()
     graph = saved(build(counted))
@@ -360,7 +360,7 @@ def test_a_fault_between_two_steps_is_an_outcome(name: str) -> None:
     assert len(counted.ended) == len(set(counted.ended))
 
 
-def test_answers_are_found_where_a_command_would_put_them() -> None:
+def test_stored_response_is_compatible_with_command_resume() -> None:
     graph = saved(line(a=asks("one", "two")))
     graph.submit({"x": 1}, CONFIG)
     store_answer(graph, graph.advance(CONFIG), "1")
@@ -374,7 +374,7 @@ def calling(child: Any) -> Any:
     return lambda state: {"log": child.invoke({"log": []})["log"]}
 
 
-def test_a_drain_inside_a_child_stops_the_whole_run_and_fails_nothing() -> None:
+def test_drain_in_subgraph_stops_run_without_failure() -> None:
     control = RunControl()
 
     def leaving(state: State) -> dict[str, Any]:
@@ -392,7 +392,7 @@ def test_a_drain_inside_a_child_stops_the_whole_run_and_fails_nothing() -> None:
 
 
 @pytest.mark.parametrize("build", [line, side_by_side])
-def test_what_the_saver_raises_for_a_child_is_no_failure_of_a_node(build: Any) -> None:
+def test_saver_error_in_subgraph_is_not_a_node_failure(build: Any) -> None:
     class Gone(InMemorySaver):
         armed = False
 
@@ -414,7 +414,7 @@ def test_what_the_saver_raises_for_a_child_is_no_failure_of_a_node(build: Any) -
     assert log_of(graph) == ["c1", "c2", "b"]
 
 
-def test_a_value_that_cannot_be_stored_leaves_its_own_step_to_be_taken() -> None:
+def test_unstorable_value_keeps_finished_siblings_and_pending_step() -> None:
     tried = threading.Event()
 
     class Telling(InMemorySaver):

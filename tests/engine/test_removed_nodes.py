@@ -48,7 +48,7 @@ WAYS: list[Callable[[Any, Any], Any]] = [
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("before", "after", "gone"), BEFORE_AND_AFTER)
-def test_it_is_refused_with_the_nodes_name_and_goes_on_where_the_node_is_back(
+def test_removed_pending_node_is_rejected_and_continues_when_restored(
     before: StateGraph, after: StateGraph, gone: str, way: Any
 ) -> None:
     graph = paused(before)
@@ -63,7 +63,7 @@ def test_it_is_refused_with_the_nodes_name_and_goes_on_where_the_node_is_back(
 
 
 @pytest.mark.parametrize(("before", "after", "gone"), BEFORE_AND_AFTER)
-def test_who_clears_or_discards_it_has_a_thread_that_goes_on(
+def test_thread_with_removed_node_continues_after_clear_or_discard(
     before: StateGraph, after: StateGraph, gone: str
 ) -> None:
     cleared, discarded = paused(before), paused(before)
@@ -78,7 +78,7 @@ def test_who_clears_or_discards_it_has_a_thread_that_goes_on(
     assert log_of(graph)
 
 
-def test_a_node_that_had_finished_beside_an_interrupt_is_missed_too() -> None:
+def test_removed_finished_sibling_of_interrupt_is_rejected() -> None:
     graph = StateGraph(State).add_node("a", says("a")).add_node("q", asks("q"))
     graph = paused(graph.add_edge("__start__", "a").add_edge("__start__", "q"))
     changed = saved(line(q=asks("q")), graph.checkpointer)

@@ -197,7 +197,7 @@ def run_to_the_end(calls: Calls, graphs: list[Any], answered_first: int) -> Any:
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("answered", [1, 10], ids=["one by one", "all at once"])
 @pytest.mark.parametrize("build", KINDS)
-def test_a_paused_thread_goes_on_under_the_new_names_as_it_would_have_under_the_old(
+def test_paused_thread_continues_unchanged_under_new_names(
     build: Build, answered: int, is_async: bool
 ) -> None:
     plain = Calls(is_async)
@@ -218,7 +218,7 @@ def test_a_paused_thread_goes_on_under_the_new_names_as_it_would_have_under_the_
         assert run_to_the_end(fresh, graphs, answered) == expected
 
 
-def test_without_renames_each_kind_of_pause_is_refused_or_asks_another_interrupt() -> None:
+def test_undeclared_rename_changes_interrupts_of_paused_thread() -> None:
     """What the tests above rely on: the names do matter."""
     for build in KINDS:
         calls = Calls(False)
@@ -229,7 +229,7 @@ def test_without_renames_each_kind_of_pause_is_refused_or_asks_another_interrupt
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_breakpoint_is_passed_under_the_new_name(when: str) -> None:
+def test_breakpoint_is_passed_under_the_new_name(when: str) -> None:
     calls = Calls(False)
     first = calls.compiled(in_a_row, old, **{f"interrupt_{when}": ["plan"]})
     calls.invoke(first, {"log": []})
@@ -240,7 +240,7 @@ def test_a_breakpoint_is_passed_under_the_new_name(when: str) -> None:
     assert renamed.get_state(CONFIG).values == {"notes": ["plan"], "amount": 1}
 
 
-def test_what_a_task_did_once_before_the_rename_is_not_done_again() -> None:
+def test_once_before_rename_does_not_run_again() -> None:
     done = []
 
     def build(name: Callable[[str], str], fails: bool) -> StateGraph:
@@ -260,7 +260,7 @@ def test_what_a_task_did_once_before_the_rename_is_not_done_again() -> None:
     assert done == ["paid"]
 
 
-def test_a_task_that_ended_beside_one_that_crashed_does_not_run_again() -> None:
+def test_finished_sibling_of_crashed_task_keeps_result_after_rename() -> None:
     ran = []
 
     def build(name: Callable[[str], str], crashes: bool) -> StateGraph:
@@ -286,7 +286,7 @@ def test_a_task_that_ended_beside_one_that_crashed_does_not_run_again() -> None:
     assert ran == ["left"]
 
 
-def test_a_chain_of_renames_is_followed_from_wherever_a_thread_stands() -> None:
+def test_chain_of_renames_applies_from_any_version() -> None:
     def build(node: str, saver: Any, renamed: Any = None) -> Any:
         graph = graph_of(old).add_node(node, asks(old, "Well?")).add_edge(START, node)
         graph.add_node("end", asks(old, "End?")).add_edge(node, "end")
@@ -309,7 +309,7 @@ def test_a_chain_of_renames_is_followed_from_wherever_a_thread_stands() -> None:
             assert graphs[-1].get_state(CONFIG).values["log"] == ["yes", 0, "done", 0]
 
 
-def test_a_thread_of_a_version_that_renamed_without_saying_so_keeps_its_interrupts() -> None:
+def test_rename_declared_later_keeps_pending_interrupts() -> None:
     saver = InMemorySaver()
     silent = in_a_row(new, None).compile(saver)
     silent.invoke({"notes": []}, CONFIG)
@@ -332,13 +332,13 @@ def test_a_thread_of_a_version_that_renamed_without_saying_so_keeps_its_interrup
         ({"log": "total"}, "'log' as an old name, but the graph still has it"),
     ],
 )
-def test_renames_that_make_no_sense_are_refused(renamed: Any, message: str) -> None:
+def test_invalid_renames_are_rejected(renamed: Any, message: str) -> None:
     with pytest.raises(GraphDefinitionError) as caught:
         in_a_row(old, None).compile(renamed=renamed)
     assert message in str(caught.value)
 
 
-def test_two_names_of_one_stored_shape_that_became_one_are_a_change() -> None:
+def test_two_names_renamed_to_one_are_a_change() -> None:
     saver = InMemorySaver()
     first = side_by_side(old, None).compile(saver)
     first.invoke({"log": []}, CONFIG)
@@ -348,7 +348,7 @@ def test_two_names_of_one_stored_shape_that_became_one_are_a_change() -> None:
     assert found == ["nodes 'left', 'right' were renamed to the same name, 'one'"]
 
 
-def test_channels_of_a_graph_that_is_no_state_graph_are_renamed_with_what_they_start() -> None:
+def test_channels_of_plain_pregel_are_renamed() -> None:
     from hitl_django.engine.graph.node_builder import NodeBuilder
     from hitl_django.engine.graph.pregel import Pregel
 

@@ -41,11 +41,11 @@ def answer_all() -> list[object]:
     return found
 
 
-def test_an_answer_of_a_class_is_stored_as_that() -> None:
+def test_response_is_stored_as_its_class() -> None:
     assert answer_all() == [Verdict(Grade.GOOD), Note(text="because")]
 
 
-def test_a_process_that_has_built_the_graph_reads_it_and_another_does_not() -> None:
+def test_response_class_is_decoded_only_after_graph_was_built() -> None:
     stored = Codec().encode(answer_all())
     found = subprocess.run(
         [sys.executable, "-c", READ, stored.hex()], capture_output=True, text=True, check=True
@@ -59,7 +59,7 @@ class Appointment(pydantic.BaseModel):
     at: datetime
 
 
-def test_datetime_of_an_answer_is_stored_with_its_offset() -> None:
+def test_response_datetime_is_stored_with_its_offset() -> None:
     def ask(state: dict[str, Any]) -> dict[str, Any]:
         return {"at": interrupt("When?", response_schema=Appointment).at}
 

@@ -69,7 +69,7 @@ class Secretive(BaseModel):
         ),
     ],
 )
-def test_schema_that_cannot_be_applied_is_refused_with_its_path(schema: Any, path: str) -> None:
+def test_invalid_schema_is_rejected_with_its_path(schema: Any, path: str) -> None:
     with pytest.raises(GraphDefinitionError) as refusal:
         make_response_schema(schema)
     assert f"can't be applied at {path}: " in str(refusal.value)
@@ -94,30 +94,30 @@ def test_schema_that_cannot_be_applied_is_refused_with_its_path(schema: Any, pat
     ],
     ids=str,
 )
-def test_schema_that_can_be_applied_is_kept(schema: Any) -> None:
+def test_valid_schema_is_kept_unchanged(schema: Any) -> None:
     assert make_response_schema(schema) == schema
 
 
-def test_class_keeps_its_own_patterns() -> None:
+def test_schema_of_class_omits_unsupported_patterns() -> None:
     made = make_response_schema(Secretive)
     assert "pattern" not in made["properties"]["name"]
     assert make_response_schema(Tree)["$defs"]["Tree"]["properties"]["below"]
 
 
-def test_schema_that_is_not_json_is_refused() -> None:
+def test_non_json_schema_is_rejected() -> None:
     fault = r"The response schema contains a value of type Decimal at \$\.minimum"
     with pytest.raises(PayloadError, match=fault):
         make_response_schema({"minimum": Decimal(1)})
 
 
-def test_interrupt_refuses_the_schema_before_it_asks() -> None:
+def test_interrupt_with_invalid_schema_fails_before_asking() -> None:
     graph = saved(line(a=lambda state: interrupt("q", response_schema={"type": "date"})))
     with pytest.raises(GraphDefinitionError, match="at /type: it must be one of array, boolean"):
         graph.invoke({"x": 1}, CONFIG)
     assert graph.get_state(CONFIG).interrupts == ()
 
 
-def test_schema_that_refers_to_itself_in_many_ways_is_checked_in_little_time() -> None:
+def test_recursive_schema_is_checked_within_a_second() -> None:
     names = [f"a{n}" for n in range(60)]
     every = [{"$ref": f"#/$defs/{name}"} for name in names]
     schema = {"$defs": {name: {"items": {"anyOf": every}} for name in names}}

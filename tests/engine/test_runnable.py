@@ -46,7 +46,7 @@ def get_x(results: Any) -> list[Any]:
 # Several inputs.
 
 
-def test_several_inputs_run_at_the_same_time() -> None:
+def test_batch_inputs_run_concurrently() -> None:
     together = threading.Barrier(3)
 
     def meet(state: State) -> State:
@@ -56,7 +56,7 @@ def test_several_inputs_run_at_the_same_time() -> None:
     assert get_x(graph_of(meet).batch(INPUTS)) == [2, 3, 4]
 
 
-def test_no_more_run_at_a_time_than_the_config_allows() -> None:
+def test_batch_respects_max_concurrency() -> None:
     running, most = [], []
 
     def count(state: State) -> State:
@@ -71,7 +71,7 @@ def test_no_more_run_at_a_time_than_the_config_allows() -> None:
     assert most == [1] * 6
 
 
-def test_results_come_as_they_are_there() -> None:
+def test_batch_as_completed_yields_results_by_completion() -> None:
     first = threading.Event()
 
     def last(state: State) -> State:
@@ -86,7 +86,7 @@ def test_results_come_as_they_are_there() -> None:
     assert ended == [(1, 3), (0, 2)]
 
 
-def test_results_come_as_they_are_there_on_an_event_loop() -> None:
+def test_abatch_as_completed_yields_results_by_completion() -> None:
     async def collect() -> list[Any]:
         first = asyncio.Event()
 
@@ -111,7 +111,7 @@ def refuse_two(state: State) -> State:
 
 
 @pytest.mark.parametrize("way", ["batch", "abatch"])
-def test_a_failure_is_raised_or_stands_in_the_place_of_its_result(way: str) -> None:
+def test_batch_failure_is_raised_or_returned(way: str) -> None:
     graph = graph_of(refuse_two)
 
     def run(**how: Any) -> list[Any]:
@@ -126,7 +126,7 @@ def test_a_failure_is_raised_or_stands_in_the_place_of_its_result(way: str) -> N
     assert get_x(results[::2]) == [2, 4]
 
 
-def test_a_failure_on_an_event_loop_stops_what_is_under_way() -> None:
+def test_abatch_failure_cancels_running_inputs() -> None:
     async def run() -> list[str]:
         stopped, waiting = [], asyncio.Event()
 
@@ -148,7 +148,7 @@ def test_a_failure_on_an_event_loop_stops_what_is_under_way() -> None:
     assert asyncio.run(run()) == ["stopped"]
 
 
-def test_each_input_may_have_a_config_of_its_own() -> None:
+def test_batch_accepts_one_config_per_input() -> None:
     graph = graph_of(add_one, InMemorySaver())
     configs = [{"configurable": {"thread_id": str(n)}} for n in range(3)]
     graph.batch(INPUTS, configs)
@@ -159,7 +159,7 @@ def test_each_input_may_have_a_config_of_its_own() -> None:
     assert asyncio.run(graph.abatch([])) == []
 
 
-def test_within_a_node_the_inputs_run_one_after_the_other() -> None:
+def test_batch_inside_a_node_runs_sequentially() -> None:
     threads = set()
 
     def note(state: State) -> State:
@@ -173,7 +173,7 @@ def test_within_a_node_the_inputs_run_one_after_the_other() -> None:
     assert len(threads) == 1
 
 
-def test_a_thread_that_ran_an_input_lets_its_connections_go() -> None:
+def test_batch_worker_threads_release_their_connections() -> None:
     left: list[int] = []
 
     class Saver(InMemorySaver):
@@ -191,7 +191,7 @@ def test_a_thread_that_ran_an_input_lets_its_connections_go() -> None:
 # Variants.
 
 
-def test_a_bound_graph_gives_each_call_its_arguments() -> None:
+def test_bound_graph_passes_arguments_to_each_call() -> None:
     seen = []
 
     def look(state: State, runtime: Any) -> State:
@@ -210,14 +210,14 @@ def test_a_bound_graph_gives_each_call_its_arguments() -> None:
         _ = bound.nonsense
 
 
-def test_a_mapped_graph_takes_a_list() -> None:
+def test_mapped_graph_takes_a_list() -> None:
     mapped = graph_of(add_one).map().with_config(tags=["t"])
     assert get_x(mapped.invoke(INPUTS)) == [2, 3, 4]
     assert get_x(asyncio.run(mapped.ainvoke(INPUTS))) == [2, 3, 4]
     assert [get_x(chunk) for chunk in mapped.stream(INPUTS)] == [[2, 3, 4]]
 
 
-def test_a_graph_with_a_config_runs_with_it() -> None:
+def test_graph_with_config_uses_the_config() -> None:
     graph = graph_of(add_one, InMemorySaver())
     bound = graph.with_config({"configurable": {"thread_id": "bound"}}, recursion_limit=2)
     assert bound.invoke({"x": 1})["x"] == 2
@@ -239,7 +239,7 @@ def test_configs_are_merged_by_key() -> None:
     }
 
 
-def test_a_copy_has_other_attributes() -> None:
+def test_copied_graph_has_the_given_attributes() -> None:
     graph = graph_of(add_one)
     twin = graph.copy({"name": "twin", "interrupt_before_nodes": "*", "checkpointer": None})
     assert (twin.name, twin.interrupt_before, graph.name) == ("twin", "*", "LangGraph")
@@ -261,14 +261,14 @@ NEEDS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("what", NEEDS)
-def test_without_langchain_it_is_an_error_that_says_so(what: str) -> None:
+def test_langchain_operators_without_langchain_raise_import_error(what: str) -> None:
     with pytest.raises(
         ImportError, match="on a graph requires langchain-core, which isn't installed"
     ):
         NEEDS[what](graph_of(add_one))
 
 
-def test_a_graph_without_a_context_has_no_schema_of_it() -> None:
+def test_graph_without_context_has_no_context_schema() -> None:
     graph = graph_of(add_one)
     assert graph.get_context_jsonschema() is None
     assert graph.config_schema().model_json_schema()["properties"] == {}

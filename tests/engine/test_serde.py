@@ -264,34 +264,34 @@ EXACT = [
 @pytest.mark.parametrize(
     "value", EXACT, ids=[f"{type(value).__name__}-{at}" for at, value in enumerate(EXACT)]
 )
-def test_a_value_comes_back_as_it_was(value: Any) -> None:
+def test_value_is_restored_unchanged(value: Any) -> None:
     assert same(there_and_back(value), value)
     assert same(there_and_back({"x": [value, (value,)]}), {"x": [value, (value,)]})
 
 
-def test_an_int_may_have_more_digits_than_python_prints() -> None:
+def test_large_integer_is_restored_unchanged() -> None:
     assert there_and_back([10**5000]) == [10**5000]
 
 
-def test_a_decimal_nan_keeps_its_payload() -> None:
+def test_decimal_nan_keeps_its_payload() -> None:
     assert str(there_and_back(Decimal("-sNaN123"))) == "-sNaN123"
 
 
-def test_a_send_keeps_its_timeout() -> None:
+def test_send_keeps_its_timeout() -> None:
     policy = TimeoutPolicy(idle_timeout=0.5, refresh_on="heartbeat")
     assert there_and_back(Send("n", 1, timeout=policy)).timeout == policy
     assert there_and_back(Send("n", 1, timeout=2.5)).timeout == TimeoutPolicy(run_timeout=2.5)
 
 
 @pytest.mark.parametrize(("stored", "limit"), [(None, None), (2, 2.0), (0.25, 0.25)])
-def test_a_send_stored_before_there_were_timeouts_loads(stored: Any, limit: float | None) -> None:
+def test_old_send_without_timeout_is_decoded(stored: Any, limit: float | None) -> None:
     old = ormsgpack.packb(ormsgpack.Ext(SEND, ormsgpack.packb(["n", {"x": 1}, stored])))
     loaded = Codec().decode(old)
     assert (loaded.node, loaded.arg) == ("n", {"x": 1})
     assert loaded.timeout == (limit and TimeoutPolicy(run_timeout=limit))
 
 
-def test_dict_order_is_kept() -> None:
+def test_dict_keeps_its_order() -> None:
     keys = ["z", "a", "m", "b"]
     assert list(there_and_back(dict.fromkeys(keys, 1))) == keys
 
@@ -302,7 +302,7 @@ def test_equal_sets_have_equal_bytes() -> None:
     assert codec.encode(set(words)) == codec.encode(set(backwards))
 
 
-def test_a_zone_is_more_than_its_offset() -> None:
+def test_datetime_keeps_its_time_zone() -> None:
     before = datetime(2026, 10, 25, 1, 0, tzinfo=BERLIN)
     after = there_and_back(before)
     assert after.tzinfo.key == "Europe/Berlin"
@@ -310,13 +310,13 @@ def test_a_zone_is_more_than_its_offset() -> None:
 
 
 @pytest.mark.parametrize("zone", [None, BERLIN, UTC])
-def test_the_second_of_two_equal_clock_times_stays_the_second(zone: Any) -> None:
+def test_ambiguous_time_keeps_its_fold(zone: Any) -> None:
     moment = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=zone)
     assert there_and_back(moment).fold == 1
     assert there_and_back(moment.timetz()).fold == 1
 
 
-def test_a_named_offset_keeps_its_name() -> None:
+def test_named_offset_keeps_its_name() -> None:
     zone = timezone(timedelta(hours=-3), "ART")
     assert there_and_back(datetime(2026, 1, 1, tzinfo=zone)).tzname() == "ART"
 
@@ -337,7 +337,7 @@ IMITATIONS = [
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("value", IMITATIONS, ids=repr)
-def test_data_that_looks_like_a_tag_stays_data(value: Any) -> None:
+def test_value_resembling_a_tag_is_restored_unchanged(value: Any) -> None:
     assert same(there_and_back(value), value)
     assert same(there_and_back({"deep": [(value,)]}), {"deep": [(value,)]})
 
@@ -364,12 +364,12 @@ def test_data_that_looks_like_a_tag_stays_data(value: Any) -> None:
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_a_registered_class_comes_back_as_it_was(value: Any) -> None:
+def test_registered_class_is_restored_unchanged(value: Any) -> None:
     assert same(there_and_back(value), value)
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_pydantic_model_keeps_what_validation_would_lose() -> None:
+def test_pydantic_model_keeps_unvalidated_values_and_private_fields() -> None:
     order = Order.model_construct(id="not an int", lines=(1, 2), _fields_set={"id"})
     order._seen = 3
     again = there_and_back(order)
@@ -380,7 +380,7 @@ def test_a_pydantic_model_keeps_what_validation_would_lose() -> None:
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_field_added_since_takes_its_default() -> None:
+def test_field_added_later_gets_its_default() -> None:
     old = ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb(["Money", {"amount": 5}])))
     assert codec.decode(old) == Money(5, "EUR", [])  # type: ignore[arg-type]
     old = ormsgpack.packb(
@@ -391,7 +391,7 @@ def test_a_field_added_since_takes_its_default() -> None:
 
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("body", [["Money", {}], ["Order", [{}, [], None, None]], ["Point", {}]])
-def test_a_required_field_that_was_not_stored_is_damage(body: Any) -> None:
+def test_missing_required_field_is_corrupt(body: Any) -> None:
     stored = ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb(body)))
     with pytest.raises(CorruptPayloadError):
         codec.decode(stored)
@@ -404,7 +404,7 @@ class Ratio(NamedTuple):
     under: int
 
 
-def test_one_codec_can_know_a_type_that_others_do_not() -> None:
+def test_type_of_one_codec_is_unknown_to_other_codecs() -> None:
     special = Codec(types=[TypeCodec("ratio", Ratio, list, lambda stored: Ratio(*stored))])
     stored = special.encode({"x": Ratio(1, 3)})
     assert special.decode(stored) == {"x": Ratio(1, 3)}
@@ -414,7 +414,7 @@ def test_one_codec_can_know_a_type_that_others_do_not() -> None:
         codec.encode({"x": Ratio(1, 3)})
 
 
-def test_who_registered_a_type_that_is_stored_anyway_still_reads_it() -> None:
+def test_custom_codec_of_native_type_reads_both_forms() -> None:
     special = Codec(types=[TypeCodec("fraction", Fraction, _parts, _fraction)])
     stored = special.encode([Fraction(1, 3)])
     assert b"fraction" in stored
@@ -430,7 +430,7 @@ def _fraction(stored: list[int]) -> Fraction:
     return Fraction(*stored)
 
 
-def test_a_short_name_or_a_class_is_registered_once() -> None:
+def test_duplicate_short_name_or_class_is_rejected() -> None:
     table = TypeTable()
     entry = TypeCodec("f", Fraction, str, Fraction)
     table.add(entry)
@@ -441,18 +441,18 @@ def test_a_short_name_or_a_class_is_registered_once() -> None:
 
 
 @pytest.mark.parametrize("tag", ["", "1st", "os system", "a/b", "x" * 65, "naïve"])
-def test_a_short_name_is_plain(tag: str) -> None:
+def test_invalid_short_name_is_rejected(tag: str) -> None:
     with pytest.raises(ValueError, match="is not a valid short name"):
         TypeTable().add(TypeCodec(tag, Fraction, str, Fraction))
 
 
 @pytest.mark.parametrize("cls", [str, dict, tuple, datetime, Send])
-def test_what_is_stored_anyway_is_not_registered(cls: type) -> None:
+def test_native_type_cannot_be_registered(cls: type) -> None:
     with pytest.raises(ValueError, match="stored natively and can't be registered"):
         TypeTable().add(TypeCodec("x", cls, str, cls))
 
 
-def test_register_model_wants_a_model() -> None:
+def test_register_model_rejects_other_classes() -> None:
     with pytest.raises(TypeError, match="use register_type"):
         register_model(SimpleNamespace)
 
@@ -476,12 +476,12 @@ PLAIN: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("value", "plain"), PLAIN, ids=[repr(plain) for _, plain in PLAIN])
-def test_a_subclass_with_nothing_of_its_own_comes_back_as_its_base(value: Any, plain: Any) -> None:
+def test_plain_subclass_is_restored_as_base_type(value: Any, plain: Any) -> None:
     assert same(there_and_back(value), plain)
     assert same(there_and_back([{"x": value, "nul": b"\0"}]), [{"x": plain, "nul": b"\0"}])
 
 
-def test_a_subclass_is_not_asked_how_it_looks() -> None:
+def test_str_subclass_is_stored_without_calling_str() -> None:
     class Loud(str):
         __slots__ = ()
 
@@ -491,13 +491,13 @@ def test_a_subclass_is_not_asked_how_it_looks() -> None:
     assert there_and_back(Loud("quiet")) == "quiet"
 
 
-def test_an_ordered_dict_keeps_an_order_that_was_changed() -> None:
+def test_ordered_dict_keeps_its_changed_order() -> None:
     value = OrderedDict(a=1, b=2)
     value.move_to_end("a")
     assert list(there_and_back(value)) == ["b", "a"]
 
 
-def test_a_path_of_another_system_comes_back_as_its_name() -> None:
+def test_path_of_other_system_is_restored_as_pure_path() -> None:
     stored = ormsgpack.packb([ormsgpack.Ext(32, ormsgpack.packb(["@WindowsPath", "c:\\x"]))])
     assert codec.decode(stored) == [PureWindowsPath("c:/x")]
 
@@ -505,19 +505,19 @@ def test_a_path_of_another_system_comes_back_as_its_name() -> None:
 # Classes that the code of a graph names.
 
 
-def test_a_class_beside_a_node_needs_no_registering() -> None:
-    graph_classes.add_code_of(test_a_class_beside_a_node_needs_no_registering)
+def test_class_of_node_module_needs_no_registration() -> None:
+    graph_classes.add_code_of(test_class_of_node_module_needs_no_registration)
     for value in (Color.BLUE, Level.LOW, Mode.FAST, Money(Decimal(1)), Order(id=1), Pair(1, 2)):
         assert same(there_and_back([value]), [value])
     assert b"tests.engine.test_serde.Money" in codec.encode(Money(Decimal(1)))
 
 
-def test_a_class_that_only_a_function_sees_is_refused_with_the_way_out() -> None:
+def test_local_class_is_rejected_with_register_hint() -> None:
     @dataclass
     class Local:
         x: int
 
-    graph_classes.add_code_of(test_a_class_beside_a_node_needs_no_registering)
+    graph_classes.add_code_of(test_class_of_node_module_needs_no_registration)
     with pytest.raises(UnserializableError, match=r"\$\.x: .*register_model\(Local\)") as refusal:
         codec.encode({"x": Local(1)})
     assert refusal.value.path == "$.x"
@@ -540,8 +540,8 @@ def test_a_class_that_only_a_function_sees_is_refused_with_the_way_out() -> None
         "@",
     ],
 )
-def test_a_name_stands_for_a_class_of_state_only(tag: str) -> None:
-    graph_classes.add_code_of(test_a_name_stands_for_a_class_of_state_only)
+def test_unknown_class_name_is_rejected_without_import(tag: str) -> None:
+    graph_classes.add_code_of(test_unknown_class_name_is_rejected_without_import)
     before = set(sys.modules)
     with pytest.raises(UnknownTagError):
         codec.decode(ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb([tag, {}]))))
@@ -596,21 +596,21 @@ REFUSED: list[tuple[Any, str]] = [
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize(("value", "path"), REFUSED, ids=[path for _, path in REFUSED])
-def test_what_cannot_be_stored_is_refused_with_its_path(value: Any, path: str) -> None:
+def test_unstorable_value_is_rejected_with_its_path(value: Any, path: str) -> None:
     with pytest.raises(UnserializableError) as refusal:
         codec.encode(value)
     assert refusal.value.path == path
     assert path in str(refusal.value)
 
 
-def test_the_refusal_says_how_to_register() -> None:
+def test_unstorable_value_error_suggests_a_solution() -> None:
     with pytest.raises(UnserializableError, match=r"register_model\(Money\)"):
         codec.encode({"price": Money(Decimal(1))})
     with pytest.raises(UnserializableError, match=r"Store str\(value\)"):
         codec.encode({"name": with_mark(Marked("x"))})
 
 
-def test_a_failing_dump_is_a_refusal() -> None:
+def test_failing_dump_raises_unserializable_error() -> None:
     def dump(value: Any) -> Any:
         raise LookupError("secret")
 
@@ -622,7 +622,7 @@ def test_a_failing_dump_is_a_refusal() -> None:
     assert isinstance(refusal.value.__cause__, LookupError)
 
 
-def test_a_signal_that_arrives_while_encoding_goes_on() -> None:
+def test_system_exit_during_encoding_is_raised() -> None:
     def dump(value: Any) -> Any:
         raise SystemExit(3)
 
@@ -632,7 +632,7 @@ def test_a_signal_that_arrives_while_encoding_goes_on() -> None:
     assert special.encode([1]) == b"\x91\x01"
 
 
-def test_a_signal_that_arrives_while_decoding_goes_on() -> None:
+def test_system_exit_during_decoding_is_raised() -> None:
     def load(value: Any) -> Any:
         raise SystemExit(3)
 
@@ -643,7 +643,7 @@ def test_a_signal_that_arrives_while_decoding_goes_on() -> None:
     assert special.decode(b"\x91\x01") == [1]
 
 
-def test_a_value_that_contains_itself_is_refused() -> None:
+def test_recursive_value_is_rejected() -> None:
     loop: list[Any] = []
     loop.append({"again": (loop,)})
     with pytest.raises(UnserializableError, match="contains itself"):
@@ -683,7 +683,7 @@ MAKERS = {
         *((kind, 100_000) for kind in MAKERS if kind != "frozenset"),
     ],
 )
-def test_a_value_too_deep_is_refused(kind: str, depth: int) -> None:
+def test_value_beyond_max_depth_is_rejected(kind: str, depth: int) -> None:
     value = nested(MAKERS[kind], depth)
     with pytest.raises(PayloadLimitError, match="deeper than 255"):
         codec.encode(value)
@@ -696,14 +696,14 @@ def _inside(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_value_just_deep_enough_is_stored(kind: str) -> None:
+def test_value_at_max_depth_is_stored(kind: str) -> None:
     levels = MAX_DEPTH if kind in ("list", "dict") else MAX_DEPTH // 2
     value = nested(MAKERS[kind], levels)
     assert there_and_back(value) == value
 
 
 @pytest.mark.parametrize("depth", [31, 32, 33])
-def test_a_lower_depth_limit_holds_exactly(depth: int) -> None:
+def test_lower_depth_limit_is_exact(depth: int) -> None:
     small = Codec(max_depth=32)
     value = nested(MAKERS["list"], depth - 1)
     stored = codec.encode({"pad": "x" * 40, "value": value})
@@ -719,7 +719,7 @@ def test_a_lower_depth_limit_holds_exactly(depth: int) -> None:
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])
-def test_the_byte_limit_holds_exactly(extra: int) -> None:
+def test_byte_limit_is_exact(extra: int) -> None:
     small = Codec(max_bytes=1000)
     text = "x" * (997 + extra)
     stored = codec.encode(text)
@@ -735,7 +735,7 @@ def test_the_byte_limit_holds_exactly(extra: int) -> None:
 
 @pytest.mark.parametrize("make", [list, dict, tuple], ids=["list", "dict", "tuple"])
 @pytest.mark.parametrize("extra", [-1, 0, 1])
-def test_the_limit_of_lists_and_dicts_holds_exactly(make: Any, extra: int) -> None:
+def test_container_limit_is_exact(make: Any, extra: int) -> None:
     small = Codec(max_containers=100)
     each = 2 if make is tuple else 1  # an extension, and the list in it
     value = [make() for _ in range((99 + extra) // each)]
@@ -780,12 +780,12 @@ def test_nested_extensions_do_not_exhaust_the_stack() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 8, 31, 33, 63, 73, 127])
-def test_an_unknown_extension_code_is_refused(code: int) -> None:
+def test_unknown_extension_code_is_rejected(code: int) -> None:
     with pytest.raises(UnknownTagError, match=f"extension code in stored bytes: {code}"):
         codec.decode(ormsgpack.packb([ormsgpack.Ext(code, b"\x01")]))
 
 
-def test_an_unknown_short_name_is_refused_and_imports_nothing() -> None:
+def test_unknown_short_name_is_rejected_without_import() -> None:
     body = ormsgpack.packb(["this.module", {}])
     assert "this" not in sys.modules
     with pytest.raises(UnknownTagError, match=r"'this\.module'"):
@@ -827,12 +827,12 @@ DAMAGED = [
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("stored", DAMAGED, ids=repr)
-def test_damaged_bytes_are_said_to_be_damaged(stored: bytes) -> None:
+def test_damaged_bytes_raise_corrupt_payload(stored: bytes) -> None:
     with pytest.raises(CorruptPayloadError):
         codec.decode(stored)
 
 
-def test_a_record_of_the_engine_has_the_same_bytes() -> None:
+def test_encode_record_gives_the_same_bytes_as_encode() -> None:
     record = {"id": "1f", "versions": {f"channel{n}": n << 32 for n in range(20)}, "v": (4, 0)}
     assert codec.encode_record(record) == codec.encode(record)
     with pytest.raises(UnserializableError, match=r"Can't store \$\.x: "):
@@ -851,7 +851,7 @@ class Buffered(NamedTuple):
 
 
 @pytest.mark.parametrize("last", [bytearray(b"\xc4"), Buffered(bytearray(b"\xc4"))], ids=repr)
-def test_bytes_among_numbers_keep_their_type(last: Any) -> None:
+def test_bytes_value_after_numbers_keeps_its_type(last: Any) -> None:
     numbers = Codec(types=[TypeCodec("buffered", Buffered, list, lambda held: Buffered(*held))])
     value = [[[*(at * 1.7 for at in range(500)), last]]]
     found = numbers.decode(numbers.encode(value))
@@ -862,7 +862,7 @@ def test_bytes_among_numbers_keep_their_type(last: Any) -> None:
 @pytest.mark.parametrize(
     "value", [[], [{"n": 1}, "a", None] * 40, {f"key {n}": [n] for n in range(99)}], ids=repr
 )
-def test_entries_encoded_a_few_at_a_time_are_those_of_the_whole(
+def test_entries_encoded_in_chunks_equal_the_whole(
     value: list[Any] | dict[str, Any], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(codec_module, "AT_A_TIME", 50)
@@ -870,18 +870,18 @@ def test_entries_encoded_a_few_at_a_time_are_those_of_the_whole(
     assert b"".join(codec.encode_entries(value, size)) == data[head_length(data) :]
 
 
-def test_bytes_of_every_kind_are_read() -> None:
+def test_bytearray_and_memoryview_are_decoded() -> None:
     stored = codec.encode({"a": (1,)})
     assert codec.decode(bytearray(stored)) == codec.decode(memoryview(stored)) == {"a": (1,)}
 
 
 @pytest.mark.parametrize("stored", ["text", None, 5])
-def test_what_is_no_bytes_is_damage(stored: Any) -> None:
+def test_non_bytes_input_raises_corrupt_payload(stored: Any) -> None:
     with pytest.raises(CorruptPayloadError):
         codec.decode(stored)
 
 
-def test_the_stored_form_never_changes() -> None:
+def test_stored_format_is_unchanged() -> None:
     """A thread saved today has to be readable for good: these bytes are promised."""
     value = {
         "t": (1, "a"),
@@ -897,6 +897,6 @@ def test_the_stored_form_never_changes() -> None:
     assert digest(codec.encode(value)) == "03069e92968241b404b7916d05fe3a50"
 
 
-def test_the_digest_is_32_hex_digits_and_notices_a_flip() -> None:
+def test_digest_has_32_hex_digits_and_detects_change() -> None:
     assert len(digest(b"abc")) == 32
     assert digest(b"abc") != digest(b"abd")

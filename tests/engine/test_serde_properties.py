@@ -89,7 +89,7 @@ values = st.recursive(st.one_of(hashable_leaves, bytearrays), containers, max_le
 @pytest.mark.promise("P14")
 @settings(max_examples=400, deadline=None)
 @given(values)
-def test_every_storable_value_comes_back_as_it_was(value: Any) -> None:
+def test_every_storable_value_is_restored_unchanged(value: Any) -> None:
     stored = codec.encode(value)
     again = codec.decode(stored)
     assert same_deep(again, value)
@@ -99,7 +99,7 @@ def test_every_storable_value_comes_back_as_it_was(value: Any) -> None:
 @pytest.mark.promise("P14")
 @settings(max_examples=400, deadline=None)
 @given(st.lists(values, max_size=3))
-def test_the_fast_way_writes_what_a_walk_through_the_value_writes(value: Any) -> None:
+def test_fast_encoder_equals_slow_encoder(value: Any) -> None:
     assert codec.encode(value) == codec._encode_slowly(value)
 
 
@@ -125,7 +125,7 @@ def same_deep(left: Any, right: Any) -> bool:
 @pytest.mark.promise("P14")
 @settings(max_examples=200, deadline=None)
 @given(st.recursive(st.one_of(st.text(max_size=5), st.integers()), containers, max_leaves=6))
-def test_any_text_is_stored_exactly_or_refused(value: Any) -> None:
+def test_any_text_is_restored_or_rejected(value: Any) -> None:
     try:
         stored = codec.encode(value)
     except UnserializableError as refusal:
@@ -137,7 +137,7 @@ def test_any_text_is_stored_exactly_or_refused(value: Any) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(values)
-def test_measuring_the_bytes_agrees_with_the_value(value: Any) -> None:
+def test_measured_depth_and_containers_match_the_limits(value: Any) -> None:
     stored = codec.encode(value)
     depth, containers = measure(stored)
     assert containers <= count_possible_containers(stored)
@@ -159,7 +159,7 @@ def decodes_or_refuses(stored: bytes) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_every_flipped_byte_is_survived_and_imports_nothing() -> None:
+def test_flipped_or_truncated_bytes_are_handled_without_import() -> None:
     codec.decode(codec.encode(EXACT[38:]))  # whatever is imported lazily, before
     before = set(sys.modules)
     payloads = [codec.encode(value) for value in [*EXACT, *IMITATIONS]]
@@ -173,7 +173,7 @@ def test_every_flipped_byte_is_survived_and_imports_nothing() -> None:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(values, st.data())
-def test_damage_of_any_kind_is_survived(value: Any, data: st.DataObject) -> None:
+def test_randomly_damaged_bytes_are_decoded_or_rejected(value: Any, data: st.DataObject) -> None:
     stored = bytearray(codec.encode(value))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(stored) - 1))
@@ -183,11 +183,11 @@ def test_damage_of_any_kind_is_survived(value: Any, data: st.DataObject) -> None
 
 @settings(max_examples=500, deadline=None)
 @given(st.binary(max_size=64))
-def test_random_bytes_are_survived(stored: bytes) -> None:
+def test_random_bytes_are_decoded_or_rejected(stored: bytes) -> None:
     decodes_or_refuses(stored)
 
 
 @settings(max_examples=500, deadline=None)
 @given(st.sampled_from(sorted({*LOAD_LEAF, *LOAD_BRANCH, 32})), st.binary(max_size=24))
-def test_random_bytes_in_every_extension_are_survived(code: int, body: bytes) -> None:
+def test_random_extension_bytes_are_decoded_or_rejected(code: int, body: bytes) -> None:
     decodes_or_refuses(bytes([0xC7, len(body), code]) + body)

@@ -14,7 +14,7 @@ from hitl_django.engine.types import Interrupt
 from .graphs import CONFIG, State, asks, line, open_interrupts, paused, saved
 
 
-def test_what_waits_for_an_answer_may_be_left_alone_while_another_is_answered() -> None:
+def test_rerun_unanswered_false_skips_unanswered_nodes() -> None:
     ran: list[str] = []
 
     def counted(name: str) -> Any:
@@ -35,7 +35,7 @@ def test_what_waits_for_an_answer_may_be_left_alone_while_another_is_answered() 
     assert list(open_interrupts(stopped)) == ["b"]
 
 
-def test_a_step_has_a_time_of_its_own() -> None:
+def test_step_timeout_fails_the_step() -> None:
     async def never_ends(state: State) -> None:
         await asyncio.Event().wait()
 
@@ -46,11 +46,11 @@ def test_a_step_has_a_time_of_its_own() -> None:
     assert graph.get_state(CONFIG).next == ("a",)
 
 
-def test_of_two_runtimes_the_other_ones_own_values_count() -> None:
+def test_merged_runtime_prefers_set_values_of_the_argument() -> None:
     base, other = Runtime(context="base"), Runtime(context="other")
     assert base.merge(other).context == "other"
     assert base.merge(Runtime()).context == "base"
 
 
-def test_an_interrupt_without_an_id_says_so() -> None:
+def test_interrupt_without_id_has_placeholder_id() -> None:
     assert Interrupt("q").id == "placeholder-id"

@@ -38,7 +38,7 @@ def commit_of(writes: list[tuple[str, Any]], **options: Any) -> Commit:
 
 @pytest.mark.promise("P14")
 @given(st.lists(st.tuples(st.sampled_from(NAMES), written), max_size=5))
-def test_bytes_are_those_of_each_value_by_itself(writes: list[tuple[str, Any]]) -> None:
+def test_shared_encoding_equals_separate_encoding(writes: list[tuple[str, Any]]) -> None:
     codec, commit = Codec(), commit_of(writes)
     shared = SharedValues(codec, commit)
     pairs = [[name, value] for name, value in writes]
@@ -48,14 +48,14 @@ def test_bytes_are_those_of_each_value_by_itself(writes: list[tuple[str, Any]]) 
         assert shared.encode(value) == codec.encode(value)
 
 
-def test_what_a_channel_holds_is_the_same_object_as_in_the_write() -> None:
+def test_channel_value_shares_encoded_bytes_with_its_write() -> None:
     value = ["text"] * 100
     shared = SharedValues(Codec(), commit_of([("x", 1), ("a", value), ("y", 2)]))
     parts = shared.encode_writes([["x", 1], ["a", value], ["y", 2]])
     assert any(part is shared.encode(value) for part in parts)
 
 
-def test_what_was_added_to_a_value_is_the_same_object_as_in_the_write() -> None:
+def test_added_entries_share_encoded_bytes_with_their_write() -> None:
     added, whole = [{"x": 1}, "text"], Codec().encode(["before"] * 100)
     commit = commit_of([("a", added)], added={"a": AddedEntries(1, added)})
     shared = SharedValues(Codec(), commit)
@@ -67,7 +67,7 @@ def test_what_was_added_to_a_value_is_the_same_object_as_in_the_write() -> None:
     assert encoded[1][:3] == find_extent(Codec().encode(["before"] * 100 + added))[:3]
 
 
-def test_parts_that_are_too_much_together_are_refused() -> None:
+def test_writes_beyond_byte_limit_together_are_rejected() -> None:
     codec = Codec(max_bytes=4000)
     writes: list[tuple[str, Any]] = [("a", ["x" * 100] * 20), ("b", ["y" * 100] * 20)]
     shared = SharedValues(codec, commit_of(writes))
@@ -76,7 +76,7 @@ def test_parts_that_are_too_much_together_are_refused() -> None:
         shared.encode_writes([[name, value] for name, value in writes])
 
 
-def test_a_write_that_cannot_be_stored_is_refused_by_its_place() -> None:
+def test_unstorable_write_is_rejected_with_its_path() -> None:
     added = ["fine", {"deep": object()}]
     commit = commit_of([("a", added)], added={"a": AddedEntries(1, added)})
     shared = SharedValues(Codec(), commit)

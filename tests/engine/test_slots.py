@@ -44,7 +44,9 @@ A, B, C = ("a" * 32, "b" * 32, "c" * 32)
         ("go on", [], {}),
     ],
 )
-def test_a_resume_becomes_answers_by_id(resume: Any, open_ids: list[str], answers: Any) -> None:
+def test_resume_value_becomes_responses_by_id(
+    resume: Any, open_ids: list[str], answers: Any
+) -> None:
     assert plan_resume(resume, open_ids) == answers
 
 
@@ -60,7 +62,7 @@ def test_a_resume_becomes_answers_by_id(resume: Any, open_ids: list[str], answer
         ({C: 1, B: 2}, [A], "not_pending", (B, C)),
     ],
 )
-def test_a_resume_that_reaches_no_interrupt_says_why(
+def test_unmatched_resume_value_is_rejected_with_its_reason(
     resume: Any, open_ids: list[str], reason: str, named: tuple[str, ...]
 ) -> None:
     with pytest.raises(UnknownInterruptError) as raised:
@@ -71,7 +73,7 @@ def test_a_resume_that_reaches_no_interrupt_says_why(
     assert isinstance(raised.value, (LookupError, RuntimeError))
 
 
-def test_the_errors_say_what_would_be_right() -> None:
+def test_resume_error_messages_suggest_a_correction() -> None:
     with pytest.raises(UnknownInterruptError, match=f"you must specify the interrupt id.*{A}, {B}"):
         plan_resume(1, [A, B])
     with pytest.raises(UnknownInterruptError, match=f"already-consumed interrupt: {C}. Open: {A}"):
@@ -97,22 +99,22 @@ def test_the_errors_say_what_would_be_right() -> None:
         (A, False),
     ],
 )
-def test_a_map_is_a_dict_of_interrupt_ids(resume: Any, is_map: bool) -> None:
+def test_resume_map_is_a_dict_of_interrupt_ids(resume: Any, is_map: bool) -> None:
     assert is_resume_map(resume) is is_map
 
 
-def test_an_answer_is_recorded_at_its_position() -> None:
+def test_response_is_recorded_at_its_position() -> None:
     assert record_answer([], 0, "a") == ["a"]
     assert record_answer(["a"], 1, "b") == ["a", "b"]
     assert record_answer(["a"], 1, None) == ["a", None]
 
 
-def test_a_corrected_answer_drops_those_that_followed_from_the_old_one() -> None:
+def test_corrected_response_drops_later_responses() -> None:
     assert record_answer(["a", "b", "c"], 1, "x") == ["a", "x"]
     assert record_answer(["a"], 0, "x") == ["x"]
 
 
-def test_answers_to_interrupts_asked_side_by_side_may_come_in_any_order() -> None:
+def test_parallel_responses_are_recorded_in_any_order() -> None:
     gap = MissingResume()
     later = record_answer([], 2, "c")
     assert later == [gap, gap, "c"]
@@ -120,7 +122,7 @@ def test_answers_to_interrupts_asked_side_by_side_may_come_in_any_order() -> Non
     assert record_answer(record_answer(later, 1, "b"), 0, "a") == ["a", "b", "c"]
 
 
-def test_recording_an_answer_changes_no_list() -> None:
+def test_recording_a_response_does_not_mutate_the_list() -> None:
     stored = ["a", "b"]
     record_answer(stored, 0, "x")
     assert stored == ["a", "b"]
@@ -137,26 +139,26 @@ def given(**at: Any) -> dict[str, Any]:
     return {ids.make_interrupt_id("a:1", int(place[1:])): value for place, value in at.items()}
 
 
-def test_a_task_gets_the_answer_to_its_open_interrupt() -> None:
+def test_task_receives_response_to_its_pending_interrupt() -> None:
     assert collect_answers("a:1", status([], 0), given(p0="x")) == ["x"]
     assert collect_answers("a:1", status(["x"], 1), given(p1="y")) == ["x", "y"]
 
 
-def test_a_task_gets_no_answer_that_was_given_to_another() -> None:
+def test_task_receives_no_response_of_another_task() -> None:
     assert list(collect_answers("b:2", status([], 0), given(p0="x"))) == []
     assert list(collect_answers("a:1", None, given(p1="x"))) == []
 
 
-def test_one_map_may_answer_several_interrupts_of_one_task() -> None:
+def test_resume_map_can_answer_several_interrupts_of_a_task() -> None:
     assert collect_answers("a:1", status([], 0, 1), given(p0="x", p1="y")) == ["x", "y"]
     assert collect_answers("a:1", status([], 0, 1), given(p1="y")) == [MissingResume(), "y"]
 
 
-def test_an_answer_given_now_corrects_a_stored_one() -> None:
+def test_new_response_replaces_the_stored_response() -> None:
     assert collect_answers("a:1", status(["x"], 0), given(p0="y")) == ["y"]
 
 
-def test_a_status_is_read_from_stored_writes() -> None:
+def test_task_status_is_read_from_stored_writes() -> None:
     asked = Interrupt("q", A)
     statuses = read_task_statuses(
         [
@@ -177,7 +179,7 @@ def test_a_status_is_read_from_stored_writes() -> None:
     assert statuses["t4"].finished
 
 
-def test_a_finished_task_has_no_open_interrupt() -> None:
+def test_finished_task_has_no_pending_interrupt() -> None:
     statuses = read_task_statuses([("t", INTERRUPT, (Interrupt("q", A),)), ("t", "key", 1)])
     assert statuses["t"].open == ()
     assert statuses["t"].interrupts != ()

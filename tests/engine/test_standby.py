@@ -35,21 +35,21 @@ def held_up_until(event: threading.Event) -> Any:
     return node
 
 
-def test_the_calling_thread_runs_short_tasks_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_tasks_run_on_the_calling_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine a short task may take long, too; here nobody looks how long.
     monkeypatch.setattr(SyncDriver, "monitor", lambda driver: None)
     graph = side_by_side(a=here, b=here, c=here).compile()
     assert graph.invoke({"x": 1})["log"] == [threading.get_ident()] * 3
 
 
-def test_a_saver_that_is_bound_to_the_calling_thread_keeps_it_free_of_tasks() -> None:
+def test_thread_bound_saver_keeps_tasks_off_the_calling_thread() -> None:
     saver = InMemorySaver()
     saver.thread_bound = True
     log = saved(side_by_side(a=here, b=here), saver).invoke({"x": 1}, CONFIG)["log"]
     assert threading.get_ident() not in log
 
 
-def test_tasks_that_wait_behind_one_that_holds_up_the_calling_thread_run_on_others() -> None:
+def test_queued_tasks_run_elsewhere_while_calling_thread_is_blocked() -> None:
     ran = threading.Event()
     graph = side_by_side(a=held_up_until(ran), b=lambda state: ran.set() or {"log": ["b"]})
     for _ in range(20):
@@ -57,7 +57,7 @@ def test_tasks_that_wait_behind_one_that_holds_up_the_calling_thread_run_on_othe
         assert graph.compile().invoke({"x": 1})["log"] == [True, "b"]
 
 
-def test_a_handler_runs_while_the_calling_thread_is_held_up() -> None:
+def test_handler_runs_while_calling_thread_is_blocked() -> None:
     handled = threading.Event()
 
     def fails(state: State) -> None:
@@ -73,7 +73,7 @@ def test_a_handler_runs_while_the_calling_thread_is_held_up() -> None:
     assert sorted(map(str, saved(graph).invoke({"x": 1}, CONFIG)["log"])) == ["True", "handled"]
 
 
-def test_a_deputy_that_is_faster_than_its_appointment_waits_for_it(
+def test_deputy_starting_before_its_registration_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spawn = TaskThreads.spawn
@@ -85,15 +85,13 @@ def test_a_deputy_that_is_faster_than_its_appointment_waits_for_it(
         return deputy
 
     monkeypatch.setattr(TaskThreads, "spawn", slow)
-    call = threading.Thread(
-        target=test_a_handler_runs_while_the_calling_thread_is_held_up, daemon=True
-    )
+    call = threading.Thread(target=test_handler_runs_while_calling_thread_is_blocked, daemon=True)
     call.start()
     call.join(60)
     assert not call.is_alive()
 
 
-def test_a_handler_runs_for_the_task_that_held_up_the_calling_thread() -> None:
+def test_handler_runs_for_task_that_blocked_calling_thread() -> None:
     ran = threading.Event()
 
     def fails(state: State) -> None:
@@ -109,7 +107,9 @@ def test_a_handler_runs_for_the_task_that_held_up_the_calling_thread() -> None:
     assert sorted(graph.invoke({"x": 1}, CONFIG)["log"]) == ["b", "handled"]
 
 
-def test_a_saver_that_fails_meanwhile_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saver_failure_while_calling_thread_is_blocked_fails_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # However long the first task takes: its writes wait until the second one holds up the thread.
     monkeypatch.setattr(thread_driver, "_SPELL", 600)
     asked = threading.Event()
@@ -126,7 +126,7 @@ def test_a_saver_that_fails_meanwhile_fails_the_run(monkeypatch: pytest.MonkeyPa
         graph.invoke({"x": 1}, CONFIG)
 
 
-def test_an_exit_on_another_thread_ends_the_run_once_the_calling_thread_is_free() -> None:
+def test_exit_on_other_thread_ends_run_after_blocking_task() -> None:
     left = threading.Event()
 
     def leaves(state: State) -> None:
@@ -139,7 +139,7 @@ def test_an_exit_on_another_thread_ends_the_run_once_the_calling_thread_is_free(
     assert [task.name for task in graph.get_state(CONFIG).tasks if task.result] == ["a"]
 
 
-def test_a_failure_behind_the_one_that_holds_up_is_the_runs_and_keeps_what_finished() -> None:
+def test_failure_behind_blocking_task_fails_run_and_keeps_results() -> None:
     failed = threading.Event()
 
     def fails(state: State) -> None:
@@ -164,7 +164,7 @@ class Looked:
         self.seen.set()
 
 
-def test_the_thread_ends_when_nobody_needs_it_and_comes_back(
+def test_idle_watchdog_thread_ends_and_restarts_on_demand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_REST", 0.01)
@@ -181,7 +181,7 @@ def test_the_thread_ends_when_nobody_needs_it_and_comes_back(
         assert standby._thread is None
 
 
-def test_a_thread_that_rests_is_woken() -> None:
+def test_sleeping_watchdog_is_woken_by_new_worker() -> None:
     standby = Watchdog()
     for _ in range(3):
         hasty = Looked()
@@ -196,7 +196,9 @@ def test_a_thread_that_rests_is_woken() -> None:
             time.sleep(0.001)
 
 
-def test_waking_it_in_vain_leaves_it_awake_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watchdog_woken_without_work_checks_the_next_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "_LOOKS", 1)
     monkeypatch.setattr(module, "_REST", 0.02)
     standby = Watchdog()
@@ -211,7 +213,7 @@ def test_waking_it_in_vain_leaves_it_awake_for_the_next(monkeypatch: pytest.Monk
         standby.remove(worker)
 
 
-def test_a_forked_process_has_a_standby_of_its_own() -> None:
+def test_forked_process_starts_its_own_watchdog() -> None:
     graph = side_by_side(a=here, b=here).compile()
     graph.invoke({"x": 1})
     with warnings.catch_warnings():

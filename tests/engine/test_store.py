@@ -38,7 +38,7 @@ def keys(found: Iterable[Item]) -> list[str]:
     return [item.key for item in found]
 
 
-def test_an_item_is_what_was_put_with_when() -> None:
+def test_stored_item_has_value_key_and_timestamps() -> None:
     store = InMemoryStore()
     before = datetime.now(UTC)
     store.put(("users", "ann"), "name", {"first": "Ann"})
@@ -57,7 +57,7 @@ def test_an_item_is_what_was_put_with_when() -> None:
     assert Item(**item.dict()) == item
 
 
-def test_an_item_is_replaced_and_removed() -> None:
+def test_item_can_be_replaced_and_deleted() -> None:
     store = InMemoryStore()
     store.put(("a",), "k", {"v": 1})
     first = store.get(("a",), "k")
@@ -73,7 +73,7 @@ def test_an_item_is_replaced_and_removed() -> None:
     assert store.list_namespaces() == []
 
 
-def test_what_a_caller_does_with_its_dict_changes_nothing() -> None:
+def test_stored_value_is_independent_of_callers_dict() -> None:
     store, value = InMemoryStore(), {"list": [1]}
     store.put(("a",), "k", value)
     value["list"].append(2)
@@ -105,7 +105,7 @@ def test_search_filter_compares_fields(wanted: dict[str, Any], found: list[str])
     assert keys(filled().search(("numbers",), filter=wanted)) == found
 
 
-def test_a_search_goes_through_a_namespace_and_those_below_it_in_pages() -> None:
+def test_search_includes_child_namespaces_and_is_paginated() -> None:
     store = filled()
     assert keys(store.search(("numbers", "1"))) == ["k1", "k4", "k7", "k10"]
     assert keys(store.search(("num",))) == []
@@ -118,12 +118,12 @@ def test_a_search_goes_through_a_namespace_and_those_below_it_in_pages() -> None
     assert first[0].dict()["score"] is None
 
 
-def test_unknown_filter_operator_is_an_error() -> None:
+def test_unknown_filter_operator_raises_value_error() -> None:
     with pytest.raises(ValueError, match=r"Unsupported operator: \$near"):
         filled().search(("numbers",), filter={"n": {"$near": 1}})
 
 
-def test_namespaces_are_listed_by_prefix_and_suffix() -> None:
+def test_namespaces_are_listed_by_prefix_suffix_and_depth() -> None:
     store = InMemoryStore()
     for namespace in [("a", "b", "c"), ("a", "b", "d"), ("x", "b", "d"), ("a",)]:
         store.put(namespace, "k", {})
@@ -139,17 +139,17 @@ def test_namespaces_are_listed_by_prefix_and_suffix() -> None:
 @pytest.mark.parametrize(
     "namespace", [(), ("",), ("a.b",), ("langgraph", "x"), (1,), "abc", None], ids=repr
 )
-def test_a_namespace_that_is_none_is_refused(namespace: Any) -> None:
+def test_invalid_namespace_is_rejected(namespace: Any) -> None:
     with pytest.raises(InvalidNamespaceError):
         InMemoryStore().put(namespace, "k", {})
 
 
-def test_only_dicts_are_stored() -> None:
+def test_value_that_is_not_a_dict_is_rejected() -> None:
     with pytest.raises(TypeError, match="Store values must be dicts, not str"):
         InMemoryStore().put(("a",), "k", "text")  # type: ignore[arg-type]
 
 
-def test_batch_reads_old_values_and_stores_the_last() -> None:
+def test_batch_reads_before_writes_and_keeps_last_value() -> None:
     store = InMemoryStore()
     store.put(("a",), "k", {"v": 0})
     results = store.batch(
@@ -179,7 +179,7 @@ class Clock:
         self.now += timedelta(minutes=minutes)
 
 
-def test_item_with_ttl_expires_unless_read() -> None:
+def test_item_expires_after_ttl_unless_read() -> None:
     clock = Clock()
     store = InMemoryStore(clock=clock)
     store.put(("a",), "k", {}, ttl=10)
@@ -203,7 +203,7 @@ class Plain(BaseStore):
 
 
 @pytest.mark.parametrize("make", [InMemoryStore, Plain])
-def test_store_methods_have_async_versions(make: Callable[[], BaseStore]) -> None:
+def test_async_store_methods_match_sync_methods(make: Callable[[], BaseStore]) -> None:
     async def main() -> None:
         store = make()
         await store.aput(("a",), "k", {"v": 1})
@@ -218,12 +218,12 @@ def test_store_methods_have_async_versions(make: Callable[[], BaseStore]) -> Non
     asyncio.run(main())
 
 
-def test_a_store_without_a_time_to_live_says_so() -> None:
+def test_store_without_ttl_support_raises_not_implemented() -> None:
     with pytest.raises(NotImplementedError, match="TTL is not supported by Plain"):
         Plain().put(("a",), "k", {}, ttl=1)
 
 
-def test_a_graphs_nodes_and_those_of_graphs_below_share_its_store() -> None:
+def test_graph_and_subgraph_nodes_share_the_store() -> None:
     def inner(state: Any, store: BaseStore) -> dict[str, Any]:
         store.put(("a",), "inner", {"same": store is get_store()})
         return {"log": ["inner"]}

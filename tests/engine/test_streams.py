@@ -31,13 +31,13 @@ def two() -> Any:
     return saved(line(a=says("a"), b=says("b", x=2)))
 
 
-def test_updates_are_told_unless_asked_otherwise() -> None:
+def test_default_stream_mode_is_updates() -> None:
     updates = [{"a": {"log": ["a"]}}, {"b": {"log": ["b"], "x": 2}}]
     assert told(two(), {"x": 1}) == updates
     assert told(two(), {"x": 1}, stream_mode="updates") == updates
 
 
-def test_values_are_told_after_each_step_and_the_input() -> None:
+def test_values_are_streamed_after_input_and_each_step() -> None:
     assert told(two(), {"x": 1}, stream_mode="values") == [
         {"x": 1, "log": []},
         {"x": 1, "log": ["a"]},
@@ -45,21 +45,21 @@ def test_values_are_told_after_each_step_and_the_input() -> None:
     ]
 
 
-def test_several_modes_are_told_apart() -> None:
+def test_several_stream_modes_are_labelled() -> None:
     chunks = told(two(), {"x": 1}, stream_mode=["values", "updates"])
     assert [mode for mode, _ in chunks] == ["values", "updates", "values", "updates", "values"]
 
 
-def test_a_node_that_wrote_nothing_tells_so() -> None:
+def test_node_without_writes_streams_none() -> None:
     assert told(saved(line(a=lambda state: None)), {"x": 1}) == [{"a": None}]
 
 
-def test_several_updates_of_one_node_come_as_a_list() -> None:
+def test_several_updates_of_a_node_are_streamed_as_list() -> None:
     graph = saved(line(a=lambda state: [Command(update={"log": ["1"]}), {"log": ["2"]}]))
     assert told(graph, {"x": 1}) == [{"a": [{"log": ["1"]}, {"log": ["2"]}]}]
 
 
-def test_what_a_node_writes_to_the_stream_is_told_at_once() -> None:
+def test_custom_chunks_are_streamed_before_the_update() -> None:
     def node(state: Any) -> dict[str, Any]:
         write = get_stream_writer()
         write("one")
@@ -74,14 +74,14 @@ def test_what_a_node_writes_to_the_stream_is_told_at_once() -> None:
     ]
 
 
-def test_nobody_listening_is_no_reason_to_fail() -> None:
+def test_custom_chunks_without_custom_mode_are_discarded() -> None:
     def node(state: Any) -> None:
         get_stream_writer()("unheard")
 
     assert told(saved(line(a=node)), {"x": 1}, stream_mode="updates") == [{"a": None}]
 
 
-def test_an_interrupt_is_told_as_an_update_and_with_the_values() -> None:
+def test_interrupt_is_streamed_in_updates_and_values() -> None:
     chunks = list(
         saved(line(a=asks("q"))).stream({"x": 1}, CONFIG, stream_mode=["updates", "values"])
     )
@@ -92,13 +92,13 @@ def test_an_interrupt_is_told_as_an_update_and_with_the_values() -> None:
     assert [asked.value for asked in last["__interrupt__"]] == ["q"]
 
 
-def test_a_resumed_run_tells_the_values_it_begins_with() -> None:
+def test_resumed_run_streams_its_initial_values() -> None:
     graph = paused(line(a=asks("q"), b=says("b")))
     chunks = list(graph.stream(Command(resume="yes"), CONFIG, stream_mode="values"))
     assert [chunk["log"] for chunk in chunks] == [[], ["yes"], ["yes", "b"]]
 
 
-def test_what_had_finished_is_told_as_cached() -> None:
+def test_finished_tasks_are_streamed_as_cached_on_resume() -> None:
     graph = paused(side_by_side(a=asks("q"), b=says("b")))
     chunks = list(graph.stream(Command(resume="yes"), CONFIG))
     assert chunks == [
@@ -107,7 +107,7 @@ def test_what_had_finished_is_told_as_cached() -> None:
     ]
 
 
-def test_a_failing_task_is_told_before_the_error_is_raised() -> None:
+def test_failed_task_is_streamed_before_error_is_raised() -> None:
     heard: list[Any] = []
     chunks = saved(line(a=lambda state: 1 / 0)).stream({"x": 1}, CONFIG, stream_mode="tasks")
     with pytest.raises(ZeroDivisionError):
@@ -118,7 +118,7 @@ def test_a_failing_task_is_told_before_the_error_is_raised() -> None:
     ]
 
 
-def test_tasks_are_told_when_they_start_and_when_they_end() -> None:
+def test_tasks_are_streamed_at_start_and_end() -> None:
     chunks = list(two().stream({"x": 1}, CONFIG, stream_mode="tasks"))
     assert [(chunk["name"], "triggers" in chunk) for chunk in chunks] == [
         *(("a", True), ("a", False), ("b", True), ("b", False))
@@ -127,7 +127,7 @@ def test_tasks_are_told_when_they_start_and_when_they_end() -> None:
     assert chunks[1]["result"] == {"log": ["a"]}
 
 
-def test_checkpoints_are_told_as_they_are_stored() -> None:
+def test_checkpoints_are_streamed_as_stored() -> None:
     graph = two()
     chunks = list(graph.stream({"x": 1}, CONFIG, stream_mode="checkpoints"))
     history = list(graph.get_state_history(CONFIG))[::-1]
@@ -135,7 +135,7 @@ def test_checkpoints_are_told_as_they_are_stored() -> None:
     assert [tuple(chunk["next"]) for chunk in chunks] == [record.next for record in history]
 
 
-def test_debug_wraps_tasks_and_checkpoints() -> None:
+def test_debug_mode_streams_tasks_and_checkpoints() -> None:
     chunks = list(two().stream({"x": 1}, CONFIG, stream_mode="debug"))
     kinds = [(chunk["step"], chunk["type"]) for chunk in chunks]
     assert kinds == [
@@ -145,7 +145,7 @@ def test_debug_wraps_tasks_and_checkpoints() -> None:
     ]
 
 
-def test_subgraphs_are_heard_where_asked() -> None:
+def test_subgraph_chunks_are_streamed_only_with_subgraphs() -> None:
     child = line(c=says("c")).compile()
     graph = saved(line(a=says("a"), sub=child))
     quiet = list(graph.stream({"x": 1}, CONFIG))
@@ -157,14 +157,14 @@ def test_subgraphs_are_heard_where_asked() -> None:
     ]
 
 
-def test_invoke_may_collect_a_stream() -> None:
+def test_invoke_with_stream_mode_returns_all_chunks() -> None:
     assert two().invoke({"x": 1}, CONFIG, stream_mode="updates") == [
         {"a": {"log": ["a"]}},
         {"b": {"log": ["b"], "x": 2}},
     ]
 
 
-def test_invoke_collects_what_a_node_writes_behind_a_step_of_several() -> None:
+def test_invoke_collects_custom_chunks_after_parallel_step() -> None:
     def writes(name: str) -> Any:
         return lambda state: get_stream_writer()(name) or {"log": [name]}
 
@@ -173,7 +173,7 @@ def test_invoke_collects_what_a_node_writes_behind_a_step_of_several() -> None:
     assert found.invoke({"x": 1}, CONFIG, stream_mode="custom") == ["a", "b", "c"]
 
 
-def test_what_a_node_writes_behind_a_step_of_several_wakes_nobody_a_thousand_times(
+def test_custom_chunks_after_parallel_step_do_not_fill_inbox(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[TaskThreads] = []

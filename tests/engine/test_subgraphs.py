@@ -40,14 +40,14 @@ def counting(counts: dict[str, int], name: str, ask: bool = False) -> Any:
     return node
 
 
-def test_a_graph_may_be_a_node() -> None:
+def test_graph_can_be_a_node() -> None:
     child = line(ca=says("ca"), cb=says("cb")).compile()
     assert saved(line(p=says("p"), sub=child)).invoke({"x": 1}, CONFIG)["log"] == [
         *("p", "p", "ca", "cb")
     ]
 
 
-def test_a_childs_interrupt_is_its_parents_interrupt() -> None:
+def test_interrupt_of_subgraph_pauses_the_parent() -> None:
     graph = paused(line(p=says("p"), sub=calling(line(c=asks("child?")).compile()), q=says("q")))
     assert graph.get_state(CONFIG).next == ("sub",)
     assert list(open_interrupts(graph)) == ["child?"]
@@ -55,7 +55,7 @@ def test_a_childs_interrupt_is_its_parents_interrupt() -> None:
     assert log_of(graph) == ["p", "yes", "q"]
 
 
-def test_the_parents_node_runs_again_and_the_childs_finished_nodes_do_not() -> None:
+def test_resume_repeats_parent_node_and_not_finished_subgraph_nodes() -> None:
     counts: dict[str, int] = {}
     child = line(before=counting(counts, "before"), ask=counting(counts, "ask", ask=True)).compile()
 
@@ -70,7 +70,7 @@ def test_the_parents_node_runs_again_and_the_childs_finished_nodes_do_not() -> N
 
 
 @pytest.mark.parametrize("levels", [2, 3, 4])
-def test_an_interrupt_comes_up_through_any_number_of_levels(levels: int) -> None:
+def test_interrupt_is_raised_through_any_number_of_levels(levels: int) -> None:
     graph = line(c=asks("deep?"), after=says("after"))
     for level in range(levels):
         graph = line(**{f"p{level}": says(f"p{level}"), "sub": calling(graph.compile())})
@@ -82,7 +82,7 @@ def test_an_interrupt_comes_up_through_any_number_of_levels(levels: int) -> None
     assert len(log_of(compiled)) == levels + 2
 
 
-def test_parallel_children_are_answered_in_any_order() -> None:
+def test_parallel_subgraphs_can_be_answered_in_any_order() -> None:
     children = {name: calling(line(c=asks(f"{name}?"), d=says(name)).compile()) for name in "abc"}
     graph = paused(side_by_side(**children))
     for name in "cab":
@@ -90,7 +90,7 @@ def test_parallel_children_are_answered_in_any_order() -> None:
     assert log_of(graph) == ["a!", "a", "b!", "b", "c!", "c"]
 
 
-def test_several_interrupts_of_one_child_are_each_open() -> None:
+def test_several_interrupts_of_a_subgraph_are_all_pending() -> None:
     graph = paused(line(sub=calling(side_by_side(a=asks("qa"), b=asks("qb")).compile())))
     ids = open_interrupts(graph)
     assert set(ids) == {"qa", "qb"}
@@ -100,7 +100,7 @@ def test_several_interrupts_of_one_child_are_each_open() -> None:
     assert log_of(graph) == ["A", "B"]
 
 
-def test_a_node_may_ask_before_and_after_its_child() -> None:
+def test_node_can_interrupt_before_and_after_its_subgraph() -> None:
     child = line(c=asks("child?")).compile()
 
     def node(state: State) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def test_a_node_may_ask_before_and_after_its_child() -> None:
     assert log_of(graph) == ["FIRST?", "CHILD?", "LAST?"]
 
 
-def test_a_node_may_call_several_children_that_ask() -> None:
+def test_node_can_call_several_subgraphs_with_interrupts() -> None:
     one, two = line(c=asks("one?")).compile(), line(c=asks("two?")).compile()
 
     def node(state: State) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def test_a_node_may_call_several_children_that_ask() -> None:
     assert log_of(graph) == ["1", "2"]
 
 
-def test_an_async_child_asks_too() -> None:
+def test_interrupts_of_async_subgraphs_are_answered() -> None:
     child = line(c=asks("child?")).compile()
 
     async def node(state: State) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def test_an_async_child_asks_too() -> None:
     assert log_of(graph) == ["yes", "yes"]
 
 
-def test_a_child_starts_afresh_in_each_run_of_its_parent() -> None:
+def test_subgraph_restarts_in_each_run_of_its_parent() -> None:
     child = line(c=lambda state: {"log": [len(state["log"])]}).compile()
     graph = saved(line(a=calling(child)))
     graph.invoke({"x": 1}, CONFIG)
@@ -149,7 +149,7 @@ def test_a_child_starts_afresh_in_each_run_of_its_parent() -> None:
     assert log_of(graph) == [0, 0]
 
 
-def test_a_child_with_a_history_of_its_own_remembers() -> None:
+def test_subgraph_with_own_checkpoints_keeps_its_state() -> None:
     child = line(c=lambda state: {"log": [len(state["log"])]}).compile(checkpointer=True)
     graph = saved(line(a=calling(child)))
     graph.invoke({"x": 1}, CONFIG)
@@ -157,7 +157,7 @@ def test_a_child_with_a_history_of_its_own_remembers() -> None:
     assert log_of(graph) == [0, 0, 1]
 
 
-def test_a_child_that_is_never_stored_starts_again_from_its_first_node() -> None:
+def test_subgraph_without_checkpoints_restarts_on_resume() -> None:
     counts: dict[str, int] = {}
     child = line(before=counting(counts, "before")).compile(checkpointer=False)
 
@@ -169,7 +169,7 @@ def test_a_child_that_is_never_stored_starts_again_from_its_first_node() -> None
     assert counts == {"before": 2}
 
 
-def test_a_childs_own_saver_gives_way_to_its_parents() -> None:
+def test_parent_saver_replaces_saver_of_subgraph() -> None:
     own = InMemorySaver()
     child = line(c=asks("child?")).compile(own)
     graph = paused(line(a=calling(child)))
@@ -178,7 +178,7 @@ def test_a_childs_own_saver_gives_way_to_its_parents() -> None:
     assert list(own.list(None)) == []
 
 
-def test_a_child_with_a_thread_of_its_own_is_a_run_of_its_own() -> None:
+def test_subgraph_with_own_thread_is_a_separate_run() -> None:
     own = InMemorySaver()
     child = line(c=says("c")).compile(own)
 
@@ -190,7 +190,7 @@ def test_a_child_with_a_thread_of_its_own_is_a_run_of_its_own() -> None:
     assert len(list(own.list({"configurable": {"thread_id": "other"}}))) == 3
 
 
-def test_a_child_may_send_its_parent_somewhere() -> None:
+def test_subgraph_command_can_direct_its_parent() -> None:
     child = StateGraph(State).add_edge(START, "c")
     child.add_node(
         "c", lambda s: Command(graph=Command.PARENT, goto="z", update={"log": ["from below"]})
@@ -202,7 +202,7 @@ def test_a_child_may_send_its_parent_somewhere() -> None:
     ]
 
 
-def test_a_childs_failure_is_its_parents_failure_and_the_child_goes_on_where_it_was() -> None:
+def test_failed_subgraph_fails_parent_and_continues_at_failed_node() -> None:
     counts: dict[str, int] = {}
 
     def flaky(state: State) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def test_a_childs_failure_is_its_parents_failure_and_the_child_goes_on_where_it_
     assert counts == {"before": 1, "flaky": 2}
 
 
-def test_the_state_of_a_child_can_be_seen_from_above() -> None:
+def test_parent_state_includes_state_of_subgraph() -> None:
     child = line(ca=says("ca"), cb=asks("child?")).compile()
     graph = paused(line(p=says("p"), sub=child))
     [task] = graph.get_state(CONFIG, subgraphs=True).tasks
@@ -228,13 +228,13 @@ def test_the_state_of_a_child_can_be_seen_from_above() -> None:
     assert [asked.value for asked in task.state.interrupts] == ["child?"]
 
 
-def test_a_childs_step_limit_is_its_own() -> None:
+def test_recursion_limit_applies_to_subgraph_separately() -> None:
     child = line(c=says("c"), d=says("d")).compile()
     graph = saved(line(a=calling(child)))
     assert graph.invoke({"x": 1}, {**CONFIG, "recursion_limit": 3})["log"] == ["c", "d"]
 
 
-def test_a_child_in_a_loop_asks_each_time() -> None:
+def test_subgraph_in_a_loop_interrupts_each_iteration() -> None:
     child = StateGraph(State).add_edge(START, "c")
     child.add_node("c", lambda s: {"x": s["x"] + 1, "log": [interrupt(f"round {s['x']}")]})
     graph = StateGraph(State).add_node("sub", child.compile()).add_edge(START, "sub")
@@ -246,7 +246,7 @@ def test_a_child_in_a_loop_asks_each_time() -> None:
     assert compiled.get_state(CONFIG).next == ()
 
 
-def test_sent_children_ask_each_for_itself() -> None:
+def test_sent_subgraphs_each_have_a_pending_interrupt() -> None:
     child = StateGraph(State).add_edge(START, "c")
     child.add_node("c", lambda s: {"log": [interrupt(f"child {s['x']}?")]})
     inner = child.compile()
@@ -320,7 +320,7 @@ NODES = [
 
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: node.__name__)
-def test_graph_read_as_attribute_is_the_nodes_subgraph(node: Any) -> None:
+def test_graph_read_from_attribute_is_subgraph_of_its_node(node: Any) -> None:
     compiled = paused(line(n=node))
     assert list(compiled.get_subgraphs(recurse=True)) == [("n", agent.graph)]
     state = compiled.get_state(CONFIG, subgraphs=True).tasks[0].state
@@ -333,12 +333,12 @@ def test_graph_read_as_attribute_is_the_nodes_subgraph(node: Any) -> None:
     assert answer(compiled, "yes")["log"] == ["pre", "edited", "yes"]
 
 
-def test_node_that_reads_its_own_graph_calls_none() -> None:
+def test_node_reading_its_own_graph_has_no_subgraph() -> None:
     compiled = saved(line(n=lambda state: {"log": [compiled.name]}))
     assert list(compiled.get_subgraphs(recurse=True)) == []
 
 
-def test_graphs_that_call_each_other_are_listed_once() -> None:
+def test_mutually_recursive_graphs_are_listed_once() -> None:
     one = line(to=lambda state: other.invoke(state)).compile()
     other = line(back=lambda state: one.invoke(state)).compile()
     listed = [("to", other), ("to|back", one)]

@@ -49,7 +49,7 @@ def limited(node: Any, timeout: Any, **policies: Any) -> StateGraph:
 
 @WAYS
 @pytest.mark.promise("P12")
-def test_an_attempt_that_takes_too_long_fails_its_node(run: Run) -> None:
+def test_attempt_beyond_run_timeout_fails_its_node(run: Run) -> None:
     with pytest.raises(NodeTimeoutError, match="Node 'a' reached its run timeout") as raised:
         run(saved(limited(for_ever, timedelta(milliseconds=10))), {"x": 1})
     error = raised.value
@@ -60,7 +60,7 @@ def test_an_attempt_that_takes_too_long_fails_its_node(run: Run) -> None:
 
 
 @WAYS
-def test_the_earlier_of_two_limits_counts(run: Run) -> None:
+def test_earlier_of_two_timeouts_applies(run: Run) -> None:
     policy = TimeoutPolicy(run_timeout=60, idle_timeout=0.01)
     with pytest.raises(NodeTimeoutError, match="idle timeout") as raised:
         run(saved(limited(for_ever, policy)), {"x": 1})
@@ -69,7 +69,7 @@ def test_the_earlier_of_two_limits_counts(run: Run) -> None:
 
 @WAYS
 @LEAPS
-def test_each_attempt_has_the_whole_time(run: Run) -> None:
+def test_each_attempt_has_the_full_timeout(run: Run) -> None:
     attempts: list[int] = []
 
     async def node(state: State, runtime: Runtime) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def test_each_attempt_has_the_whole_time(run: Run) -> None:
     assert attempts == [1, 2, 3]
 
 
-def test_a_time_has_to_be_more_than_nothing() -> None:
+def test_timeout_must_be_positive() -> None:
     for timeout in (0, -1, timedelta(0), float("nan"), TimeoutPolicy(run_timeout=0)):
         with pytest.raises(ValueError, match="run_timeout must be greater than 0"):
             limited(for_ever, timeout)
@@ -104,7 +104,7 @@ SYNC = (
 )
 
 
-def test_a_sync_node_with_a_timeout_does_not_compile() -> None:
+def test_sync_node_with_timeout_fails_compile() -> None:
     with pytest.raises(ValueError) as raised:
         limited(says("a"), 1).compile()
     assert str(raised.value) == SYNC.format("a")
@@ -115,7 +115,7 @@ def test_a_sync_node_with_a_timeout_does_not_compile() -> None:
 
 
 @WAYS
-def test_a_sync_node_takes_no_sent_timeout(run: Run) -> None:
+def test_send_with_timeout_to_sync_node_is_rejected(run: Run) -> None:
     graph = StateGraph(State).add_node("a", says("a"))
     graph.add_conditional_edges(START, lambda state: [Send("a", state, timeout=1)], ["a"])
     with pytest.raises(ValueError) as raised:
@@ -125,7 +125,7 @@ def test_a_sync_node_takes_no_sent_timeout(run: Run) -> None:
 
 @WAYS
 @pytest.mark.parametrize(("own", "sent"), [(60, 0.01), (None, 0.01), (0.01, None)])
-def test_a_sent_timeout_wins(run: Run, own: Any, sent: Any) -> None:
+def test_shorter_send_timeout_overrides_node_timeout(run: Run, own: Any, sent: Any) -> None:
     graph = StateGraph(State).add_node("a", for_ever, timeout=own)
     graph.add_conditional_edges(START, lambda state: [Send("a", state, timeout=sent)], ["a"])
     with pytest.raises(NodeTimeoutError):
@@ -133,7 +133,7 @@ def test_a_sent_timeout_wins(run: Run, own: Any, sent: Any) -> None:
 
 
 @LEAPS
-def test_a_longer_sent_timeout_wins_too() -> None:
+def test_longer_send_timeout_overrides_node_timeout() -> None:
     async def node(state: State) -> dict[str, Any]:
         await asyncio.sleep(50)
         return {"log": ["in time"]}
@@ -143,7 +143,7 @@ def test_a_longer_sent_timeout_wins_too() -> None:
     assert ainvoked(saved(graph), {"x": 1})["log"] == ["in time"]
 
 
-def test_sends_with_other_timeouts_are_other_sends() -> None:
+def test_sends_with_different_timeouts_are_not_equal() -> None:
     one, other = Send("a", 1, timeout=1), Send("a", 1)
     assert one != other
     assert hash(one) != hash(other)
@@ -211,7 +211,7 @@ def do_nothing(runtime: Runtime) -> None:
         (do_nothing, False, False),
     ],
 )
-def test_what_counts_as_progress(
+def test_progress_resets_idle_timeout_by_refresh_policy(
     run: Run, step: Any, auto: bool, heartbeat: bool, noted: list[str]
 ) -> None:
     for how, counts in (("auto", auto), ("heartbeat", heartbeat)):
@@ -223,7 +223,7 @@ def test_what_counts_as_progress(
 
 @WAYS
 @pytest.mark.parametrize(("how", "each"), [("auto", 2), ("heartbeat", 0)])
-def test_the_beginning_and_the_end_of_each_task_that_a_node_calls_are_progress(
+def test_start_and_end_of_called_tasks_count_as_progress(
     run: Run, how: Any, each: int, noted: list[str]
 ) -> None:
     @task
@@ -248,7 +248,7 @@ def test_the_beginning_and_the_end_of_each_task_that_a_node_calls_are_progress(
 
 
 @WAYS
-def test_steps_of_a_graph_below_are_progress(run: Run, noted: list[str]) -> None:
+def test_steps_of_subgraph_count_as_progress(run: Run, noted: list[str]) -> None:
     child = line(one=says("one"), two=says("two")).compile()
     above = line(middle=child).compile()
 
@@ -266,7 +266,7 @@ def test_steps_of_a_graph_below_are_progress(run: Run, noted: list[str]) -> None
         assert noted == []
 
 
-def test_a_heartbeat_of_a_node_below_reaches_every_node_above(noted: list[str]) -> None:
+def test_heartbeat_in_subgraph_reaches_all_parent_nodes(noted: list[str]) -> None:
     asked = TimeoutPolicy(idle_timeout=60, refresh_on="heartbeat")
     below = StateGraph(State).add_node("b", doing(beat), timeout=asked).add_edge(START, "b")
     plain = line(middle=below.compile()).compile()
@@ -274,7 +274,7 @@ def test_a_heartbeat_of_a_node_below_reaches_every_node_above(noted: list[str]) 
     assert noted == ["b", "a"]
 
 
-def test_a_context_given_to_a_graph_below_keeps_the_heartbeat(noted: list[str]) -> None:
+def test_subgraph_with_own_context_keeps_the_heartbeat(noted: list[str]) -> None:
     below = line(b=doing(beat)).compile()
 
     async def calls(state: State) -> Any:
@@ -285,14 +285,14 @@ def test_a_context_given_to_a_graph_below_keeps_the_heartbeat(noted: list[str]) 
     assert noted == ["a"]
 
 
-def test_a_heartbeat_without_a_timeout_does_nothing(noted: list[str]) -> None:
+def test_heartbeat_without_timeout_does_nothing(noted: list[str]) -> None:
     assert ainvoked(saved(line(a=doing(beat))), {"x": 1})["log"] == ["done"]
     assert noted == []
 
 
 @WAYS
 @LEAPS
-def test_a_node_that_reports_may_take_longer_than_its_idle_timeout(run: Run) -> None:
+def test_node_sending_heartbeats_can_exceed_its_idle_timeout(run: Run) -> None:
     async def node(state: State, runtime: Runtime) -> dict[str, Any]:
         for _ in range(3):
             await asyncio.sleep(0.9)
@@ -307,7 +307,7 @@ def test_a_node_that_reports_may_take_longer_than_its_idle_timeout(run: Run) -> 
 
 
 @LEAPS
-def test_a_late_attempt_reaches_neither_stream_nor_state_nor_people() -> None:
+def test_late_attempt_writes_no_stream_state_or_interrupt() -> None:
     async def drive() -> tuple[list[Any], list[str]]:
         go_on, tried = asyncio.Event(), asyncio.Event()
         calls: list[int] = []
@@ -351,7 +351,7 @@ def test_a_late_attempt_reaches_neither_stream_nor_state_nor_people() -> None:
 
 
 @WAYS
-def test_a_node_that_swallows_its_cancellation_has_still_failed(run: Run) -> None:
+def test_node_swallowing_cancellation_still_times_out(run: Run) -> None:
     async def node(state: State) -> dict[str, Any]:
         try:
             return await for_ever(state)
@@ -365,7 +365,7 @@ def test_a_node_that_swallows_its_cancellation_has_still_failed(run: Run) -> Non
 
 
 @WAYS
-def test_what_a_node_raises_while_it_cleans_up_hides_no_timeout(run: Run) -> None:
+def test_error_during_cleanup_does_not_hide_the_timeout(run: Run) -> None:
     async def node(state: State) -> dict[str, Any]:
         try:
             return await for_ever(state)
@@ -377,7 +377,7 @@ def test_what_a_node_raises_while_it_cleans_up_hides_no_timeout(run: Run) -> Non
 
 
 @LEAPS
-def test_the_next_attempt_waits_for_the_last_one_to_clean_up() -> None:
+def test_next_attempt_waits_for_cleanup_of_previous() -> None:
     told: list[str] = []
 
     async def node(state: State) -> dict[str, Any]:
@@ -399,7 +399,7 @@ def test_the_next_attempt_waits_for_the_last_one_to_clean_up() -> None:
 
 @WAYS
 @LEAPS
-def test_an_interrupt_and_what_was_done_once_outlive_a_timeout(run: Run) -> None:
+def test_response_and_once_result_survive_a_timeout(run: Run) -> None:
     done: list[str] = []
     slow = [True]
 
@@ -417,7 +417,7 @@ def test_an_interrupt_and_what_was_done_once_outlive_a_timeout(run: Run) -> None
     assert done == ["paid"]
 
 
-def test_a_cancelled_run_is_cancelled_and_its_node_cleans_up() -> None:
+def test_cancelled_run_is_cancelled_after_node_cleanup() -> None:
     async def drive() -> list[str]:
         begun, told = asyncio.Event(), []
 
@@ -440,7 +440,7 @@ def test_a_cancelled_run_is_cancelled_and_its_node_cleans_up() -> None:
     assert asyncio.run(drive()) == ["cleaned up"]
 
 
-def test_a_cancelled_run_without_timeouts_stays_one() -> None:
+def test_cancelled_run_without_timeout_is_not_handled_as_failure() -> None:
     async def drive() -> None:
         graph = limited(for_ever, None, error_handler=says("handled")).compile()
         with pytest.raises(TimeoutError):
@@ -451,7 +451,7 @@ def test_a_cancelled_run_without_timeouts_stays_one() -> None:
 
 @WAYS
 @pytest.mark.parametrize("timeout", [None, 60])
-def test_awaiting_what_was_cancelled_is_the_nodes_failure(run: Run, timeout: Any) -> None:
+def test_awaiting_cancelled_task_fails_the_node(run: Run, timeout: Any) -> None:
     async def node(state: State) -> None:
         other = asyncio.create_task(asyncio.sleep(60))
         other.cancel()
@@ -465,7 +465,7 @@ def test_awaiting_what_was_cancelled_is_the_nodes_failure(run: Run, timeout: Any
     assert "NodeCancelledError" in graph.get_state(CONFIG).tasks[0].error
 
 
-def test_a_sibling_that_is_dropped_has_not_failed() -> None:
+def test_cancelled_sibling_of_failed_node_has_no_error() -> None:
     async def bad(state: State) -> None:
         raise ValueError("no")
 

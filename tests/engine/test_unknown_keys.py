@@ -28,7 +28,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)
-def test_an_unknown_key_is_dropped_and_logged_once(
+def test_unknown_key_is_dropped_and_logged_once(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     graph = line(a=lambda state: UNKNOWN[kind]).compile()
@@ -48,7 +48,7 @@ def ainvoke(graph: Any, *args: Any) -> Any:
 
 @pytest.mark.parametrize("call", [invoke, ainvoke])
 @pytest.mark.parametrize("kind", UNKNOWN)
-def test_an_unknown_key_fails_the_node_where_the_config_asks_for_it(kind: str, call: Any) -> None:
+def test_unknown_key_fails_node_with_on_unknown_key_error(kind: str, call: Any) -> None:
     graph = line(a=lambda state: UNKNOWN[kind]).compile()
     config: Any = {"configurable": {"on_unknown_key": "error"}}
     with pytest.raises(
@@ -57,7 +57,7 @@ def test_an_unknown_key_fails_the_node_where_the_config_asks_for_it(kind: str, c
         call(graph, {"x": 1}, config)
 
 
-def test_an_unknown_key_of_the_input_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_input_key_is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert line(a=says("a")).compile().invoke({"x": 1, "z": 2}) == {"x": 1, "log": ["a"]}
     assert logged(caplog) == [
         "The input contains the unknown key 'z'; it is dropped. Keys: log, x."
@@ -70,7 +70,7 @@ class Child(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("branches", [False, True])
-def test_graphs_that_share_some_keys_are_silent(
+def test_subgraph_sharing_some_keys_logs_nothing(
     branches: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     child = StateGraph(Child).add_node("c", lambda state: {"x": state["x"] + 1, "own": 1})

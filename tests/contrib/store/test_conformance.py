@@ -153,7 +153,7 @@ def test_search_filter_matches_any_text(make: Make, text: str) -> None:
 
 
 @each
-def test_unknown_filter_operator_is_an_error(make: Make) -> None:
+def test_unknown_filter_operator_raises_value_error(make: Make) -> None:
     with pytest.raises(ValueError, match=r"Unsupported operator: \$near"):
         filled(make).search(("numbers",), filter={"n": {"$near": 1}})
 
@@ -185,7 +185,7 @@ def test_search_includes_nested_namespaces(make: Make) -> None:
 
 
 @each
-def test_namespaces_are_listed_by_prefix_and_suffix(make: Make) -> None:
+def test_namespaces_are_listed_by_prefix_suffix_and_depth(make: Make) -> None:
     store = make()
     for namespace in [("a", "b", "c"), ("a", "b", "d"), ("x", "b", "d"), ("a",), ("é",)]:
         store.put(namespace, "k", {})
@@ -243,7 +243,7 @@ def test_invalid_namespace_is_rejected(make: Make, namespace: Any) -> None:
 
 
 @each
-def test_batch_reads_old_values_and_stores_the_last(make: Make) -> None:
+def test_batch_reads_before_writes_and_keeps_last_value(make: Make) -> None:
     op, store = operations(make), make()
     store.put(("a",), "k", {"v": 0})
     store.put(("a",), "gone", {"v": 0})
@@ -269,7 +269,7 @@ def test_batch_reads_old_values_and_stores_the_last(make: Make) -> None:
 
 
 @each
-def test_store_methods_have_async_versions(make: Make) -> None:
+def test_async_store_methods_match_sync_methods(make: Make) -> None:
     async def main() -> None:
         store = make(index=index_of("v"))
         await store.aput(("a",), "k", {"v": "a"})
@@ -497,7 +497,7 @@ class Time:
 
 
 @ours
-def test_item_with_ttl_expires_unless_read(make: Make) -> None:
+def test_item_expires_after_ttl_unless_read(make: Make) -> None:
     time = Time(make)
     store = make(**time.kind)
     store.put(("a",), "read", {"v": 1}, ttl=10)
