@@ -184,14 +184,14 @@ def seen_of(graph: Any) -> Any:
 
 
 @by_name
-def test_the_same_nodes_are_due(case: Case) -> None:
+def test_old_checkpoint_has_the_same_next_nodes(case: Case) -> None:
     found = [seen_of(opened(engine, case)) for engine in (LANGGRAPH, OURS)]
     assert found[0] == found[1]
     assert tuple(found[1][1]) == case.due
 
 
 @by_name
-def test_going_on_does_the_same(case: Case) -> None:
+def test_resumed_old_checkpoint_runs_the_same(case: Case) -> None:
     if not case.versions:
         return
     found = []
@@ -204,7 +204,7 @@ def test_going_on_does_the_same(case: Case) -> None:
 
 
 @by_name
-def test_new_input_does_the_same(case: Case) -> None:
+def test_new_input_on_old_checkpoint_runs_the_same(case: Case) -> None:
     found = []
     for engine in (LANGGRAPH, OURS):
         graph = opened(engine, case)
@@ -215,7 +215,7 @@ def test_new_input_does_the_same(case: Case) -> None:
 
 
 @by_name
-def test_the_stored_checkpoint_is_left_as_it_is(case: Case) -> None:
+def test_restoring_channels_leaves_the_stored_checkpoint_unchanged(case: Case) -> None:
     graph = case.graph(OURS).compile()
     checkpoint = stored(OURS, case)
     before = copy.deepcopy(checkpoint)
@@ -223,7 +223,7 @@ def test_the_stored_checkpoint_is_left_as_it_is(case: Case) -> None:
     assert checkpoint == before
 
 
-def test_a_checkpoint_of_today_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_current_checkpoint_is_not_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hitl_django.engine.loop.channel_state.upgrade_checkpoint", None)
     graph = line(OURS).compile(checkpointer=OURS.InMemorySaver())
     graph.invoke({"log": ["in"]}, CONFIG)
@@ -246,7 +246,7 @@ def failing_once() -> Case:
     return replace(CASES[1], graph=graph)
 
 
-def test_a_fork_of_an_old_checkpoint_stores_what_starts_its_nodes() -> None:
+def test_fork_of_old_checkpoint_stores_node_triggers() -> None:
     graph = opened(OURS, failing_once())
     with pytest.raises(RuntimeError, match="once"):
         graph.invoke(None, graph.get_state(CONFIG).config)
@@ -255,7 +255,7 @@ def test_a_fork_of_an_old_checkpoint_stores_what_starts_its_nodes() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["in", "b"]
 
 
-def test_a_run_that_gets_nowhere_stores_no_old_checkpoint_again() -> None:
+def test_failed_run_does_not_store_old_checkpoint_again() -> None:
     graph = opened(OURS, failing_once())
     with pytest.raises(RuntimeError, match="once"):
         graph.invoke(None, CONFIG, durability="exit")
@@ -264,7 +264,7 @@ def test_a_run_that_gets_nowhere_stores_no_old_checkpoint_again() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["in", "b"]
 
 
-def test_what_starts_a_node_is_held_as_its_channel_holds_it() -> None:
+def test_upgraded_trigger_is_folded_by_its_channel() -> None:
     class Twice(EphemeralValue):  # type: ignore[type-arg]
         def fold(self, held: Any, writes: Any) -> Any:
             return [writes[-1]] * 2

@@ -31,7 +31,7 @@ class Context(TypedDict):
 
 
 @BOTH
-def test_schemas_of_a_graph(engine: Engine) -> None:
+def test_deprecated_schema_parameters_of_graph_work_with_warning(engine: Engine) -> None:
     def node(state: State, runtime: engine.Runtime[Context]) -> State:  # type: ignore[name-defined]
         return {"y": state["x"] * runtime.context["by"]}
 
@@ -42,7 +42,7 @@ def test_schemas_of_a_graph(engine: Engine) -> None:
 
 
 @BOTH
-def test_the_retry_and_the_input_of_a_node(engine: Engine) -> None:
+def test_deprecated_retry_and_input_of_node_work_with_warning(engine: Engine) -> None:
     calls: list[Any] = []
 
     def node(state: Any) -> State:
@@ -61,7 +61,7 @@ def test_the_retry_and_the_input_of_a_node(engine: Engine) -> None:
 
 
 @BOTH
-def test_the_retry_of_tasks_and_of_an_entrypoint(engine: Engine) -> None:
+def test_deprecated_retry_of_task_works_with_warning(engine: Engine) -> None:
     calls: list[int] = []
     policy = engine.RetryPolicy(initial_interval=0.001, retry_on=KeyError)
     with pytest.deprecated_call():
@@ -87,7 +87,7 @@ def test_the_retry_of_tasks_and_of_an_entrypoint(engine: Engine) -> None:
 @BOTH
 @pytest.mark.parametrize(("during", "stored"), [(True, 3), (False, 1)])
 @pytest.mark.parametrize("form", ["invoke", "stream", "ainvoke", "astream"])
-def test_whether_checkpoints_are_stored_meanwhile(
+def test_checkpoint_during_sets_durability_with_warning(
     engine: Engine, during: bool, stored: int, form: str
 ) -> None:
     graph = engine.StateGraph(State).add_node("a", lambda state: {"y": 1})
@@ -107,7 +107,7 @@ def test_whether_checkpoints_are_stored_meanwhile(
     assert len(list(compiled.get_state_history(CONFIG))) == stored
 
 
-def test_a_parameter_has_one_name_at_a_time() -> None:
+def test_current_and_deprecated_parameter_together_are_rejected() -> None:
     with pytest.raises(TypeError, match="input and input_schema"):
         OURS.StateGraph(State, input=Given, input_schema=Given)
     graph = OURS.StateGraph(State).add_node("a", lambda state: {}).add_edge(OURS.START, "a")

@@ -53,7 +53,7 @@ def error_of(call: Callable[[], Any]) -> BaseException | None:
     return None
 
 
-def test_every_row_is_shown_and_has_its_reason() -> None:
+def test_every_documented_difference_has_a_test_and_reason() -> None:
     from . import test_failing_differences  # noqa: F401 (it shows further rows)
 
     names = [row.name for row in TABLE]
@@ -73,7 +73,7 @@ def catching(engine: Engine, caught: type[BaseException]) -> Any:
 
 
 @shows("the pause is a BaseException")
-def test_except_exception_around_an_interrupt() -> None:
+def test_except_exception_does_not_catch_interrupt() -> None:
     assert paused(LANGGRAPH, catching(LANGGRAPH, Exception)).get_state(CONFIG).values["log"]
     ours = paused(OURS, catching(OURS, Exception)).get_state(CONFIG)
     assert (ours.values["log"], [asked.value for asked in ours.interrupts]) == ([], ["q"])
@@ -81,7 +81,7 @@ def test_except_exception_around_an_interrupt() -> None:
 
 
 @shows("a swallowed pause pauses all the same")
-def test_a_bare_except_around_an_interrupt(caplog: pytest.LogCaptureFixture) -> None:
+def test_interrupt_in_bare_except_pauses_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     theirs = paused(LANGGRAPH, catching(LANGGRAPH, BaseException))
     assert theirs.get_state(CONFIG).values["log"] == ["went on"]
     ours = paused(OURS, catching(OURS, BaseException))
@@ -94,7 +94,7 @@ UNKNOWN = "0" * 32
 
 
 @shows("a thread has one run at a time")
-def test_two_answers_at_once() -> None:
+def test_second_of_two_concurrent_resumes_is_rejected() -> None:
     async def answer_twice(engine: Engine) -> list[str]:
         done: list[str] = []
 
@@ -115,7 +115,7 @@ def test_two_answers_at_once() -> None:
 
 
 @shows("a map names open questions only")
-def test_a_map_with_an_unknown_id() -> None:
+def test_resume_map_with_unknown_id_is_rejected() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     assert "__interrupt__" in theirs.invoke(LANGGRAPH.Command(resume={UNKNOWN: 1}), CONFIG)
     ours = paused(OURS, asks(OURS, "q"))
@@ -129,7 +129,7 @@ def test_a_map_with_an_unknown_id() -> None:
 
 
 @shows("an empty map is an error")
-def test_an_empty_map() -> None:
+def test_empty_resume_map_is_rejected() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     assert "__interrupt__" in theirs.invoke(LANGGRAPH.Command(resume={}), CONFIG)
     ours = paused(OURS, asks(OURS, "q"))
@@ -139,7 +139,7 @@ def test_an_empty_map() -> None:
 
 
 @shows("a value needs one open question")
-def test_a_value_for_several_interrupts() -> None:
+def test_plain_resume_of_several_interrupts_is_rejected() -> None:
     raised = {}
     for engine in (LANGGRAPH, OURS):
         graph = parallel(engine, a=asks(engine, "qa"), b=asks(engine, "qb"))
@@ -156,7 +156,7 @@ def test_a_value_for_several_interrupts() -> None:
 
 
 @shows("nothing payload is an error")
-def test_an_answer_on_a_finished_thread() -> None:
+def test_resume_of_finished_thread_is_rejected() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     theirs.invoke(LANGGRAPH.Command(resume="first"), CONFIG)
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(resume="late"), CONFIG)) is None
@@ -170,7 +170,7 @@ def test_an_answer_on_a_finished_thread() -> None:
 
 
 @shows("an empty thread can't be resumed")
-def test_an_answer_on_a_thread_that_never_ran() -> None:
+def test_resume_of_thread_without_runs_is_rejected() -> None:
     theirs = stored(LANGGRAPH, one(LANGGRAPH, asks(LANGGRAPH, "q")))
     error = error_of(lambda: theirs.invoke(LANGGRAPH.Command(resume="a"), CONFIG))
     assert not isinstance(error, LookupError)
@@ -181,7 +181,7 @@ def test_an_answer_on_a_thread_that_never_ran() -> None:
 
 
 @shows("an empty Command is an error")
-def test_an_empty_command() -> None:
+def test_empty_command_is_rejected() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     for empty in (LANGGRAPH.Command(), LANGGRAPH.Command(resume=None)):
         assert error_of(lambda empty=empty: theirs.invoke(empty, CONFIG)) is not None
@@ -192,7 +192,7 @@ def test_an_empty_command() -> None:
 
 
 @shows("an answer is used once")
-def test_going_on_at_the_second_interrupt() -> None:
+def test_response_is_not_reused_for_the_second_interrupt() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = paused(engine, asks(engine, "one", "two"))
@@ -204,7 +204,7 @@ def test_going_on_at_the_second_interrupt() -> None:
 
 
 @shows("a breakpoint's value answers nothing")
-def test_the_value_that_continues_a_breakpoint() -> None:
+def test_resume_value_at_breakpoint_does_not_resume_interrupt() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, one(engine, asks(engine, "q")), interrupt_before=["a"])
@@ -216,7 +216,7 @@ def test_the_value_that_continues_a_breakpoint() -> None:
 
 
 @shows("a corrected answer replaces the first")
-def test_another_answer_after_one_that_failed() -> None:
+def test_second_response_replaces_the_failed_response() -> None:
     def node(engine: Engine) -> Any:
         def ask(state: Any) -> dict[str, Any]:
             return {"log": [10 // engine.interrupt("q")]}
@@ -234,7 +234,7 @@ def test_another_answer_after_one_that_failed() -> None:
 
 
 @shows("no questions without a saver")
-def test_an_interrupt_without_a_saver() -> None:
+def test_interrupt_without_saver_is_rejected() -> None:
     assert "__interrupt__" in one(LANGGRAPH, asks(LANGGRAPH, "q")).compile().invoke({"x": 1})
     ours = one(OURS, asks(OURS, "q")).compile()
     with pytest.raises(errors.NoSaverError, match="Node 'a' asked a question"):
@@ -244,7 +244,7 @@ def test_an_interrupt_without_a_saver() -> None:
 
 
 @shows("payloads are plain JSON")
-def test_a_payload_that_is_not_json() -> None:
+def test_non_json_payload_is_rejected_with_its_path() -> None:
     payload = {"order": [{"amount": 1 + 2j}]}
     assert paused(LANGGRAPH, asks(LANGGRAPH, {"when": {1, 2}})).get_state(CONFIG).interrupts
     ours = stored(OURS, one(OURS, asks(OURS, payload)))
@@ -254,7 +254,7 @@ def test_a_payload_that_is_not_json() -> None:
 
 
 @shows("new input waits for open questions")
-def test_new_input_on_a_paused_thread() -> None:
+def test_new_input_during_pending_interrupt_is_rejected() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     assert "__interrupt__" in theirs.invoke({"x": 2}, CONFIG)
     ours = paused(OURS, asks(OURS, "q"))
@@ -270,7 +270,7 @@ def test_new_input_on_a_paused_thread() -> None:
 
 
 @shows("an unknown goto is an error")
-def test_a_jump_to_nowhere() -> None:
+def test_goto_of_unknown_node_is_rejected() -> None:
     theirs = one(LANGGRAPH, lambda s: LANGGRAPH.Command(goto="nowhere"))
     assert stored(LANGGRAPH, theirs).invoke({"x": 1}, CONFIG) == {"x": 1, "log": []}
     ours = one(OURS, lambda s: OURS.Command(goto="nowhere"))
@@ -279,7 +279,7 @@ def test_a_jump_to_nowhere() -> None:
 
 
 @shows("an unknown goto is an error")
-def test_a_callers_jump_to_nowhere() -> None:
+def test_callers_goto_of_unknown_node_is_rejected() -> None:
     theirs = stored(LANGGRAPH, chain(LANGGRAPH, "a"))
     theirs.invoke({"x": 1}, CONFIG)
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(goto="nowhere"), CONFIG)) is None
@@ -290,7 +290,7 @@ def test_a_callers_jump_to_nowhere() -> None:
 
 
 @shows("an unknown update key is an error")
-def test_a_callers_update_of_an_unknown_key() -> None:
+def test_callers_update_of_unknown_key_is_rejected() -> None:
     theirs = stored(LANGGRAPH, chain(LANGGRAPH, "a"))
     theirs.invoke({"x": 1}, CONFIG)
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(update={"y": 1}), CONFIG)) is None
@@ -301,7 +301,7 @@ def test_a_callers_update_of_an_unknown_key() -> None:
 
 
 @shows("an empty list turns breakpoints off")
-def test_an_empty_list_of_breakpoints() -> None:
+def test_empty_breakpoint_list_disables_compiled_breakpoints() -> None:
     ended = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, chain(engine, "a", "b"), interrupt_before=["b"])
@@ -311,7 +311,7 @@ def test_an_empty_list_of_breakpoints() -> None:
 
 
 @shows("questions come in task order")
-def test_the_order_of_interrupts() -> None:
+def test_interrupts_are_listed_in_task_order() -> None:
     order = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
 
@@ -330,7 +330,7 @@ def test_the_order_of_interrupts() -> None:
 
 
 @shows("a failed branch fails its node")
-def test_a_branch_that_fails_once() -> None:
+def test_failed_branch_runs_its_node_again() -> None:
     ended = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         calls: list[int] = []
@@ -351,7 +351,7 @@ def test_a_branch_that_fails_once() -> None:
 
 
 @shows("a paused node has written nothing")
-def test_a_branch_that_asks() -> None:
+def test_interrupt_in_branch_leaves_its_node_unwritten() -> None:
     shown = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = chain(engine, "a").add_node("b", says("b"))
@@ -363,7 +363,7 @@ def test_a_branch_that_asks() -> None:
 
 
 @shows("a jump is on record")
-def test_the_record_of_a_jump() -> None:
+def test_goto_is_recorded_as_a_checkpoint() -> None:
     recorded = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, chain(engine, "a").add_node("b", asks(engine, "q")))
@@ -376,7 +376,7 @@ def test_the_record_of_a_jump() -> None:
 
 
 @shows("a failed task streams no update")
-def test_the_update_of_a_task_that_failed_after_an_answer() -> None:
+def test_failed_task_streams_no_update() -> None:
     told = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         heard: list[Any] = []
@@ -388,7 +388,7 @@ def test_the_update_of_a_task_that_failed_after_an_answer() -> None:
 
 
 @shows("a broken step can be looked at")
-def test_the_state_after_two_writes_to_one_key() -> None:
+def test_state_after_conflicting_writes_is_readable() -> None:
     for engine in (LANGGRAPH, OURS):
         graph = engine.StateGraph(State)
         for name in "ab":
@@ -401,7 +401,7 @@ def test_the_state_after_two_writes_to_one_key() -> None:
 
 
 @shows("messages carry no links")
-def test_the_message_of_a_bad_return_value() -> None:
+def test_error_message_has_no_troubleshooting_link() -> None:
     said = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, one(engine, lambda s: 5))
@@ -411,7 +411,7 @@ def test_the_message_of_a_bad_return_value() -> None:
 
 
 @shows("records are of their own step")
-def test_a_join_is_recorded_as_it_was() -> None:
+def test_join_is_recorded_in_its_own_step() -> None:
     graph = chain(OURS, "a", "b", "c")
     graph.add_node("short", says("short")).add_node("join", says("join"))
     graph = stored(OURS, graph.add_edge("a", "short").add_edge(["short", "c"], "join"))
@@ -421,7 +421,7 @@ def test_a_join_is_recorded_as_it_was() -> None:
 
 
 @shows("graph errors list all faults")
-def test_two_faults_of_one_graph() -> None:
+def test_compile_error_lists_all_faults() -> None:
     said = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = engine.StateGraph(State)
@@ -435,7 +435,7 @@ def test_two_faults_of_one_graph() -> None:
 
 
 @shows("a node that is due has to be there")
-def test_an_answer_to_a_node_that_is_gone() -> None:
+def test_resume_of_removed_node_is_rejected() -> None:
     ended = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = paused(engine, asks(engine, "q"))
@@ -447,7 +447,7 @@ def test_an_answer_to_a_node_that_is_gone() -> None:
 
 
 @shows("a packet to nowhere is an error")
-def test_a_packet_to_nowhere() -> None:
+def test_send_to_unknown_node_is_rejected() -> None:
     theirs = chain(LANGGRAPH, "a")
     theirs.add_conditional_edges("a", lambda s: [LANGGRAPH.Send("nowhere", 1)])
     assert stored(LANGGRAPH, theirs).invoke({"x": 1}, CONFIG)["log"] == ["a"]
@@ -457,7 +457,7 @@ def test_a_packet_to_nowhere() -> None:
 
 
 @shows("an update waits for open questions")
-def test_an_update_while_interrupts_are_open() -> None:
+def test_update_state_during_pending_interrupt_is_rejected() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     theirs.update_state(CONFIG, {"x": 5}, as_node="a")
     assert theirs.get_state(CONFIG).interrupts == ()
@@ -471,7 +471,7 @@ def test_an_update_while_interrupts_are_open() -> None:
 
 
 @shows("an update loses no write")
-def test_an_update_beside_what_has_finished() -> None:
+def test_update_state_keeps_writes_of_finished_tasks() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = parallel(engine, a=says("a"), b=lambda s: {"x": 1 // 0})
@@ -484,7 +484,7 @@ def test_an_update_beside_what_has_finished() -> None:
 
 
 @shows("an update loses no write")
-def test_an_update_on_top_of_a_callers_command() -> None:
+def test_update_state_keeps_writes_of_callers_command() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, chain(engine, "a"))
@@ -496,7 +496,7 @@ def test_an_update_on_top_of_a_callers_command() -> None:
 
 
 @shows("a replayed beginning is a beginning")
-def test_an_update_of_a_replayed_beginning() -> None:
+def test_update_state_on_replayed_input_checkpoint_is_accepted() -> None:
     for engine in (LANGGRAPH, OURS):
         graph = stored(engine, chain(engine, "a"))
         graph.invoke({"x": 1}, CONFIG)
@@ -513,7 +513,7 @@ def test_an_update_of_a_replayed_beginning() -> None:
 
 
 @shows("a root has no graphs above it")
-def test_the_parents_of_a_root_after_a_replay_below() -> None:
+def test_root_has_no_parents_after_subgraph_replay() -> None:
     parents = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         child = one(engine, asks(engine, "q")).compile()
@@ -528,7 +528,7 @@ def test_the_parents_of_a_root_after_a_replay_below() -> None:
 
 
 @shows("what others were answered is done")
-def test_one_of_two_answers_at_a_checkpoint_that_was_left() -> None:
+def test_resume_at_old_checkpoint_keeps_the_other_response() -> None:
     ran, left = {}, {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         told: list[str] = []
@@ -551,7 +551,7 @@ def test_one_of_two_answers_at_a_checkpoint_that_was_left() -> None:
 
 
 @shows("async nodes run under a sync caller")
-def test_an_async_node_under_invoke() -> None:
+def test_async_node_runs_under_sync_invoke() -> None:
     async def node(state: Any) -> dict[str, Any]:
         return {"log": ["a"]}
 
@@ -571,7 +571,7 @@ def asker(engine: Engine) -> Any:
 
 
 @shows("a retry keeps what tasks returned")
-def test_a_task_through_a_retry() -> None:
+def test_retry_keeps_results_of_finished_tasks() -> None:
     ran: dict[str, list[int]] = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         calls = ran.setdefault(name, [])
@@ -590,7 +590,7 @@ def test_a_task_through_a_retry() -> None:
 
 
 @shows("tasks side by side ask at once")
-def test_tasks_that_ask_side_by_side() -> None:
+def test_parallel_tasks_interrupt_together() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         ask = asker(engine)
@@ -611,7 +611,7 @@ def test_tasks_that_ask_side_by_side() -> None:
 
 
 @shows("a task that nobody waited for may ask")
-def test_a_workflow_that_leaves_an_interrupt_behind() -> None:
+def test_interrupt_of_unawaited_task_is_pending() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         ask = asker(engine)
@@ -628,7 +628,7 @@ def test_a_workflow_that_leaves_an_interrupt_behind() -> None:
 
 
 @shows("a question surfaces once")
-def test_an_interrupt_of_a_nested_workflows_task() -> None:
+def test_interrupt_of_nested_workflow_is_listed_once() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         ask = asker(engine)
@@ -648,7 +648,7 @@ def test_an_interrupt_of_a_nested_workflows_task() -> None:
 
 
 @shows("batch() within a node goes one after the other")
-def test_the_threads_of_a_batch_within_a_node() -> None:
+def test_batch_inside_node_runs_sequentially() -> None:
     threads: dict[str, set[int]] = {"ours": set(), "langgraph": set()}
     for name, engine in (("ours", OURS), ("langgraph", LANGGRAPH)):
         together = threading.Barrier(1 if engine is OURS else 2)
@@ -668,7 +668,7 @@ def test_the_threads_of_a_batch_within_a_node() -> None:
 
 
 @shows("a value that would come back as less is refused")
-def test_a_class_that_only_a_function_sees() -> None:
+def test_instance_of_local_class_is_rejected() -> None:
     def node(state: Any) -> dict[str, Any]:
         @dataclass
         class Local:
@@ -696,7 +696,7 @@ def indexed(engine: Engine, *fields: str) -> Any:
 
 
 @shows("each item is on one page of a ranked search")
-def test_pages_of_a_ranked_search() -> None:
+def test_ranked_search_returns_each_item_on_one_page() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = indexed(engine)
@@ -709,7 +709,7 @@ def test_pages_of_a_ranked_search() -> None:
 
 
 @shows("what is put again is embedded again")
-def test_an_item_that_was_another() -> None:
+def test_item_stored_without_index_loses_its_embedding() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = indexed(engine)
@@ -721,7 +721,7 @@ def test_an_item_that_was_another() -> None:
 
 
 @shows("a batch may hold a text twice")
-def test_a_text_that_stands_twice_in_a_batch() -> None:
+def test_batch_accepts_the_same_text_twice() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = indexed(engine, "text")
@@ -733,7 +733,7 @@ def test_a_text_that_stands_twice_in_a_batch() -> None:
 
 
 @shows("the whole item may be named")
-def test_an_item_whose_whole_is_named() -> None:
+def test_index_accepts_the_whole_item() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = indexed(engine, "title")
@@ -743,7 +743,7 @@ def test_an_item_whose_whole_is_named() -> None:
 
 
 @shows("a filter meets any value")
-def test_a_filter_over_items_of_several_kinds() -> None:
+def test_store_filter_skips_items_without_the_field() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = engine.store.memory.InMemoryStore()
@@ -756,7 +756,7 @@ def test_a_filter_over_items_of_several_kinds() -> None:
 
 
 @shows("a namespace holds something")
-def test_namespaces_of_nothing() -> None:
+def test_namespaces_without_items_are_not_listed() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = engine.store.memory.InMemoryStore()
@@ -768,7 +768,7 @@ def test_namespaces_of_nothing() -> None:
 
 
 @shows("an item is created once")
-def test_an_item_that_is_put_twice() -> None:
+def test_item_stored_again_keeps_created_at() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = engine.store.memory.InMemoryStore()
@@ -782,7 +782,7 @@ def test_an_item_that_is_put_twice() -> None:
 
 
 @shows("a written message is stored as one")
-def test_a_text_is_streamed_as_the_message_that_is_stored() -> None:
+def test_text_is_streamed_as_the_stored_message() -> None:
     def streamed(engine: Engine) -> Any:
         graph = engine.StateGraph(engine.MessagesState)
         graph.add_node("a", lambda state: {"messages": "hello"}).add_edge(engine.START, "a")
@@ -795,7 +795,7 @@ def test_a_text_is_streamed_as_the_message_that_is_stored() -> None:
 
 
 @shows("a change in place is stored when the run leaves")
-def test_a_change_in_place_is_stored_when_the_run_leaves() -> None:
+def test_change_in_place_is_stored_when_the_run_ends() -> None:
     def change(engine: Engine) -> tuple[list[int], int]:
         class Growing(TypedDict):
             found: Annotated[list[dict[str, Any]], operator.add]

@@ -24,7 +24,7 @@ BOTH = (("langgraph", LANGGRAPH), ("ours", OURS))
 
 
 @shows("a timeout holds under a sync caller")
-def test_a_timeout_under_invoke() -> None:
+def test_node_timeout_applies_under_sync_invoke() -> None:
     raised = {
         name: type(error_of(lambda e=engine: alone(e, slow, timeout=0.01).compile().invoke({})))
         for name, engine in BOTH
@@ -33,7 +33,7 @@ def test_a_timeout_under_invoke() -> None:
 
 
 @shows("a sent timeout needs an async node")
-def test_a_sent_timeout_for_a_sync_node() -> None:
+def test_sent_timeout_for_sync_node_is_rejected() -> None:
     raised = {}
     for name, engine in BOTH:
         leave = threading.Event()
@@ -53,7 +53,7 @@ def test_a_sent_timeout_for_a_sync_node() -> None:
 
 
 @shows("a handler's question can be seen")
-def test_an_interrupt_of_a_handler() -> None:
+def test_interrupt_of_error_handler_is_in_the_state() -> None:
     seen = {}
     for name, engine in BOTH:
         graph = stored(engine, handling(engine, handler=asks(engine, "q")))
@@ -68,7 +68,7 @@ def test_an_interrupt_of_a_handler() -> None:
 
 
 @shows("a handler that has finished stays finished")
-def test_a_handler_beside_a_pause() -> None:
+def test_finished_error_handler_does_not_run_again_on_resume() -> None:
     ended = {}
     for name, engine in BOTH:
         graph = handling(engine, handler=counting())
@@ -84,7 +84,7 @@ class Decision(BaseModel):
 
 
 @shows("a wrong answer is nothing for a handler")
-def test_a_wrong_answer_in_a_node_with_a_handler() -> None:
+def test_invalid_response_is_not_passed_to_error_handler() -> None:
     ended = {}
     for name, engine in BOTH:
 
@@ -100,7 +100,7 @@ def test_a_wrong_answer_in_a_node_with_a_handler() -> None:
 
 
 @shows("an answer is never cached")
-def test_the_result_of_an_answered_node() -> None:
+def test_result_of_resumed_node_is_not_cached() -> None:
     ended = {}
     for name, engine in BOTH:
         graph = stored(engine, cached(engine, asks(engine, "q"), key_func=lambda state: "same"))
@@ -113,7 +113,7 @@ def test_the_result_of_an_answered_node() -> None:
 
 
 @shows("error and config are filled in by name")
-def test_parameters_with_odd_annotations() -> None:
+def test_error_handler_parameters_are_matched_by_name() -> None:
     raised = {}
     for name, engine in BOTH:
 
@@ -127,7 +127,7 @@ def test_parameters_with_odd_annotations() -> None:
 
 
 @shows("where nothing failed there is no error")
-def test_a_node_that_wants_an_error() -> None:
+def test_error_parameter_of_ordinary_node_is_rejected() -> None:
     told: dict[str, Any] = {}
     for name, engine in BOTH:
 
@@ -141,7 +141,7 @@ def test_a_node_that_wants_an_error() -> None:
 
 
 @shows("a stored failure is an exception")
-def test_the_error_after_a_reload() -> None:
+def test_stored_error_is_an_exception_after_reload() -> None:
     told: dict[str, list[Any]] = {}
     for name, engine in BOTH:
         heard: list[Any] = []
@@ -164,7 +164,7 @@ def test_the_error_after_a_reload() -> None:
 
 
 @shows("compiling changes no builder")
-def test_a_builder_that_is_compiled_twice() -> None:
+def test_graph_builder_compiles_twice() -> None:
     raised = {}
     for name, engine in BOTH:
         graph = alone(engine, fails).set_node_defaults(error_handler=lambda state: None)
@@ -174,7 +174,7 @@ def test_a_builder_that_is_compiled_twice() -> None:
 
 
 @shows("a refused request isn't tried again")
-def test_an_error_with_a_response() -> None:
+def test_client_error_response_is_not_retried() -> None:
     calls = {}
     for name, engine in BOTH:
         for status in (404, 503):
@@ -196,7 +196,7 @@ def test_an_error_with_a_response() -> None:
 
 
 @shows("an answer is used before a run drains")
-def test_an_answer_to_a_run_that_is_to_stop() -> None:
+def test_draining_run_uses_the_response_first() -> None:
     left = {}
     for name, engine in BOTH:
         built = engine.StateGraph(State).add_node("b", says("b"))
@@ -215,7 +215,7 @@ def test_an_answer_to_a_run_that_is_to_stop() -> None:
 
 
 @shows("an answer lasts through a retry of the caller")
-def test_a_subgraph_that_is_tried_again_after_its_answer() -> None:
+def test_retried_subgraph_keeps_its_response() -> None:
     shown = {}
     for name, engine in BOTH:
         flaky = Flaky(1)

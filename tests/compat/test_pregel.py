@@ -42,7 +42,7 @@ def failing(times: int, error: Exception) -> Any:
 
 @BOTH
 @pytest.mark.parametrize("several", [False, True])
-def test_a_retry_policy_is_that_of_all_nodes(engine: Engine, several: bool) -> None:
+def test_pregel_retry_policy_applies_to_all_nodes(engine: Engine, several: bool) -> None:
     policy = engine.RetryPolicy(max_attempts=3, initial_interval=0.001, retry_on=KeyError)
     graph = build(
         engine,
@@ -56,7 +56,7 @@ def test_a_retry_policy_is_that_of_all_nodes(engine: Engine, several: bool) -> N
 
 
 @BOTH
-def test_a_cache_policy_is_that_of_all_nodes(engine: Engine) -> None:
+def test_pregel_cache_policy_applies_to_all_nodes(engine: Engine) -> None:
     calls: list[int] = []
 
     def node(value: int) -> int:
@@ -69,7 +69,7 @@ def test_a_cache_policy_is_that_of_all_nodes(engine: Engine) -> None:
 
 
 @BOTH
-def test_a_graph_is_validated_and_drawn_asynchronously(engine: Engine) -> None:
+def test_pregel_validates_and_draws_asynchronously(engine: Engine) -> None:
     graph = build(engine, lambda value: value, auto_validate=False)
     assert graph.validate() is graph
     drawn = asyncio.run(graph.aget_graph())

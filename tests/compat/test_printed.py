@@ -33,7 +33,7 @@ def add_one(state: State) -> State:
     ids=str,
 )
 @pytest.mark.parametrize("way", ["invoke", "stream", "ainvoke", "astream"])
-def test_what_is_printed_is_what_langgraph_prints(
+def test_print_mode_and_debug_output_equals_langgraphs(
     how: dict[str, Any], way: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = []
@@ -66,7 +66,9 @@ def run_printing(graph: Any, way: str, how: dict[str, Any]) -> Any:
     return list(graph.stream({"x": 1}, **how)) if way == "stream" else graph.invoke({"x": 1}, **how)
 
 
-def test_a_graph_that_was_compiled_for_debugging_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph_compiled_with_debug_prints_langgraphs_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     printed = []
     for engine in (OURS, LANGGRAPH):
         nested(engine, debug=True).invoke({"x": 1})

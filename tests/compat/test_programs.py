@@ -39,7 +39,7 @@ def program(request: pytest.FixtureRequest) -> Path:
     return request.param
 
 
-def test_a_program_prints_the_same_in_langgraph_and_here(
+def test_program_output_equals_langgraphs(
     program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, expected = program.read_text(), program.with_suffix(".txt").read_text()
@@ -50,7 +50,7 @@ def test_a_program_prints_the_same_in_langgraph_and_here(
 
 
 @pytest.mark.django_db
-def test_a_program_prints_the_same_with_its_threads_in_the_database(
+def test_program_output_is_equal_with_django_saver(
     program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = ported(program.read_text()).replace(MEMORY, DJANGO)

@@ -114,7 +114,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("build", "way", "options"), CASES)
-def test_a_message_is_pushed_as_in_langgraph(build: Any, way: str, options: str) -> None:
+def test_pushed_message_is_streamed_and_stored_as_in_langgraph(
+    build: Any, way: str, options: str
+) -> None:
     def result(engine: Engine) -> Any:
         graph = build(engine)
 
@@ -128,21 +130,21 @@ def test_a_message_is_pushed_as_in_langgraph(build: Any, way: str, options: str)
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_a_message_without_an_id_is_refused() -> None:
+def test_pushed_message_without_id_is_rejected() -> None:
     for engine in (OURS, LANGGRAPH):
         node = pushing(engine, AIMessage("pushed"), None)
         with pytest.raises(ValueError, match=r"id|ID"):
             compile_graph(engine, node).invoke(HI)
 
 
-def test_a_key_that_the_state_does_not_have_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_pushed_message_for_unknown_key_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="hitl_django"):
         unknown(OURS).invoke(HI)
     assert "pushed a message under 'nowhere'" in caplog.text
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_what_an_attempt_pushed_that_failed_is_not_in_the_state(engine: Engine) -> None:
+def test_message_pushed_by_failed_attempt_is_not_stored(engine: Engine) -> None:
     tried: list[int] = []
 
     def push(state: Any) -> Any:
@@ -162,7 +164,7 @@ def test_what_an_attempt_pushed_that_failed_is_not_in_the_state(engine: Engine) 
     assert [message.content for message in result["messages"]] == ["hi", "attempt 3"]
 
 
-def test_what_a_tool_pushed_is_kept_while_another_waits_for_an_answer() -> None:
+def test_pushed_message_survives_interrupt_of_another_tool() -> None:
     """The call that has ended doesn't run again, and what it pushed isn't lost."""
 
     def push(text: str) -> str:

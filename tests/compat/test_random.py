@@ -79,40 +79,42 @@ PROFILE = settings(
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_invoke(spec: GraphSpec, style: str) -> None:
+def test_random_graph_invoke_equals_langgraph(spec: GraphSpec, style: str) -> None:
     assert played(OURS, spec, "invoke", style, {}) == played(LANGGRAPH, spec, "invoke", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_invoke_with_a_saver_of_others(spec: GraphSpec, style: str) -> None:
+def test_random_graph_invoke_with_foreign_saver_equals_langgraph(
+    spec: GraphSpec, style: str
+) -> None:
     ours = played(ELSEWHERE, spec, "invoke", style, {})
     assert ours == played(LANGGRAPH, spec, "invoke", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_invoke_that_stores_at_its_exit(spec: GraphSpec, style: str) -> None:
+def test_random_graph_with_exit_durability_equals_langgraph(spec: GraphSpec, style: str) -> None:
     ours = played(OURS, spec, "invoke", style, {}, "exit")
     assert ours == played(LANGGRAPH, spec, "invoke", style, {}, "exit")
 
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_ainvoke(spec: GraphSpec, style: str) -> None:
+def test_random_graph_ainvoke_equals_langgraph(spec: GraphSpec, style: str) -> None:
     ours = played(OURS, spec, "ainvoke", style, {})
     assert ours == played(LANGGRAPH, spec, "ainvoke", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(depth=0), style=STYLES)
-def test_stream(spec: GraphSpec, style: str) -> None:
+def test_random_graph_stream_equals_langgraph(spec: GraphSpec, style: str) -> None:
     assert played(OURS, spec, "stream", style, {}) == played(LANGGRAPH, spec, "stream", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(depth=0), style=STYLES)
-def test_astream(spec: GraphSpec, style: str) -> None:
+def test_random_graph_astream_equals_langgraph(spec: GraphSpec, style: str) -> None:
     ours = played(OURS, spec, "astream", style, {})
     assert ours == played(LANGGRAPH, spec, "astream", style, {})
 
@@ -123,7 +125,9 @@ def test_astream(spec: GraphSpec, style: str) -> None:
     before=st.sets(st.sampled_from(["n0", "n1", "n2"])),
     after=st.sets(st.sampled_from(["n0", "n1", "n2"])),
 )
-def test_breakpoints(spec: GraphSpec, before: set[str], after: set[str]) -> None:
+def test_random_graph_with_breakpoints_equals_langgraph(
+    spec: GraphSpec, before: set[str], after: set[str]
+) -> None:
     names = {node.name for node in spec.nodes}
     compiled = {
         "interrupt_before": sorted(before & names),

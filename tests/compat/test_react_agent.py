@@ -405,13 +405,13 @@ RUNS = [(case, way) for case in ALL for way in case.ways]
 @pytest.mark.parametrize(
     ("case", "way"), RUNS, ids=[f"{case.name}-{way}".replace(" ", "_") for case, way in RUNS]
 )
-def test_an_agent_comes_to_the_same(case: Case, way: str) -> None:
+def test_agent_result_and_model_inputs_equal_langgraphs(case: Case, way: str) -> None:
     assert outcome(OURS, case, way) == outcome(LANGGRAPH, case, way)
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize("stream_mode", ["updates", "values"])
-def test_an_agent_streams_the_same(stream_mode: str, version: str) -> None:
+def test_agent_stream_equals_langgraphs(stream_mode: str, version: str) -> None:
     def result(engine: Engine) -> Any:
         agent = make(version=version, name="ann")(engine, Model(says=list(ADDS), asked=[]))
         chunks = [plain(chunk) for chunk in agent.stream(HI, stream_mode=stream_mode)]
@@ -424,7 +424,7 @@ def test_an_agent_streams_the_same(stream_mode: str, version: str) -> None:
 @pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize("where", ["interrupt_before", "interrupt_after"])
 @pytest.mark.parametrize("node", ["agent", "tools"])
-def test_an_agent_stops_at_its_nodes(node: str, where: str, version: str) -> None:
+def test_agent_breakpoints_stop_as_in_langgraph(node: str, where: str, version: str) -> None:
     def result(engine: Engine) -> Any:
         saver, how = engine.InMemorySaver(), {where: [node]}
         model = Model(says=list(ADDS), asked=[])
@@ -440,7 +440,7 @@ def test_an_agent_stops_at_its_nodes(node: str, where: str, version: str) -> Non
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_an_agent_is_a_node_and_remembers_in_a_store() -> None:
+def test_agent_as_subgraph_returns_langgraphs_result() -> None:
     def result(engine: Engine) -> Any:
         inner = make(name="ann", prompt="You are within.")(engine, Model(says=list(ADDS), asked=[]))
         graph = engine.StateGraph(engine.MessagesState).add_node(inner.name, inner)
@@ -450,7 +450,7 @@ def test_an_agent_is_a_node_and_remembers_in_a_store() -> None:
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_parameters_are_langgraphs() -> None:
+def test_create_react_agent_parameters_equal_langgraphs() -> None:
     ours, theirs = (
         [
             (each.name, each.kind, each.default)
@@ -462,7 +462,7 @@ def test_parameters_are_langgraphs() -> None:
     assert ours == theirs
 
 
-def test_parts_have_the_same_edges() -> None:
+def test_agent_graph_edges_equal_langgraphs() -> None:
     def edges(engine: Engine, **how: Any) -> Any:
         drawn = make(**how)(engine, Model(says=[], asked=[])).get_graph()
         return sorted((edge.source, edge.target) for edge in drawn.edges)
@@ -471,7 +471,7 @@ def test_parts_have_the_same_edges() -> None:
         assert edges(OURS, **how) == edges(LANGGRAPH, **how)
 
 
-def test_a_model_is_given_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_model_is_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "langchain.chat_models.init_chat_model", lambda name: Model(says=[DONE], asked=[])
     )
@@ -499,27 +499,27 @@ class Bare:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused_when_it_is_built(name: str) -> None:
+def test_invalid_agent_arguments_are_rejected_at_build(name: str) -> None:
     build, error, words = REFUSED[name]
     with pytest.raises(error, match=words):
         OURS.agents.create_react_agent(**build())
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_model_may_be_anything_that_is_invoked(way: str) -> None:
+def test_agent_accepts_model_with_only_invoke(way: str) -> None:
     agent = OURS.agents.create_react_agent(Bare(), [], prompt="Be brief.")
     run = agent.invoke if way == "invoke" else lambda value: asyncio.run(agent.ainvoke(value))
     assert run(HI)["messages"][-1].content == "heard 2"
 
 
-def test_structured_output_needs_a_model_that_can_give_it() -> None:
+def test_response_format_requires_structured_output_support() -> None:
     agent = OURS.agents.create_react_agent(Bare(), [], response_format=Answer)
     with pytest.raises(TypeError, match="with_structured_output"):
         agent.invoke(HI)
 
 
 @pytest.mark.parametrize("part", ["model", "prompt"])
-def test_async_parts_run_in_a_sync_run(part: str) -> None:
+def test_async_model_and_prompt_run_in_sync_run(part: str) -> None:
     """As a worker runs them; LangGraph refuses."""
     model = Model(says=[DONE])
 

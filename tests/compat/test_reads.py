@@ -89,13 +89,15 @@ READS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("thread", THREADS, ids=lambda thread: thread.__name__)
-def test_a_thread_reads_the_same(thread: Callable[[Engine], Any], read: str) -> None:
+def test_thread_state_and_history_equal_langgraphs(
+    thread: Callable[[Engine], Any], read: str
+) -> None:
     ours, theirs = thread(OURS), thread(LANGGRAPH)
     assert attempted(lambda: READS[read](ours)) == attempted(lambda: READS[read](theirs))
 
 
 @pytest.mark.parametrize("recurse", [False, True])
-def test_subgraphs_are_found_the_same(recurse: bool) -> None:
+def test_get_subgraphs_equals_langgraphs(recurse: bool) -> None:
     def found(engine: Engine) -> list[str]:
         lowest = chain(engine, "l").compile()
         middle = chain(engine, "m").add_node("low", lowest).add_edge("m", "low").compile()
@@ -106,7 +108,7 @@ def test_subgraphs_are_found_the_same(recurse: bool) -> None:
     assert found(OURS) == found(LANGGRAPH)
 
 
-def test_no_saver_is_said_the_same() -> None:
+def test_state_access_without_checkpointer_raises_langgraphs_error() -> None:
     for engine in (OURS, LANGGRAPH):
         graph = chain(engine, "a").compile()
         for call in (graph.get_state, lambda c, g=graph: list(g.get_state_history(c)),

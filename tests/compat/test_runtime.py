@@ -21,7 +21,7 @@ def load(engine: Engine, module: str) -> Any:
 
 
 @BOTH
-def test_a_drained_run_says_why(engine: Engine) -> None:
+def test_drained_run_raises_with_its_reason(engine: Engine) -> None:
     seen: list[Any] = []
     control = engine.RunControl()
 
@@ -40,7 +40,7 @@ def test_a_drained_run_says_why(engine: Engine) -> None:
 
 
 @BOTH
-def test_what_a_server_tells_is_had_by_the_runtime(engine: Engine) -> None:
+def test_runtime_keeps_server_info_when_merged(engine: Engine) -> None:
     runtime = load(engine, "runtime")
     info = runtime.ServerInfo(assistant_id="a", graph_id="g")
     plain = runtime.Runtime()
@@ -50,7 +50,7 @@ def test_what_a_server_tells_is_had_by_the_runtime(engine: Engine) -> None:
 
 
 @BOTH
-def test_execution_info_is_patched_and_not_changed(engine: Engine) -> None:
+def test_patch_execution_info_returns_a_copy(engine: Engine) -> None:
     runtime = load(engine, "runtime")
     info = runtime.ExecutionInfo(checkpoint_id="c", checkpoint_ns="", task_id="t")
     whole = runtime.Runtime(execution_info=info)
@@ -61,7 +61,7 @@ def test_execution_info_is_patched_and_not_changed(engine: Engine) -> None:
 
 
 @BOTH
-def test_parts_of_a_stream_have_types(engine: Engine) -> None:
+def test_stream_parts_match_their_declared_types(engine: Engine) -> None:
     types = load(engine, "types")
     graph = one(engine, lambda state: {"log": ["a"]}).compile()
     parts = graph.stream(

@@ -49,7 +49,7 @@ def run_here(call: Coroutine[Any, Any, Any]) -> Any:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("case", "way"), sampled(RUNNABLE, WAYS, first=1))
-def test_a_graph_does_the_same_in_the_database(
+def test_graph_runs_the_same_with_django_saver(
     case: Case, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driving, "asyncio", SimpleNamespace(run=run_here))
@@ -57,9 +57,7 @@ def test_a_graph_does_the_same_in_the_database(
 
 
 @pytest.mark.parametrize(("case", "way"), sampled(RUNNABLE, WAYS, first=2))
-def test_a_graph_does_the_same_with_a_saver_that_stores_no_step_as_a_whole(
-    case: Case, way: str
-) -> None:
+def test_graph_runs_the_same_with_saver_without_whole_steps(case: Case, way: str) -> None:
     assert transcript(ELSEWHERE, case, way) == transcript(OURS, case, way)
 
 
@@ -72,7 +70,7 @@ def test_a_graph_does_the_same_with_a_saver_that_stores_no_step_as_a_whole(
         pytest.param(STORED, id="django", marks=pytest.mark.django_db),
     ],
 )
-def test_a_refused_key_leaves_its_node_to_be_run_again(engine: Engine, way: str) -> None:
+def test_node_with_rejected_key_runs_again(engine: Engine, way: str) -> None:
     written = [{"x": 2, "unknown": 1}, {"x": 3}]
     graph = chain(engine, "p").add_node("a", lambda state: written.pop(0)).add_edge("p", "a")
     compiled = graph.compile(checkpointer=engine.InMemorySaver())

@@ -33,7 +33,7 @@ OF_LANGCHAIN = {"JsonPlusSerializer", "RemoveMessage", "ToolNode"}
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_what_is_generic_in_langgraph_takes_parameters(module: str) -> None:
+def test_generic_langgraph_classes_accept_type_parameters(module: str) -> None:
     ours = importlib.import_module(module)
     theirs = importlib.import_module(module.removeprefix("hitl_django."))
     for name in set(dir(ours)) & set(dir(theirs)) - OF_LANGCHAIN:
@@ -42,7 +42,7 @@ def test_what_is_generic_in_langgraph_takes_parameters(module: str) -> None:
             assert one[int] is not None, name
 
 
-def test_a_class_with_parameters_is_the_class() -> None:
+def test_parameterized_class_is_usable_as_the_class() -> None:
     class Saver(BaseCheckpointSaver[str]):
         """A saver as LangGraph's users declare theirs."""
 
@@ -51,7 +51,7 @@ def test_a_class_with_parameters_is_the_class() -> None:
     assert graph.compile().invoke({"x": 1}) == {"x": 1}
 
 
-def test_a_graph_of_messages_runs_and_says_that_it_is_deprecated() -> None:
+def test_message_graph_runs_with_deprecation_warning() -> None:
     with pytest.deprecated_call():
         graph = MessageGraph()
     graph.add_node("say", lambda state: {"role": "ai", "content": f"{len(state)}"})
@@ -174,12 +174,12 @@ def covers(row: str, name: str) -> bool:
     return name == row or name.startswith(f"{row}.")
 
 
-def test_what_langgraph_has_is_here_or_in_the_table() -> None:
+def test_missing_langgraph_names_are_documented() -> None:
     rows = read_table()
     assert sorted(n for n in find_missing() if not any(covers(row, n) for row in rows)) == []
 
 
-def test_the_table_has_only_what_is_missing_and_says_why() -> None:
+def test_documented_missing_names_are_missing_and_have_reasons() -> None:
     rows = read_table()
     assert [row for row in rows if not any(covers(row, name) for name in find_missing())] == []
     assert all(rows.values())

@@ -120,7 +120,7 @@ def plain(chunk: Any) -> Any:
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("build", "way"), WAYS)
-def test_messages_are_streamed_as_in_langgraph(
+def test_message_stream_equals_langgraphs(
     build: Callable[[Engine], Any], options: str, way: str
 ) -> None:
     assert streamed(build(OURS), options, way) == streamed(build(LANGGRAPH), options, way)
@@ -154,7 +154,7 @@ class Slow(GenericFakeChatModel):
         return ChatGenerationChunk(message=AIMessageChunk(text))
 
 
-def test_a_token_is_emitted_while_the_model_speaks() -> None:
+def test_token_of_sync_model_is_streamed_immediately() -> None:
     heard = threading.Event()
     graph = graph_of(OURS, llm=speaking(Slow(messages=iter(()), heard=heard)))
     said = []
@@ -164,7 +164,7 @@ def test_a_token_is_emitted_while_the_model_speaks() -> None:
     assert said[:2] == ["one", " two"]
 
 
-def test_a_token_is_emitted_while_the_model_speaks_on_an_event_loop() -> None:
+def test_token_of_async_model_is_streamed_immediately() -> None:
     heard = threading.Event()
     graph = graph_of(OURS, llm=aspeaking(Slow(messages=iter(()), heard=heard)))
 
@@ -190,7 +190,7 @@ class Tracer(BaseCallbackHandler):
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_a_model_called_without_a_config_belongs_to_the_run(engine: Engine, way: str) -> None:
+def test_model_called_without_config_gets_run_callbacks(engine: Engine, way: str) -> None:
     tracer = Tracer()
     config = {"callbacks": [tracer], "metadata": {"who": "ann"}, "tags": ["mine"]}
     inner = graph_of(engine, deep=speaking(model()))
@@ -207,7 +207,7 @@ def test_a_model_called_without_a_config_belongs_to_the_run(engine: Engine, way:
     assert all("mine" in tags for _, _, tags in tracer.called)
 
 
-def test_a_model_called_by_a_task_belongs_to_the_run() -> None:
+def test_model_called_in_task_gets_run_callbacks() -> None:
     tracer, llm = Tracer(), model()
 
     @OURS.task
@@ -257,9 +257,7 @@ def build_flow(engine: Engine, kind: str) -> Any:
 
 @pytest.mark.parametrize("subgraphs", [False, True])
 @pytest.mark.parametrize("kind", ["nested", "flow", "node"])
-def test_messages_and_tools_of_a_task_function_are_those_of_its_graph(
-    kind: str, subgraphs: bool
-) -> None:
+def test_task_messages_and_tools_are_streamed_for_its_graph(kind: str, subgraphs: bool) -> None:
     ours, theirs = (
         [
             place(chunk)
@@ -276,7 +274,7 @@ def test_messages_and_tools_of_a_task_function_are_those_of_its_graph(
 
 @pytest.mark.parametrize("subgraphs", [True, False])
 @pytest.mark.parametrize("is_node", [True, False])
-def test_message_shown_before_a_pause_is_not_streamed_after_it(
+def test_message_streamed_before_interrupt_is_not_streamed_again(
     is_node: bool, subgraphs: bool
 ) -> None:
     def stream(engine: Engine) -> list[Any]:
@@ -316,7 +314,7 @@ class Watched(GenericFakeChatModel):
 @pytest.mark.parametrize("refresh_on", ["auto", "heartbeat"])
 @pytest.mark.parametrize("callbacks", [[], [BaseCallbackHandler()]], ids=["silent", "traced"])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_token_is_progress_of_a_node_with_an_idle_timeout(
+def test_token_counts_as_progress_for_idle_timeout(
     way: str, callbacks: list[Any], refresh_on: Any
 ) -> None:
     llm = Watched(messages=iter(()), counted=[])
@@ -334,7 +332,7 @@ def test_token_is_progress_of_a_node_with_an_idle_timeout(
     assert llm.counted == [refresh_on == "auto"] * 2
 
 
-def test_without_langchain_the_mode_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_mode_without_langchain_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hitl_django.engine.graph.run_options.find_langchain", lambda: None)
     with pytest.raises(ValueError, match="'messages' needs langchain-core"):
         list(alone(OURS).stream(HI, stream_mode="messages"))

@@ -153,7 +153,7 @@ def make_async(wrap: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("rule", [True, False, (KeyError,), "default"], ids=str)
 @pytest.mark.parametrize("message", MESSAGES)
 @pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda wrap: wrap.__name__)
-def test_a_wrapper_stands_around_each_call(
+def test_tool_call_wrapper_result_equals_langgraphs(
     wrap: Callable[..., Any], message: str, rule: Any, form: str
 ) -> None:
     def result(engine: Engine) -> Any:
@@ -169,7 +169,7 @@ def test_a_wrapper_stands_around_each_call(
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_of_two_wrappers_the_async_one_is_taken_on_a_loop() -> None:
+def test_async_wrapper_is_preferred_in_async_run() -> None:
     async def awrap(request: Any, execute: Any) -> Any:
         return ToolMessage("async", tool_call_id="c0")
 
@@ -180,7 +180,7 @@ def test_of_two_wrappers_the_async_one_is_taken_on_a_loop() -> None:
         assert said == {"invoke": "cached", "ainvoke": "async"}
 
 
-def test_a_wrapper_that_is_async_alone_is_not_passed_over() -> None:
+def test_async_wrapper_is_used_in_sync_run() -> None:
     """LangGraph makes the call without it, where the run is a sync one."""
 
     async def refuse(request: Any, execute: Any) -> Any:
@@ -196,7 +196,7 @@ def test_a_wrapper_that_is_async_alone_is_not_passed_over() -> None:
     assert said == {"ours": "refused", "langgraph": "3"}
 
 
-def test_a_request_is_not_changed_but_made_anew() -> None:
+def test_tool_call_request_override_returns_a_copy() -> None:
     for engine in (OURS, LANGGRAPH):
         request = engine.tool_node.ToolCallRequest({"name": "a"}, None, {}, None)
         other = request.override(state={"x": 1})
@@ -230,7 +230,7 @@ RULES |= {"annotated": told_of_values, "union": told_of_either}
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("message", ["fails", "unfit", "unknown"])
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_says_which_failures_the_model_is_told(rule: str, message: str, way: str) -> None:
+def test_handle_tool_errors_result_equals_langgraphs(rule: str, message: str, way: str) -> None:
     def result(engine: Engine) -> Any:
         node = engine.prebuilt.ToolNode([add, fail], handle_tool_errors=RULES[rule])
         return outcome(graph_of(engine, node), {"messages": [MESSAGES[message]]}, way)
@@ -238,7 +238,7 @@ def test_a_rule_says_which_failures_the_model_is_told(rule: str, message: str, w
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_a_function_is_given_the_arguments_that_do_not_fit() -> None:
+def test_error_function_gets_the_invalid_arguments() -> None:
     for engine in (OURS, LANGGRAPH):
         caught: list[Any] = []
         unfit = engine.tool_node.ToolInvocationError
@@ -276,7 +276,7 @@ RETURNED: list[Any] = [
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
 @pytest.mark.parametrize("returned", RETURNED, ids=repr)
-def test_what_a_tool_returns_becomes_what_a_model_reads(returned: Any, kind: str) -> None:
+def test_tool_return_value_becomes_langgraphs_content(returned: Any, kind: str) -> None:
     def give() -> Any:
         """Give it."""
         return returned.model_copy() if isinstance(returned, ToolMessage) else returned
@@ -290,7 +290,7 @@ def test_what_a_tool_returns_becomes_what_a_model_reads(returned: Any, kind: str
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_tool_may_return_several_messages(way: str) -> None:
+def test_tool_can_return_several_messages(way: str) -> None:
     def result(engine: Engine) -> Any:
         node = engine.prebuilt.ToolNode([several, add])
         message = calling(("several", {}), ("add", {"a": 1, "b": 1}))
@@ -300,7 +300,7 @@ def test_a_tool_may_return_several_messages(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_message_in_a_command_gets_the_tools_name(way: str) -> None:
+def test_message_in_command_gets_the_tool_name(way: str) -> None:
     def result(engine: Engine) -> Any:
         @tool
         def remember(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
@@ -316,7 +316,7 @@ def test_a_message_in_a_command_gets_the_tools_name(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_commands_for_the_graph_above_are_joined(way: str) -> None:
+def test_parent_commands_of_several_tools_are_combined(way: str) -> None:
     """As agents do that hand over to several others at once."""
 
     def result(engine: Engine) -> Any:
@@ -337,7 +337,7 @@ def test_commands_for_the_graph_above_are_joined(way: str) -> None:
     assert result(OURS)["messages"][1:] == [("human", "a"), ("human", "b")]
 
 
-def test_updates_for_the_graph_above_are_joined_as_well() -> None:
+def test_parent_updates_of_several_tools_are_combined() -> None:
     """LangGraph drops them where it joins."""
 
     @tool
@@ -356,7 +356,7 @@ def test_updates_for_the_graph_above_are_joined_as_well() -> None:
     assert result["note"] == "there"
 
 
-def test_messages_may_stand_under_another_key() -> None:
+def test_tool_node_reads_custom_messages_key() -> None:
     def result(engine: Engine) -> Any:
         talk = Annotated[list[Any], engine.add_messages]
         node = engine.prebuilt.ToolNode([add], messages_key="talk")
@@ -372,7 +372,7 @@ def test_messages_may_stand_under_another_key() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["with state", "calls"])
-def test_calls_may_be_sent_with_a_state_or_without(kind: str, way: str) -> None:
+def test_tool_calls_are_sent_with_or_without_state(kind: str, way: str) -> None:
     def result(engine: Engine) -> Any:
         def look(state: Any) -> str:
             """Look at the state."""
@@ -401,7 +401,7 @@ def test_calls_may_be_sent_with_a_state_or_without(kind: str, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("note", ["there", None])
 @pytest.mark.parametrize("kind", ["needed", "optional", "store", "runtime"])
-def test_arguments_are_filled_in_or_left_to_their_default(kind: str, note: Any, way: str) -> None:
+def test_injected_arguments_are_filled_or_left_default(kind: str, note: Any, way: str) -> None:
     def result(engine: Engine) -> Any:
         injected = engine.prebuilt.InjectedState("note")
 
@@ -444,7 +444,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_parameters_are_langgraphs(name: str) -> None:
+def test_tool_node_parameters_equal_langgraphs(name: str) -> None:
     ours, theirs = (getattr(engine.tool_node, name) for engine in (OURS, LANGGRAPH))
     assert parameters(ours) == parameters(theirs)
 

@@ -130,7 +130,7 @@ CASES = [
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("build", "calls", "way"), CASES)
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_calls_of_tools_are_streamed_as_in_langgraph(
+def test_tool_stream_equals_langgraphs(
     kind: str, build: str, calls: str, way: str, options: str
 ) -> None:
     def result(engine: Engine) -> Any:
@@ -141,7 +141,7 @@ def test_calls_of_tools_are_streamed_as_in_langgraph(
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_a_command_is_emitted_as_it_was_returned(way: str) -> None:
+def test_command_returned_by_tool_is_streamed_unchanged(way: str) -> None:
     def result(engine: Engine) -> Any:
         chunks = stream(
             build_below(engine, "langchain tool"), calling(("move", {"to": "x"})),
@@ -154,7 +154,7 @@ def test_a_command_is_emitted_as_it_was_returned(way: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_a_call_that_pauses_begins_twice_and_ends_once(kind: str) -> None:
+def test_interrupted_tool_call_starts_twice_and_finishes_once(kind: str) -> None:
     def result(engine: Engine) -> Any:
         graph = build_graph(engine, kind)
         graph.checkpointer = engine.InMemorySaver()
@@ -168,7 +168,7 @@ def test_a_call_that_pauses_begins_twice_and_ends_once(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_tool_that_pauses_in_a_group_of_errors_has_not_failed(kind: str) -> None:
+def test_interrupt_in_exception_group_is_not_a_tool_error(kind: str) -> None:
     def ask(what: str) -> str:
         """Ask."""
         try:
@@ -186,7 +186,7 @@ def test_tool_that_pauses_in_a_group_of_errors_has_not_failed(kind: str) -> None
 
 
 @pytest.mark.parametrize("subgraphs", [False, True])
-def test_tool_of_a_graph_with_a_thread_of_its_own_is_streamed_as_in_langgraph(
+def test_tool_stream_of_graph_with_own_thread_equals_langgraphs(
     subgraphs: bool,
 ) -> None:
     def result(engine: Engine) -> list[Any]:
@@ -207,7 +207,7 @@ def test_tool_of_a_graph_with_a_thread_of_its_own_is_streamed_as_in_langgraph(
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_tool_that_hands_off_by_a_graph_it_calls_ends_with_an_error(kind: str) -> None:
+def test_tool_whose_subgraph_hands_off_ends_with_error(kind: str) -> None:
     def result(engine: Engine) -> list[Any]:
         below = engine.StateGraph(engine.MessagesState)
         below.add_node("h", lambda s: engine.Command(graph=engine.Command.PARENT, update=s))
@@ -229,14 +229,14 @@ def test_tool_that_hands_off_by_a_graph_it_calls_ends_with_an_error(kind: str) -
     assert result(OURS) == result(LANGGRAPH) == [("tool-started", "c0"), ("tool-error", "c0")]
 
 
-def test_a_tool_with_the_tag_is_not_streamed() -> None:
+def test_tool_with_nostream_tag_is_not_streamed() -> None:
     for engine in (OURS, LANGGRAPH):
         graph = build_graph(engine, "langchain tool", tags=["nostream"])
         assert stream(graph, CALLS["adds"], {"stream_mode": "tools"}, "stream") == []
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_a_tool_that_a_node_calls_by_itself_is_streamed(way: str) -> None:
+def test_tool_called_directly_by_node_is_streamed(way: str) -> None:
     def result(engine: Engine) -> Any:
         @tool
         def double(x: int) -> int:
@@ -256,7 +256,7 @@ def test_a_tool_that_a_node_calls_by_itself_is_streamed(way: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_the_streams_of_two_runs_are_told_once_each(kind: str) -> None:
+def test_nested_tool_streams_emit_each_event_once(kind: str) -> None:
     """A node streams a graph's tools, in a run whose own tools are streamed."""
     inner, heard = build_graph(OURS, kind), []
 
@@ -271,7 +271,7 @@ def test_the_streams_of_two_runs_are_told_once_each(kind: str) -> None:
     assert len(heard) == 4
 
 
-def test_a_delta_is_emitted_while_the_tool_runs() -> None:
+def test_tool_output_delta_is_streamed_immediately() -> None:
     heard = threading.Event()
 
     def slow(runtime: Any) -> str:
@@ -292,7 +292,7 @@ def test_a_delta_is_emitted_while_the_tool_runs() -> None:
     assert events == ["tool-started", "tool-output-delta", "tool-finished"]
 
 
-def test_the_mode_needs_no_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tools_mode_works_without_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hitl_django.engine.graph.run_options.find_langchain", lambda: None)
     chunks = stream(build_graph(OURS, "function"), CALLS["adds"], OPTIONS["tools"], "stream")
     assert [chunk["event"] for chunk in chunks][::3] == ["tool-started", "tool-finished"]

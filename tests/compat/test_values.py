@@ -234,31 +234,31 @@ def is_same(found: Any, value: Any) -> bool:
 
 
 @pytest.mark.parametrize("value", BOTH, ids=repr)
-def test_both_give_it_back_as_it_was(value: Any) -> None:
+def test_value_is_restored_unchanged_by_both_serializers(value: Any) -> None:
     assert is_same(revive(Theirs(), value), value)
     assert is_same(revive(JsonPlusSerializer(), value), value)
 
 
 @pytest.mark.parametrize(("value", "plain"), PLAIN, ids=[repr(plain) for _, plain in PLAIN])
-def test_both_give_back_what_it_is_below(value: Any, plain: Any) -> None:
+def test_value_is_restored_as_plain_type_by_both_serializers(value: Any, plain: Any) -> None:
     assert is_same(revive(Theirs(), value), plain)
     assert is_same(revive(JsonPlusSerializer(), value), plain)
 
 
 @pytest.mark.parametrize("value", EXACT, ids=repr)
-def test_it_comes_back_as_it_was_only_here(value: Any) -> None:
+def test_value_is_restored_unchanged_unlike_in_langgraph(value: Any) -> None:
     assert not is_same(try_theirs(value), value)
     assert is_same(revive(JsonPlusSerializer(), value), value)
 
 
 @pytest.mark.parametrize(("value", "plain"), BASES, ids=[repr(plain) for _, plain in BASES])
-def test_it_comes_back_as_its_base_only_here(value: Any, plain: Any) -> None:
+def test_value_is_restored_as_base_type_unlike_in_langgraph(value: Any, plain: Any) -> None:
     assert not is_same(try_theirs(value), plain)
     assert is_same(revive(JsonPlusSerializer(), value), plain)
 
 
 @pytest.mark.parametrize("value", REFUSED, ids=ascii)
-def test_what_would_be_lost_is_refused(value: Any) -> None:
+def test_value_that_would_lose_data_is_rejected(value: Any) -> None:
     found = try_theirs(value)
     assert not (is_same(found, value) and vars_of(found) == vars_of(value))
     with pytest.raises(UnserializableError, match=r"^\$\.x\[0\] can't be stored"):
@@ -294,14 +294,14 @@ def test_time_in_foreign_time_zone_keeps_its_offset(at: time) -> None:
     assert is_same(revive(JsonPlusSerializer(), at), offset)
 
 
-def test_time_whose_offset_depends_on_the_date_is_refused() -> None:
+def test_time_with_date_dependent_offset_is_rejected() -> None:
     at = time(10, tzinfo=MonthlyZone())
     assert try_theirs(at) is None
     with pytest.raises(UnserializableError, match=r"^\$\.x\[0\] .* depends on the date"):
         revive(JsonPlusSerializer(), at)
 
 
-def test_subclasses_of_zones_and_datetimes_come_back_as_their_base() -> None:
+def test_zone_and_datetime_subclasses_are_restored_as_base() -> None:
     zone = NamedZone("Europe/Berlin")
     assert is_same(revive(JsonPlusSerializer(), zone), ZoneInfo("Europe/Berlin"))
     moment = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=zone)
@@ -313,7 +313,7 @@ def test_subclasses_of_zones_and_datetimes_come_back_as_their_base() -> None:
     )
 
 
-def test_pydantic_v1_model_keeps_given_fields_and_takes_new_defaults() -> None:
+def test_pydantic_v1_model_keeps_fields_and_gets_new_defaults() -> None:
     class Newer(pydantic.v1.BaseModel):
         id: int
         note: str = "new"
@@ -327,7 +327,7 @@ def test_pydantic_v1_model_keeps_given_fields_and_takes_new_defaults() -> None:
     assert newer.decode(newer.encode(found)) == found
 
 
-def test_arrays_come_back_as_they_were() -> None:
+def test_numpy_arrays_are_restored_unchanged() -> None:
     numpy = pytest.importorskip("numpy", reason="numpy need not be installed")
     dates = numpy.array(["2026-01-01"], dtype="M8[D]")  # which LangGraph can't store
     for value in (

@@ -85,7 +85,7 @@ def asked(result: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("checkpointer", [None, TheirSaver()], ids=["none", "its own"])
-def test_what_a_foreign_graph_asks_is_asked_and_answered(
+def test_foreign_graph_interrupts_and_resumes_as_node(
     saver: Saver, invoke: Callable[..., Any], checkpointer: Any
 ) -> None:
     graph = above(foreign(checkpointer), saver)
@@ -97,7 +97,7 @@ def test_what_a_foreign_graph_asks_is_asked_and_answered(
     assert runs == ["first"]
 
 
-def test_what_a_foreign_graph_stores_stands_on_what_was_before_it(
+def test_foreign_checkpoint_is_stored_after_its_parents(
     saver: Saver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[list[int]] = []
@@ -116,7 +116,7 @@ def test_what_a_foreign_graph_stores_stands_on_what_was_before_it(
     assert {tuple(steps) for steps in seen} == {(0,)}
 
 
-def test_its_state_is_that_of_a_graph_below(saver: Saver) -> None:
+def test_foreign_graph_state_is_a_subgraph_state(saver: Saver) -> None:
     graph = above(foreign(), saver)
     graph.invoke({"x": 1}, CONFIG)
     (task,) = graph.get_state(CONFIG, subgraphs=True).tasks
@@ -124,7 +124,7 @@ def test_its_state_is_that_of_a_graph_below(saver: Saver) -> None:
     assert task.state.next == ("ask",)
 
 
-def test_all_that_it_asks_at_once_is_asked_at_once(
+def test_parallel_interrupts_of_foreign_graph_surface_together(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     def each(state: Own) -> list[TheirSend]:
@@ -139,7 +139,7 @@ def test_all_that_it_asks_at_once_is_asked_at_once(
     assert invoke(graph, Command(resume=answers))["log"] == ["to 1", "to 2", "end"]
 
 
-def test_an_interrupt_of_a_graph_below_it_comes_up_too(
+def test_interrupt_of_nested_foreign_graph_surfaces(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     middle = TheirGraph(Own).add_node("below", foreign()).add_edge("__start__", "below").compile()
@@ -150,7 +150,9 @@ def test_an_interrupt_of_a_graph_below_it_comes_up_too(
     assert runs == ["first"]
 
 
-def test_a_failure_goes_on_where_it_was(saver: Saver, invoke: Callable[..., Any]) -> None:
+def test_failed_foreign_graph_resumes_at_the_failed_node(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
     def flaky(state: Own) -> Own:
         runs.append("flaky")
         if runs.count("flaky") == 1:
@@ -166,12 +168,12 @@ def test_a_failure_goes_on_where_it_was(saver: Saver, invoke: Callable[..., Any]
     assert runs == ["first", "flaky", "flaky"]
 
 
-def test_what_nobody_could_answer_is_an_error(invoke: Callable[..., Any]) -> None:
+def test_foreign_interrupt_without_saver_is_rejected(invoke: Callable[..., Any]) -> None:
     with pytest.raises(NoSaverError, match="agent"):
         invoke(above(foreign()), {"x": 1})
 
 
-def test_a_pause_that_a_function_returns_is_an_error(
+def test_interrupts_returned_by_a_function_are_rejected(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     theirs = foreign(TheirSaver())
@@ -183,9 +185,7 @@ def test_a_pause_that_a_function_returns_is_an_error(
         invoke(graph, {"x": 1})
 
 
-def test_a_breakpoint_that_nobody_would_be_asked_about_is_an_error(
-    saver: Saver, invoke: Callable[..., Any]
-) -> None:
+def test_breakpoint_of_foreign_graph_raises_error(saver: Saver, invoke: Callable[..., Any]) -> None:
     theirs = TheirGraph(Own).add_node("first", first).add_edge("__start__", "first")
     graph = above(theirs.compile(interrupt_before=["first"]), saver)
     with pytest.raises(
@@ -197,7 +197,7 @@ def test_a_breakpoint_that_nobody_would_be_asked_about_is_an_error(
 
 
 @pytest.mark.django_db
-def test_a_foreign_graph_waits_in_the_queue() -> None:
+def test_run_with_foreign_graph_is_decided_in_review_queue() -> None:
     register("foreign")(lambda: above(foreign()))
     try:
         with testing.inline() as advance:
@@ -216,7 +216,7 @@ def test_a_foreign_graph_waits_in_the_queue() -> None:
 
 
 @pytest.mark.django_db
-def test_a_node_that_asks_often_is_answered_as_often() -> None:
+def test_foreign_node_with_several_interrupts_resumes_each() -> None:
     def often(state: Own) -> Own:
         return {"log": [" ".join(their_interrupt(f"{n}?") for n in range(4))]}
 

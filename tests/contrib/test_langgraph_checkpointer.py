@@ -37,7 +37,7 @@ CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("capability", list(Capability), ids=lambda one: one.value)
-def test_it_does_what_langgraph_asks_of_a_checkpointer(capability: Capability) -> None:
+def test_checkpointer_passes_langgraphs_conformance_tests(capability: Capability) -> None:
     @checkpointer_test(name="DjangoCheckpointer")
     async def made() -> AsyncIterator[DjangoCheckpointer]:
         yield DjangoCheckpointer()
@@ -92,7 +92,7 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_graph_is_taken_up_from_what_another_has_stored(invoke: Callable[..., Any]) -> None:
+def test_graph_resumes_with_a_new_checkpointer(invoke: Callable[..., Any]) -> None:
     given = {"messages": [HumanMessage("hi", id="1")], "refund": Refund(7)}
     asked = invoke(build(DjangoCheckpointer(types=[Refund, Note])), given)["__interrupt__"]
     assert [interrupt.value for interrupt in asked] == [{"refund": 7}]
@@ -108,7 +108,7 @@ def test_a_graph_is_taken_up_from_what_another_has_stored(invoke: Callable[..., 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_threads_that_langgraph_stores_on_leave_no_connection_behind() -> None:
+def test_worker_threads_of_langgraph_leave_no_connection_open() -> None:
     used: list[Any] = []
 
     class Counted(DjangoSaver):
@@ -130,14 +130,14 @@ def test_the_threads_that_langgraph_stores_on_leave_no_connection_behind() -> No
 
 
 @pytest.mark.django_db
-def test_a_call_within_a_transaction_that_its_threads_dont_see_is_refused() -> None:
+def test_graph_call_inside_open_transaction_is_rejected() -> None:
     with pytest.raises(OpenTransactionError, match="Call the graph outside the transaction"):
         build(DjangoCheckpointer(types=[Refund, Note])).invoke({"refund": Refund(1)}, CONFIG)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("at", ["newest", "addressed"])
-def test_what_follows_a_checkpoint_of_a_faster_clock_is_newer(
+def test_update_after_checkpoint_with_later_clock_is_newest(
     at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpointer = DjangoCheckpointer(types=[Refund, Note])
@@ -162,7 +162,7 @@ def find_connection() -> int:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_its_caller_stores_at_the_same_time_is_no_transaction_of_the_callers() -> None:
+def test_transaction_of_the_checkpointer_itself_is_not_rejected() -> None:
     def store() -> int:
         with transaction.atomic():
             # As LangGraph's threads do: in the context of the call, on no connection of their own.
@@ -178,7 +178,7 @@ def test_what_its_caller_stores_at_the_same_time_is_no_transaction_of_the_caller
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_transaction_that_was_left_open_is_over_with_its_connection() -> None:
+def test_connection_closed_in_transaction_is_replaced() -> None:
     connection.ensure_connection()
     mine = call_with_connection("default", find_connection)
     # As a run does with what its node left open.
@@ -190,7 +190,7 @@ def test_a_transaction_that_was_left_open_is_over_with_its_connection() -> None:
     assert connections["default"].connection is None
 
 
-def test_a_class_that_nobody_named_is_refused_when_it_is_stored() -> None:
+def test_unregistered_class_is_rejected_when_stored() -> None:
     class Unknown(BaseModel):
         text: str
 
@@ -199,7 +199,7 @@ def test_a_class_that_nobody_named_is_refused_when_it_is_stored() -> None:
 
 
 @pytest.mark.django_db
-def test_a_graphs_own_allow_list_names_classes_as_well() -> None:
+def test_class_in_graph_allowlist_is_registered() -> None:
     class Listed(BaseModel):
         text: str
 
@@ -220,14 +220,14 @@ def test_a_graphs_own_allow_list_names_classes_as_well() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_langgraph_puts_into_state_is_stored_under_names_of_ours(value: Any) -> None:
+def test_langgraph_types_are_stored_without_their_module_names(value: Any) -> None:
     stored = Codec().encode([value])
     assert b"langgraph.types" not in stored
     assert Codec().decode(stored) == [value]
 
 
 @pytest.mark.django_db
-def test_a_time_limit_of_a_send_is_stored_with_it() -> None:
+def test_send_timeout_is_stored() -> None:
     checkpointer = DjangoCheckpointer()
     sent = Send("node", {"x": 1}, timeout=TimeoutPolicy(run_timeout=3))
     config = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "1"}}

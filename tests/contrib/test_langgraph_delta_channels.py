@@ -115,9 +115,7 @@ def at(thread_id: str, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_delta_channel_is_in_result_and_state_of_every_api(
-    advance: Advance, durability: Any
-) -> None:
+def test_delta_channel_is_in_every_result_and_state(advance: Advance, durability: Any) -> None:
     register_langgraph("stored", durability=durability)(build)
     run = run_on(advance, "one", graph="stored")
     values = {"log": ["one", "talk"], "count": 1}
@@ -129,7 +127,7 @@ def test_delta_channel_is_in_result_and_state_of_every_api(
     assert (state["values"]["log"], state["values"]["count"]) == (["one", "talk"], 1)
 
 
-def test_delta_channel_is_in_each_state_of_the_history_as_in_langgraphs(advance: Advance) -> None:
+def test_delta_channel_history_equals_langgraphs(advance: Advance) -> None:
     run_on(advance, "one")
     theirs = build(checkpointer=InMemorySaver())
     theirs.invoke({"log": ["one"]}, at("t"))
@@ -138,7 +136,7 @@ def test_delta_channel_is_in_each_state_of_the_history_as_in_langgraphs(advance:
     assert len(expected) == 4
 
 
-def test_delta_channel_of_a_graph_below_is_in_its_state(advance: Advance) -> None:
+def test_delta_channel_of_subgraph_is_in_its_state(advance: Advance) -> None:
     register_langgraph("below")(lambda: build(below=True))
     start("below", {"log": ["one"]}, thread_id="t")
     advance()
@@ -152,7 +150,7 @@ def test_delta_channel_of_a_graph_below_is_in_its_state(advance: Advance) -> Non
     assert state.values["log"] == ["one", "one", "talk", "answer"]
 
 
-def test_overwritten_delta_channel_is_shown_without_the_values_before(advance: Advance) -> None:
+def test_overwritten_delta_channel_has_only_the_new_values(advance: Advance) -> None:
     graph = StateGraph(State).add_node("n", lambda state: {"log": Overwrite(["new"])})
     register_langgraph("overwrites")(lambda: graph.add_edge("__start__", "n"))
     run = run_on(advance, "one", graph="overwrites")
@@ -176,7 +174,7 @@ def test_pruned_thread_keeps_its_delta_channels(advance: Advance) -> None:
     assert seen[-1] == ["one", "talk", "two", "talk", "three"]
 
 
-def test_thread_without_the_checkpoints_of_a_run_keeps_its_delta_channels(advance: Advance) -> None:
+def test_thread_keeps_delta_channels_after_run_checkpoints_are_deleted(advance: Advance) -> None:
     first = run_on(advance, "one")
     run_on(advance, "two")
     DjangoSaver().delete_for_runs([str(first.pk)])
@@ -195,7 +193,7 @@ def test_copied_and_restored_threads_keep_their_delta_channels(advance: Advance)
         assert seen[-1] == ["one", "talk", "two"]
 
 
-def test_fork_and_update_of_a_thread_with_delta_channels_return(advance: Advance) -> None:
+def test_fork_and_update_keep_delta_channels(advance: Advance) -> None:
     run_on(advance, "one")
     run_on(advance, "two")
     history = services.state_history("t")
@@ -214,7 +212,7 @@ def test_fork_and_update_of_a_thread_with_delta_channels_return(advance: Advance
 
 
 @pytest.mark.django_db(transaction=True)
-def test_delta_channels_of_a_thread_that_langgraph_began_are_read_by_a_run(
+def test_run_reads_delta_channels_written_by_langgraph(
     advance: Advance,
 ) -> None:
     build(checkpointer=DjangoCheckpointer()).invoke({"log": ["theirs"]}, at("t"))
@@ -231,7 +229,7 @@ class TestLangGraphsOwnThreads:
     def graph(self) -> Any:
         return build(checkpointer=DjangoCheckpointer())
 
-    def test_pruned_thread_keeps_what_its_delta_channels_are_made_of(self, graph: Any) -> None:
+    def test_pruned_langgraph_thread_keeps_delta_channel_values(self, graph: Any) -> None:
         for word in ("one", "two"):
             graph.invoke({"log": [word]}, at("t"))
         before = graph.get_state(at("t")).values
@@ -240,7 +238,7 @@ class TestLangGraphsOwnThreads:
         graph.invoke({"log": ["three"]}, at("t"))
         assert seen[-1] == ["one", "talk", "two", "talk", "three"]
 
-    def test_pruned_thread_loses_what_is_before_a_snapshot(self) -> None:
+    def test_pruned_langgraph_thread_loses_checkpoints_before_snapshot(self) -> None:
         class Snapshots(TypedDict):
             log: Annotated[list[str], DeltaChannel(join, snapshot_frequency=2)]
             unused: Annotated[list[str], DeltaChannel(join)]
@@ -255,9 +253,7 @@ class TestLangGraphsOwnThreads:
         assert graph.get_state(at("t")).values == before
         assert Checkpoint.objects.count() < stored / 2
 
-    def test_thread_without_a_run_keeps_what_its_delta_channels_are_made_of(
-        self, graph: Any
-    ) -> None:
+    def test_langgraph_thread_keeps_delta_channels_without_a_run(self, graph: Any) -> None:
         for word in ("one", "two"):
             graph.invoke({"log": [word]}, {**at("t"), "metadata": {"run_id": word}})
         before = graph.get_state(at("t")).values
@@ -266,7 +262,7 @@ class TestLangGraphsOwnThreads:
         graph.checkpointer.delete_for_runs(["one", "two"])
         assert not Checkpoint.objects.exists()
 
-    def test_copied_thread_has_its_delta_channels(self, graph: Any) -> None:
+    def test_copied_langgraph_thread_has_its_delta_channels(self, graph: Any) -> None:
         graph.invoke({"log": ["one"]}, at("t"))
         graph.checkpointer.copy_thread("t", "copy")
         assert graph.get_state(at("copy")).values["log"] == ["one", "talk"]

@@ -94,7 +94,7 @@ def hosted() -> Iterator[Callable[[Any], str]]:
         (in_raised_group, "below"),
     ],
 )
-def test_pause_in_task_group_of_hosted_graph_is_a_pause(
+def test_interrupt_in_task_group_of_hosted_graph_pauses(
     hosted: Callable[[Any], str], node: Any, place: str
 ) -> None:
     graph = build(node)
@@ -218,7 +218,7 @@ async def calls_task(state: State) -> dict[str, Any]:
         pytest.param(build(calls_task).compile(), id="node"),
     ],
 )
-def test_pause_in_task_group_of_functional_task_is_a_pause(
+def test_interrupt_in_task_group_of_functional_task_pauses(
     hosted: Callable[[Any], str], graph: Any, place: str
 ) -> None:
     if place == "subgraph":
@@ -244,7 +244,7 @@ def test_pause_in_task_group_of_functional_task_is_a_pause(
         (awaited_failure, "LookupError: no such thing"),
     ],
 )
-def test_failure_that_is_no_plain_exception_is_named(
+def test_error_of_group_or_exit_is_named(
     hosted: Callable[[Any], str], node: Any, named: str
 ) -> None:
     runner.advance(hosted(node if isinstance(node, ForeignPregel) else build(node)))
@@ -255,7 +255,7 @@ def test_failure_that_is_no_plain_exception_is_named(
 
 
 @pytest.mark.parametrize("graph", [build(in_wide_group), awaited_pauses], ids=["node", "task"])
-def test_two_pauses_in_one_task_group_ask_in_their_order(
+def test_two_interrupts_in_task_group_are_pending_in_order(
     hosted: Callable[[Any], str], graph: Any
 ) -> None:
     run_id = hosted(graph)
@@ -268,7 +268,7 @@ def test_two_pauses_in_one_task_group_ask_in_their_order(
     assert services.run_result(run_id)["out"] == ["A", "B"]
 
 
-def test_command_for_graph_above_in_task_group_is_applied(
+def test_parent_command_in_task_group_is_applied(
     hosted: Callable[[Any], str],
 ) -> None:
     run_id = hosted(build(build(leave_in_group).compile()))
@@ -277,7 +277,7 @@ def test_command_for_graph_above_in_task_group_is_applied(
     assert services.run_result(run_id)["out"] == "left"
 
 
-def test_nameless_task_keeps_its_name_and_cache_key() -> None:
+def test_task_made_from_partial_keeps_name_and_cache_key() -> None:
     called = functools.partial(ask_in_group.func, "a")
     wrapped = _build_resolving_function(called)
     assert wrapped.__name__ == "ask_in_group"

@@ -123,7 +123,7 @@ def stream(graph: Any, value: Any, way: str) -> list[Any]:
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 @pytest.mark.parametrize("inside", INSIDE)
-def test_it_streams_asks_and_is_answered_as_a_graph_of_langgraph(inside: str, way: str) -> None:
+def test_hosted_graph_streams_and_resumes_as_langgraphs(inside: str, way: str) -> None:
     seen = []
     answers = [Command(resume=str(number)) for number in range(4 if inside == "twice" else 2)]
     for engine in (OURS, LANGGRAPH):
@@ -136,7 +136,7 @@ def test_it_streams_asks_and_is_answered_as_a_graph_of_langgraph(inside: str, wa
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_interrupts_side_by_side_are_answered_by_their_ids(engine: Engine) -> None:
+def test_parallel_interrupts_resume_by_id(engine: Engine) -> None:
     def ask(state: Any) -> State:
         return {"log": [f"{state['x']}: {engine.interrupt(state['x'])}"]}
 
@@ -153,7 +153,7 @@ def test_interrupts_side_by_side_are_answered_by_their_ids(engine: Engine) -> No
     assert result["log"] == ["1: a", "2: b", "end"]
 
 
-def test_what_a_task_has_done_once_is_kept_over_its_pauses() -> None:
+def test_once_results_survive_interrupts() -> None:
     def act(state: State) -> State:
         once("a", lambda: runs.append("a"))
         one = OURS.interrupt("one?")
@@ -167,7 +167,7 @@ def test_what_a_task_has_done_once_is_kept_over_its_pauses() -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_after_a_failure_it_goes_on_where_it_was(engine: Engine) -> None:
+def test_failed_hosted_graph_resumes_at_the_failed_node(engine: Engine) -> None:
     def flaky(state: State) -> State:
         runs.append("flaky")
         if runs.count("flaky") == 1:
@@ -182,7 +182,7 @@ def test_after_a_failure_it_goes_on_where_it_was(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_a_command_goes_to_the_graph_around(engine: Engine) -> None:
+def test_command_of_hosted_graph_reaches_its_parent(engine: Engine) -> None:
     def leave(state: State) -> Any:
         update, goto = {"log": ["left"]}, [engine.Send("sent", {"x": 5})]
         return engine.Command(graph=engine.Command.PARENT, update=update, goto=goto)
@@ -193,7 +193,7 @@ def test_a_command_goes_to_the_graph_around(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_it_has_the_context_and_the_store_of_the_graph_around(engine: Engine) -> None:
+def test_hosted_graph_gets_parent_context_and_store(engine: Engine) -> None:
     def look(state: State, runtime: Any) -> State:
         runtime.store.put(("a",), "key", {"x": 1})
         return {"log": [runtime.context]}
@@ -207,7 +207,9 @@ def test_it_has_the_context_and_the_store_of_the_graph_around(engine: Engine) ->
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 @pytest.mark.parametrize("subgraphs", [True, False], ids=["all", "own"])
-def test_models_and_writers_in_it_are_in_the_stream_around(subgraphs: bool, way: str) -> None:
+def test_hosted_messages_and_custom_chunks_are_streamed_by_parent(
+    subgraphs: bool, way: str
+) -> None:
     def speaking(engine: Engine) -> Any:
         llm = GenericFakeChatModel(messages=iter([AIMessage("hello world")]))
 
@@ -237,7 +239,7 @@ def test_models_and_writers_in_it_are_in_the_stream_around(subgraphs: bool, way:
     assert seen[0] == seen[1]
 
 
-def test_without_a_saver_around_nobody_can_be_asked() -> None:
+def test_hosted_interrupt_without_parent_saver_is_rejected() -> None:
     top = LANGGRAPH.StateGraph(State).add_node("inside", asking(OURS))
     top.add_edge(LANGGRAPH.START, "inside")
     with pytest.raises(
@@ -246,7 +248,7 @@ def test_without_a_saver_around_nobody_can_be_asked() -> None:
         top.compile().invoke({"x": 1})
 
 
-def test_a_graph_that_is_on_a_thread_of_its_own_is_asked_there() -> None:
+def test_hosted_graph_with_own_thread_is_resumed_there() -> None:
     saver = OURS.InMemorySaver()
     graph = built(OURS, {"ask": lambda state: {"log": [OURS.interrupt("?")]}}, saver)
     own: Any = {"configurable": {"thread_id": "own"}}

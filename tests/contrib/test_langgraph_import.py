@@ -185,13 +185,15 @@ def log_of(thread_id: str) -> Any:
 
 @pytest.mark.parametrize("graph", ["ported", "kept"])
 @pytest.mark.parametrize("release", ["today", "langgraph-0.4.10", "langgraph-1.0.2"])
-def test_threads_of_a_release_wait_here_and_go_on(release: str, graph: str, written: Path) -> None:
+def test_imported_threads_of_release_resume_and_end(
+    release: str, graph: str, written: Path
+) -> None:
     check_import(written if release == "today" else FILES / f"{release}.sqlite", graph)
 
 
 @pytest.mark.parametrize("graph", ["ported", "kept"])
 @pytest.mark.parametrize("release", ["langgraph-0.4.10", "langgraph-1.0.2"])
-def test_threads_of_a_release_are_taken_from_postgresql(
+def test_imported_postgresql_threads_of_release_resume_and_end(
     release: str, graph: str, foreign_database: str
 ) -> None:
     check_import(restore(release, foreign_database), graph)
@@ -236,7 +238,7 @@ def check_import(source: Any, graph: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_what_a_release_of_other_ids_has_half_done_is_left(
+def test_unfinished_threads_of_old_release_are_not_imported(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     source: Path | str = FILES / "langgraph-0.2.60.sqlite"
@@ -252,7 +254,7 @@ def test_what_a_release_of_other_ids_has_half_done_is_left(
     assert log_of("alone") == ["first", "to one? to two?"]
 
 
-def test_the_history_is_that_of_langgraph(written: Path) -> None:
+def test_imported_history_equals_langgraphs(written: Path) -> None:
     Import(written)
     ours = registry.get_graph("ported").graph.with_saver(DjangoSaver())
     with their_graph(written) as theirs:
@@ -272,7 +274,7 @@ def test_the_history_is_that_of_langgraph(written: Path) -> None:
                 ]
 
 
-def test_steps_are_dated_as_langgraph_stored_them(paused: Path) -> None:
+def test_imported_checkpoints_keep_their_dates(paused: Path) -> None:
     Import(paused)
     with their_graph(paused) as theirs:
         expected = {
@@ -284,14 +286,14 @@ def test_steps_are_dated_as_langgraph_stored_them(paused: Path) -> None:
     assert found == expected
 
 
-def test_the_database_of_langgraph_is_only_read(written: Path) -> None:
+def test_import_does_not_change_the_source_database(written: Path) -> None:
     for path in (FILES / "langgraph-0.2.60.sqlite", written):
         before = path.read_bytes()
         Import(path)
         assert path.read_bytes() == before
 
 
-def test_a_second_import_finds_nothing_new(written: Path) -> None:
+def test_second_import_adds_nothing(written: Path) -> None:
     Import(written)
     advance_all()
     before = Checkpoint.objects.count(), Run.objects.count(), AuditEntry.objects.count()
@@ -311,7 +313,7 @@ def test_a_second_import_finds_nothing_new(written: Path) -> None:
     assert log_of("asks") == ["first", "one to two?", "beside"]
 
 
-def test_what_is_new_is_taken_and_takes_the_place_of_what_was_asked(paused: Path) -> None:
+def test_later_import_adds_new_steps_and_replaces_interrupts(paused: Path) -> None:
     Import(paused)
     advance_all()
     with their_graph(paused) as graph:
@@ -333,7 +335,7 @@ def test_what_is_new_is_taken_and_takes_the_place_of_what_was_asked(paused: Path
     assert audit.find_first_fault(Thread.objects.get()) is None
 
 
-def test_a_thread_that_was_brought_while_it_ran_waits_once_it_does_there(tmp_path: Path) -> None:
+def test_second_import_completes_a_running_thread(tmp_path: Path) -> None:
     path = tmp_path / "running.sqlite"
     with their_graph(path) as graph:
         graph.invoke({"x": 1, "log": []}, at("t"), interrupt_before=["ask", "beside"])
@@ -350,7 +352,7 @@ def test_a_thread_that_was_brought_while_it_ran_waits_once_it_does_there(tmp_pat
     assert write.ran == []
 
 
-def test_a_thread_that_went_on_here_and_there_stays_as_it_is_here(paused: Path) -> None:
+def test_thread_continued_in_both_systems_is_not_imported(paused: Path) -> None:
     Import(paused)
     advance_all()
     answer_all("t")
@@ -362,13 +364,13 @@ def test_a_thread_that_went_on_here_and_there_stays_as_it_is_here(paused: Path) 
     assert log_of("t") == ["first", "to one? to two?", "beside"]
 
 
-def test_a_thread_of_that_id_that_was_not_brought_is_not_touched(paused: Path) -> None:
+def test_existing_thread_with_the_same_id_is_unchanged(paused: Path) -> None:
     Thread.objects.create(thread_id="t", graph="ported")
     assert "Thread 't' already exists and was not imported" in Import(paused).err
     assert not Checkpoint.objects.exists()
 
 
-def test_nothing_is_added_to_a_thread_that_a_worker_advances(paused: Path) -> None:
+def test_thread_with_active_lease_is_not_imported(paused: Path) -> None:
     Import(paused)
     with their_graph(paused) as graph:
         graph.invoke(TheirCommand(resume="yes"), at("t"))
@@ -378,7 +380,7 @@ def test_nothing_is_added_to_a_thread_that_a_worker_advances(paused: Path) -> No
     assert Checkpoint.objects.count() == before
 
 
-def test_a_dry_run_says_the_same_and_stores_nothing(written: Path) -> None:
+def test_dry_run_reports_the_import_and_stores_nothing(written: Path) -> None:
     said = Import(written, "--dry-run")
     assert said.out == (
         "1 ended, 5 waiting, 1 stopped, 0 already imported, 0 not imported. Nothing was stored."
@@ -387,7 +389,7 @@ def test_a_dry_run_says_the_same_and_stores_nothing(written: Path) -> None:
     assert not Checkpoint.objects.exists()
 
 
-def test_a_thread_that_cannot_be_stored_is_left_and_the_others_are_taken(tmp_path: Path) -> None:
+def test_invalid_thread_is_skipped_and_others_are_imported(tmp_path: Path) -> None:
     path = tmp_path / "values.sqlite"
     with their_graph(path) as graph:
         graph.invoke({"x": 0, "log": []}, at("fine"))
@@ -411,7 +413,7 @@ def test_a_thread_that_cannot_be_stored_is_left_and_the_others_are_taken(tmp_pat
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_import_of_object_that_is_not_registered_names_thread_and_calls_nothing(
+def test_unregistered_object_is_reported_by_thread_and_not_called(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     path, called = tmp_path / "hostile.sqlite", tmp_path / "called"
@@ -474,7 +476,7 @@ class HostileSerializer(JsonPlusSerializer):
         return kind, ormsgpack.packb(replace(ormsgpack.unpackb(data)))
 
 
-def test_graph_is_built_before_a_thread_with_its_classes_is_read(
+def test_graph_is_built_before_its_threads_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(graph_classes, "PACKAGES", set())
@@ -501,7 +503,7 @@ class Unknown:
         return {}
 
 
-def test_a_thread_is_brought_whole_or_not_at_all(
+def test_failed_import_stores_no_part_of_a_thread(
     paused: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
@@ -514,7 +516,7 @@ def test_a_thread_is_brought_whole_or_not_at_all(
     assert not Checkpoint.objects.exists()
 
 
-def test_the_graph_is_the_one_that_the_metadata_name(tmp_path: Path) -> None:
+def test_graph_is_selected_by_thread_metadata(tmp_path: Path) -> None:
     path = tmp_path / "graphs.sqlite"
     with their_graph(path) as graph:
         for thread_id, metadata in {
@@ -539,7 +541,7 @@ def test_the_graph_is_the_one_that_the_metadata_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["ours", "theirs"])
-def test_a_thread_that_stands_at_a_breakpoint_is_asked_about(engine: str, tmp_path: Path) -> None:
+def test_imported_thread_at_breakpoint_has_a_pending_interrupt(engine: str, tmp_path: Path) -> None:
     if engine == "ours":
         register("stops")(lambda: build_ours(interrupt_before=["beside"]))
     else:
@@ -555,7 +557,7 @@ def test_a_thread_that_stands_at_a_breakpoint_is_asked_about(engine: str, tmp_pa
     assert waiting.kind == "breakpoint"
 
 
-def test_messages_come_as_they_were(tmp_path: Path) -> None:
+def test_imported_messages_are_unchanged(tmp_path: Path) -> None:
     def build(graph: Any, state: Any, ask: Any, **compiled: Any) -> Any:
         def answer(state: Any) -> Any:
             ask({"text": "send?"})
@@ -603,7 +605,7 @@ def test_messages_come_as_they_were(tmp_path: Path) -> None:
     ],
     ids=["agent", "react", "supervisor", "functional"],
 )
-def test_an_agent_that_waits_there_is_answered_here(
+def test_imported_agent_interrupts_are_decided_once(
     build: Any, given: Any, before: list[str], after: list[str], tmp_path: Path
 ) -> None:
     register_langgraph("agent")(build)
@@ -628,7 +630,7 @@ def test_an_agent_that_waits_there_is_answered_here(
     assert sorted(agents.done) == after  # nothing was done twice
 
 
-def test_a_thread_that_was_archived_here_is_there(paused: Path) -> None:
+def test_archived_thread_counts_as_imported(paused: Path) -> None:
     with their_graph(paused) as graph:
         graph.invoke(TheirCommand(resume={"yes": "yes"}), at("t"), interrupt_after="*")
         graph.invoke({"x": 0, "log": []}, at("ended"))
@@ -639,7 +641,7 @@ def test_a_thread_that_was_archived_here_is_there(paused: Path) -> None:
     assert Import(paused).out.startswith("0 ended, 0 waiting, 0 stopped, 2 already imported")
 
 
-def test_an_error_that_no_text_column_takes_is_told_all_the_same(tmp_path: Path) -> None:
+def test_imported_error_with_nul_is_stored_without_nul(tmp_path: Path) -> None:
     def fail(state: Any) -> Any:
         raise ValueError("no luck")
 
@@ -658,7 +660,7 @@ def test_an_error_that_no_text_column_takes_is_told_all_the_same(tmp_path: Path)
     assert "\0" not in run_of("t").error
 
 
-def test_a_thread_whose_earlier_steps_were_pruned_goes_on(paused: Path) -> None:
+def test_pruned_thread_is_imported_and_resumes(paused: Path) -> None:
     with sqlite3.connect(paused) as file:
         file.execute(
             "DELETE FROM checkpoints WHERE checkpoint_id < "
@@ -686,7 +688,7 @@ def build_pieces(graph: Any, channel: Any, overwrite: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_delta_channels_are_imported_whole(
+def test_delta_channels_are_imported_completely(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     register("ours")(lambda: build_pieces(StateGraph, OurDeltaChannel, Overwrite))
@@ -714,7 +716,7 @@ def test_delta_channels_are_imported_whole(
         assert log_of(thread_id) == ["anew", "two", "first", "three", "first"]
 
 
-def test_delta_channels_that_the_graph_does_not_have_are_left(tmp_path: Path) -> None:
+def test_thread_with_unknown_delta_channel_is_not_imported(tmp_path: Path) -> None:
     path = tmp_path / "pieces.sqlite"
     with SqliteSaver.from_conn_string(str(path)) as saver:
         made = build_pieces(TheirGraph, DeltaChannel, TheirOverwrite)
@@ -723,7 +725,7 @@ def test_delta_channels_that_the_graph_does_not_have_are_left(tmp_path: Path) ->
     assert not Thread.objects.exists()
 
 
-def test_an_imported_thread_takes_another_input(written: Path) -> None:
+def test_imported_thread_accepts_new_input(written: Path) -> None:
     Import(written)
     with testing.inline() as go_on:
         start("ported", {"x": 0, "log": ["more"]}, thread_id="ended")
@@ -731,16 +733,14 @@ def test_an_imported_thread_takes_another_input(written: Path) -> None:
     assert log_of("ended") == ["first", "end", "more", "first", "end"]
 
 
-def test_a_saver_that_is_not_installed_is_named(
-    paused: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_langgraph_package_is_named(paused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.sqlite", None)
     assert "Install langgraph-checkpoint-sqlite" in Import(paused).failure
     monkeypatch.setattr(import_langgraph, "find_spec", lambda name: None)
     assert "LangGraph isn't installed." in Import(paused).failure
 
 
-def test_what_is_no_database_of_langgraphs_is_refused(tmp_path: Path) -> None:
+def test_invalid_source_database_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database, but text" * 99)
     sqlite3.connect(tmp_path / "empty").close()
     for name in ("missing", "text", "empty"):
@@ -749,7 +749,7 @@ def test_what_is_no_database_of_langgraphs_is_refused(tmp_path: Path) -> None:
     assert "as a LangGraph checkpoint database" in Import(url).failure
 
 
-def test_threads_are_taken_from_postgresql(foreign_database: str) -> None:
+def test_threads_are_imported_from_postgresql(foreign_database: str) -> None:
     assert "as a LangGraph checkpoint database" in Import(foreign_database).failure
     with PostgresSaver.from_conn_string(foreign_database) as saver:
         saver.setup()
@@ -768,7 +768,7 @@ def test_threads_are_taken_from_postgresql(foreign_database: str) -> None:
         assert said.out == "0 ended, 0 waiting, 0 stopped, 7 already imported, 0 not imported."
 
 
-def test_the_page_of_a_run_shows_what_was_imported(written: Path, admin_client: Client) -> None:
+def test_run_page_shows_imported_steps(written: Path, admin_client: Client) -> None:
     Import(written)
     advance_all()
     url = reverse("admin:hitl_django_run_change", args=[run_of("below").pk])

@@ -21,7 +21,7 @@ FILE = Path(write.__file__).parent / "langgraph-1.0.2.sqlite"
 
 
 @pytest.mark.long
-def test_import_killed_at_any_commit_brings_each_thread_once() -> None:
+def test_import_killed_at_any_commit_imports_each_thread_once() -> None:
     def bring() -> None:
         source = ("--sqlite", str(FILE), "--graph", "ported")
         call_command("hitl", "import-langgraph", *source, stdout=io.StringIO())

@@ -84,7 +84,7 @@ def last_word(run: Any) -> str:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_an_agents_tool_call_is_approved(advance: Advance, durability: Any) -> None:
+def test_approved_tool_call_runs(advance: Advance, durability: Any) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7"})]
     register_langgraph("agent", durability=durability)(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)
@@ -109,7 +109,7 @@ def test_an_agents_tool_call_is_approved(advance: Advance, durability: Any) -> N
         ("respond", "ask them", "ask them", []),
     ],
 )
-def test_a_tool_call_is_edited_rejected_or_responded_to(
+def test_tool_call_is_edited_rejected_or_responded_to(
     advance: Advance, decision: str, value: Any, said: str, ran: list[str]
 ) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7"})]
@@ -126,7 +126,7 @@ def test_a_tool_call_is_edited_rejected_or_responded_to(
     assert done == ran
 
 
-def test_a_human_interrupt_is_answered_in_kind(advance: Advance) -> None:
+def test_approved_human_interrupt_resumes_with_accept(advance: Advance) -> None:
     asked = {
         "action_request": {"action": "refund", "args": {"order": "1"}},
         "config": dict.fromkeys(
@@ -149,7 +149,7 @@ def test_a_human_interrupt_is_answered_in_kind(advance: Advance) -> None:
     assert result(run) == {"log": [{"type": "accept", "args": None}]}
 
 
-def test_each_tool_call_is_decided_by_itself(advance: Advance) -> None:
+def test_separate_tool_calls_are_decided_separately(advance: Advance) -> None:
     calls: list[agents.Call] = [("refund", {"order": name}) for name in "1234"]
     register_langgraph("agent")(
         lambda: agents.build_agent_of_single_calls([*calls, ("look_up", {"order": "5"})])
@@ -178,7 +178,7 @@ def test_each_tool_call_is_decided_by_itself(advance: Advance) -> None:
     assert sorted(done) == ["look_up 5", "refund 1", "refund 8"]
 
 
-def test_two_tool_calls_are_decided_together(advance: Advance) -> None:
+def test_combined_tool_calls_are_decided_together(advance: Advance) -> None:
     calls: list[agents.Call] = [("refund", {"order": "1"}), ("refund", {"order": "2"})]
     register_langgraph("agent")(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)
@@ -192,9 +192,7 @@ def test_two_tool_calls_are_decided_together(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_two_tools_that_ask_are_answered_one_by_one_in_any_order(
-    advance: Advance, first: int
-) -> None:
+def test_parallel_tool_interrupts_are_decided_in_any_order(advance: Advance, first: int) -> None:
     calls: list[agents.Call] = [
         ("ask_and_refund", {"order": "1"}),
         ("ask_and_refund", {"order": "2"}),
@@ -212,7 +210,7 @@ def test_two_tools_that_ask_are_answered_one_by_one_in_any_order(
     assert sorted(done) == ["ask_and_refund 1", "ask_and_refund 2"]
 
 
-def test_a_supervisors_agents_ask_at_once_from_graphs_that_nobody_can_see(
+def test_subgraph_agents_of_supervisor_interrupt_together(
     advance: Advance,
 ) -> None:
     register_langgraph("desk")(agents.build_supervisor)
@@ -234,7 +232,7 @@ def test_a_supervisors_agents_ask_at_once_from_graphs_that_nobody_can_see(
 
 
 @pytest.mark.parametrize("build", [agents.build_agent, agents.build_agent_of_single_calls])
-def test_tool_call_with_nul_is_shown_escaped_and_made_unchanged(
+def test_tool_call_with_nul_is_escaped_and_runs_unchanged(
     advance: Advance, build: Callable[..., Any]
 ) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7\0"})]
@@ -248,7 +246,7 @@ def test_tool_call_with_nul_is_shown_escaped_and_made_unchanged(
     assert done == ["refund 7\0"]
 
 
-def test_the_functional_api_asks_from_tasks_and_between_them(advance: Advance) -> None:
+def test_functional_graph_interrupts_in_task_and_entrypoint(advance: Advance) -> None:
     register_langgraph("sell")(agents.build_functional)
     run = start("sell", "77")
     advance()
@@ -264,7 +262,7 @@ def test_the_functional_api_asks_from_tasks_and_between_them(advance: Advance) -
     assert done == ["price 77"]
 
 
-def test_a_node_asks_as_often_as_it_likes(advance: Advance) -> None:
+def test_node_with_several_interrupts_resumes_each(advance: Advance) -> None:
     register_langgraph("often")(agents.ask_for(4))
     run = start("often", GIVEN)
     for number in range(4):
@@ -276,7 +274,7 @@ def test_a_node_asks_as_often_as_it_likes(advance: Advance) -> None:
     assert last_word(run) == "0 1 2 3"
 
 
-def test_what_can_only_be_awaited_is_awaited(advance: Advance) -> None:
+def test_async_only_tool_runs(advance: Advance) -> None:
     calls: list[agents.Call] = [("look_up_later", {"order": "3"}), ("refund", {"order": "3"})]
     register_langgraph("agent")(lambda: agents.build_agent(calls, agents.look_up_later))
     run = start("agent", GIVEN)
@@ -288,7 +286,7 @@ def test_what_can_only_be_awaited_is_awaited(advance: Advance) -> None:
     assert sorted(done) == ["look_up_later 3", "refund 3"]
 
 
-def test_a_thread_goes_on_with_another_input(advance: Advance) -> None:
+def test_thread_accepts_another_input(advance: Advance) -> None:
     register_langgraph("often")(agents.ask_for(1))
     run = start("often", GIVEN, thread_id="talk")
     for number, said in enumerate(("one", "two")):
@@ -304,7 +302,7 @@ def test_a_thread_goes_on_with_another_input(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("given", [{"message": []}, ["help"]])
-def test_an_input_that_the_graph_doesnt_have_is_refused(given: Any) -> None:
+def test_unknown_input_is_rejected(given: Any) -> None:
     register_langgraph("often")(agents.ask_for(1))
     with pytest.raises(InvalidInputError):
         start("often", given)
@@ -331,7 +329,7 @@ def steps(*names: str, **how: Any) -> Any:
 
 
 @pytest.mark.parametrize("stop", ["interrupt_before", "interrupt_after"])
-def test_a_breakpoint_asks_whether_to_go_on(advance: Advance, stop: str) -> None:
+def test_breakpoint_is_pending_until_approved(advance: Advance, stop: str) -> None:
     at = "b" if stop == "interrupt_before" else "a"
     register_langgraph("steps")(lambda: steps("a", "b", "c", **{stop: [at]}))
     run = start("steps", {"log": []})
@@ -370,7 +368,7 @@ def build_signed() -> Any:
 
 
 @pytest.mark.parametrize(("build", "came"), [(build_plain, "a"), (build_signed, "signed")])
-def test_a_graph_is_started_whose_input_has_no_schema_that_can_be_made(
+def test_graph_without_input_schema_can_be_started(
     advance: Advance, admin_client: Any, build: Any, came: str
 ) -> None:
     register_langgraph("plain", title="Plain")(build)
@@ -385,7 +383,7 @@ def test_a_graph_is_started_whose_input_has_no_schema_that_can_be_made(
 
 
 @pytest.mark.parametrize("stop", ["interrupt_before", "interrupt_after"])
-def test_a_run_has_breakpoints_of_its_own(advance: Advance, stop: str) -> None:
+def test_run_breakpoints_apply_to_that_run_only(advance: Advance, stop: str) -> None:
     at = ["b"] if stop == "interrupt_before" else ["a"]
     register_langgraph("steps")(lambda: steps("a", "b"))
     run = start("steps", {"log": []}, options=RunOptions(**{stop: at}))  # type: ignore[arg-type]
@@ -401,7 +399,7 @@ def test_a_run_has_breakpoints_of_its_own(advance: Advance, stop: str) -> None:
 
 
 @pytest.mark.parametrize("as_node", ["a", "b", "c"])
-def test_an_update_by_a_command_is_one_of_its_node(advance: Advance, as_node: str) -> None:
+def test_update_state_with_command_equals_langgraphs(advance: Advance, as_node: str) -> None:
     register_langgraph("steps")(lambda: steps("a", "b", "c"))
     run = start("steps", {"log": []})
     advance()
@@ -416,7 +414,7 @@ def test_an_update_by_a_command_is_one_of_its_node(advance: Advance, as_node: st
     assert (state.values, sorted(state.next)) == (expected.values, sorted(expected.next))
 
 
-def test_a_breakpoint_of_a_graph_below_asks_as_well(advance: Advance) -> None:
+def test_subgraph_breakpoint_is_pending_until_approved(advance: Advance) -> None:
     def build() -> Any:
         below = steps("a", "b", interrupt_before=["b"])
         return StateGraph(Steps).add_node("below", below).add_edge("__start__", "below")
@@ -432,7 +430,7 @@ def test_a_breakpoint_of_a_graph_below_asks_as_well(advance: Advance) -> None:
     assert done == ["a", "b"]
 
 
-def test_a_state_that_cant_be_stored_parks_the_run_with_the_reason(advance: Advance) -> None:
+def test_unstorable_state_parks_the_run_with_the_reason(advance: Advance) -> None:
     def build() -> Any:
         graph = StateGraph(Steps).add_node("a", lambda state: {"log": [threading.Lock()]})
         return graph.add_edge("__start__", "a")
@@ -444,7 +442,7 @@ def test_a_state_that_cant_be_stored_parks_the_run_with_the_reason(advance: Adva
     assert (row.state, "Can't store $.log[0]" in row.error) == ("parked", True)
 
 
-def test_a_failure_is_the_runs_and_a_retry_goes_on_where_it_was(advance: Advance) -> None:
+def test_failed_run_is_retried_from_the_failed_node(advance: Advance) -> None:
     def flaky(state: Steps) -> Steps:
         done.append("flaky")
         if done.count("flaky") == 1:
@@ -468,7 +466,7 @@ def test_a_failure_is_the_runs_and_a_retry_goes_on_where_it_was(advance: Advance
     assert done == ["a", "flaky", "flaky"]
 
 
-def test_a_graph_that_never_ends_is_stopped(advance: Advance) -> None:
+def test_loop_fails_at_the_recursion_limit(advance: Advance) -> None:
     def build() -> Any:
         graph = StateGraph(Steps).add_node("a", lambda state: {"log": ["a"]})
         return graph.add_edge("__start__", "a").add_edge("a", "a")
@@ -481,7 +479,7 @@ def test_a_graph_that_never_ends_is_stopped(advance: Advance) -> None:
     assert (row.state, row.error.partition(":")[0]) == ("failed", "GraphRecursionError")
 
 
-def test_a_run_that_is_to_make_room_is_left_between_two_steps(
+def test_draining_run_is_requeued_between_steps(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controls: list[runner.RunControl] = []
@@ -511,7 +509,7 @@ def test_a_run_that_is_to_make_room_is_left_between_two_steps(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_that_was_replaced_writes_nothing_more(advance: Advance) -> None:
+def test_replaced_worker_writes_nothing(advance: Advance) -> None:
     def build() -> Any:
         def seize(state: Steps) -> Steps:
             Thread.objects.update(epoch=F("epoch") + 1, lease_owner="another")
@@ -530,7 +528,7 @@ def test_a_worker_that_was_replaced_writes_nothing_more(advance: Advance) -> Non
     assert done == []
 
 
-def test_an_answer_to_another_interrupt_is_not_given_and_the_run_is_parked(
+def test_response_to_changed_interrupt_parks_the_run(
     advance: Advance,
 ) -> None:
     asks = ["refund 1?"]
@@ -558,7 +556,7 @@ def test_an_answer_to_another_interrupt_is_not_given_and_the_run_is_parked(
     assert result(run) == {"log": ["yes"]}
 
 
-def test_an_interrupt_that_nobody_could_answer_parks_the_run(advance: Advance) -> None:
+def test_interrupt_of_unsaved_subgraph_parks_the_run(advance: Advance) -> None:
     def build() -> Any:
         def ask(state: Steps) -> Steps:
             return {"log": [interrupt("?")]}
@@ -576,7 +574,7 @@ def test_an_interrupt_that_nobody_could_answer_parks_the_run(advance: Advance) -
     assert "below" in row.error
 
 
-def test_what_a_graph_streams_is_the_runs_events(advance: Advance) -> None:
+def test_graph_stream_is_stored_as_run_events(advance: Advance) -> None:
     register_langgraph("steps", events=("updates", "values"))(lambda: steps("a", "b"))
     run = start("steps", {"log": []})
     advance()
@@ -587,7 +585,7 @@ def test_what_a_graph_streams_is_the_runs_events(advance: Advance) -> None:
     assert [kind for kind, _ in told][-1] == "succeeded"
 
 
-def test_its_state_picture_and_position_are_shown(advance: Advance) -> None:
+def test_thread_state_picture_and_position_are_returned(advance: Advance) -> None:
     register_langgraph("agent")(lambda: agents.build_agent([("refund", {"order": "7"})]))
     run = start("agent", GIVEN)
     advance()
@@ -605,7 +603,7 @@ def test_its_state_picture_and_position_are_shown(advance: Advance) -> None:
     )
 
 
-def test_a_run_goes_on_from_an_earlier_checkpoint(advance: Advance) -> None:
+def test_fork_runs_from_an_earlier_checkpoint(advance: Advance) -> None:
     register_langgraph("steps")(lambda: steps("a", "b"))
     run = start("steps", {"log": []})
     advance()
@@ -619,7 +617,7 @@ def test_a_run_goes_on_from_an_earlier_checkpoint(advance: Advance) -> None:
     assert result(changed) == {"log": ["a", "by hand", "b"]}
 
 
-def test_a_graph_that_changed_under_a_waiting_thread_parks_it(advance: Advance) -> None:
+def test_changed_graph_parks_the_interrupted_run(advance: Advance) -> None:
     register_langgraph("steps")(lambda: steps("a", "b", interrupt_before=["b"]))
     run = start("steps", {"log": []})
     advance()
@@ -632,7 +630,7 @@ def test_a_graph_that_changed_under_a_waiting_thread_parks_it(advance: Advance) 
     assert (row.state, "node 'b' was removed" in row.error) == ("parked", True)
 
 
-def test_open_interrupts_are_not_lost_to_another_input(advance: Advance) -> None:
+def test_new_input_during_interrupt_is_rejected_without_discard(advance: Advance) -> None:
     register_langgraph("often")(agents.ask_for(1))
     start("often", GIVEN, thread_id="talk")
     advance()
@@ -646,7 +644,7 @@ def test_open_interrupts_are_not_lost_to_another_input(advance: Advance) -> None
     assert last_word(run) == "yes"
 
 
-def test_an_input_waits_for_an_open_interrupt(advance: Advance) -> None:
+def test_new_input_can_wait_for_pending_interrupt(advance: Advance) -> None:
     register_langgraph("often")(agents.ask_for(1))
     first = start("often", GIVEN, thread_id="talk")
     advance()
@@ -662,9 +660,7 @@ def test_an_input_waits_for_an_open_interrupt(advance: Advance) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("awaited", [False, True])
-def test_connections_that_nodes_open_are_closed_with_the_run(
-    advance: Advance, awaited: bool
-) -> None:
+def test_connections_opened_by_nodes_are_closed(advance: Advance, awaited: bool) -> None:
     opened: list[Any] = []
 
     def count(state: Steps) -> Steps:
@@ -686,7 +682,7 @@ def test_connections_that_nodes_open_are_closed_with_the_run(
 
 
 @pytest.mark.parametrize("keeps", [None, True], ids=["a call", "one history"])
-def test_a_graph_below_asks_wherever_it_keeps_its_history(advance: Advance, keeps: Any) -> None:
+def test_subgraph_interrupts_with_call_or_thread_history(advance: Advance, keeps: Any) -> None:
     def ask(state: Steps) -> Steps:
         return {"log": [interrupt("one?"), interrupt("two?")]}
 
@@ -707,7 +703,7 @@ def test_a_graph_below_asks_wherever_it_keeps_its_history(advance: Advance, keep
     assert result(run)["log"][-2:] == ["1", "2"]
 
 
-def test_the_database_keeps_what_the_graphs_own_package_defines(advance: Advance) -> None:
+def test_class_of_the_graphs_package_is_stored(advance: Advance) -> None:
     def hold(state: Held) -> Held:
         return {"held": Sum(cents=state["held"].cents + interrupt("more?"))}
 
@@ -734,7 +730,7 @@ class Held(TypedDict, total=False):
     held: Sum
 
 
-def test_the_api_starts_shows_and_decides_it(advance: Advance) -> None:
+def test_api_starts_reads_and_decides_a_hosted_run(advance: Advance) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7"})]
     register_langgraph("agent")(lambda: agents.build_agent(calls))
     client = APIClient()
@@ -760,7 +756,7 @@ def test_the_api_starts_shows_and_decides_it(advance: Advance) -> None:
     assert Run.objects.get().state == "succeeded"
 
 
-def test_an_agents_run_goes_on_from_a_checkpoint_with_another_message(advance: Advance) -> None:
+def test_agent_fork_accepts_a_new_message(advance: Advance) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7"})]
     register_langgraph("agent")(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)

@@ -57,14 +57,14 @@ def build_graph(store: BaseStore) -> Any:
 
 
 @on_threads
-def test_a_graph_of_langgraph_has_our_store() -> None:
+def test_langgraph_graph_uses_the_store() -> None:
     graph = build_graph(LangGraphStore())
     assert graph.invoke({"wish": "mail"})["found"] == ["mail"]
     assert asyncio.run(graph.ainvoke({"wish": "call"}))["found"] == ["mail", "call"]
 
 
 @on_threads
-def test_an_async_node_uses_the_async_methods() -> None:
+def test_async_node_uses_async_store_methods() -> None:
     async def remember(state: State, store: BaseStore) -> State:
         await store.aput(USER, "k", {"text": state["wish"]})
         [found] = await store.asearch(USER, query=state["wish"])
@@ -76,7 +76,7 @@ def test_an_async_node_uses_the_async_methods() -> None:
 
 
 @on_threads
-def test_a_tool_of_langgraph_has_our_store() -> None:
+def test_langgraph_tool_uses_the_store() -> None:
     def note(text: str, store: Annotated[Any, InjectedStore()]) -> str:
         """Note a text."""
         store.put(USER, text, {"text": text})
@@ -112,7 +112,7 @@ def test_graphs_of_both_engines_share_items() -> None:
 
 
 @on_threads
-def test_a_thread_of_langgraph_is_left_without_a_connection() -> None:
+def test_store_leaves_thread_without_a_connection() -> None:
     left: list[Any] = []
 
     def use_store() -> None:
@@ -128,7 +128,7 @@ def test_a_thread_of_langgraph_is_left_without_a_connection() -> None:
 
 
 @on_threads
-def test_a_put_on_a_thread_with_a_transaction_is_a_part_of_it() -> None:
+def test_rolled_back_transaction_discards_its_put() -> None:
     seen: list[Any] = []
 
     def use_store() -> None:
@@ -148,7 +148,7 @@ def test_a_put_on_a_thread_with_a_transaction_is_a_part_of_it() -> None:
 
 
 @on_threads
-def test_a_node_on_another_thread_than_an_open_transaction_is_refused() -> None:
+def test_store_call_from_other_thread_in_transaction_is_rejected() -> None:
     store = LangGraphStore()
     with transaction.atomic(write_alias()):
         store.put(USER, "k", {})
@@ -163,7 +163,7 @@ def run_elsewhere(call: Callable[..., Any], *args: Any) -> Any:
 
 
 @pytest.mark.django_db
-def test_what_comes_back_is_of_langgraphs_classes() -> None:
+def test_store_returns_langgraphs_item_classes() -> None:
     store = LangGraphStore()
     store.put(USER, "k", {"v": 1})
     [found] = store.search(USER)
@@ -174,7 +174,7 @@ def test_what_comes_back_is_of_langgraphs_classes() -> None:
 
 
 @pytest.mark.django_db
-def test_a_refusal_is_the_error_that_langgraph_has_for_it() -> None:
+def test_invalid_put_raises_langgraphs_error() -> None:
     store = LangGraphStore()
     for batch in ([PutOp(("a.b",), "k", {})], [PutOp(("\ud800",), "k", {})]):
         with pytest.raises(InvalidNamespaceError, match="labels cannot contain"):

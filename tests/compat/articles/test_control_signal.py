@@ -32,7 +32,7 @@ def single(node: Any, checkpointer: Any, schema: Any, **options: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
-def test_a_node_asks_and_goes_on_as_told(checkpointer: Any, config: Any) -> None:
+def test_interrupt_resumes_node_with_the_response(checkpointer: Any, config: Any) -> None:
     """Follow "Dynamic interrupts"."""
 
     def node_fn(state: Reviewed) -> Any:
@@ -46,7 +46,7 @@ def test_a_node_asks_and_goes_on_as_told(checkpointer: Any, config: Any) -> None
     assert graph.invoke(Command(resume="approved"), config) == {"status": "approved"}
 
 
-def test_a_pause_is_a_signal_and_no_error(checkpointer: Any, config: Any) -> None:
+def test_interrupt_is_not_retried_or_stored_as_error(checkpointer: Any, config: Any) -> None:
     """Follow "GraphInterrupt is a control signal".
 
     In the article GraphBubbleUp is an Exception; here it is a BaseException, so that no
@@ -96,7 +96,7 @@ def reviewed_plan(**compiled: Any) -> Any:
     return builder.compile(**compiled)
 
 
-def test_a_plan_goes_back_until_it_is_approved(checkpointer: Any, config: Any) -> None:
+def test_plan_repeats_until_approved(checkpointer: Any, config: Any) -> None:
     """Follow "Human review"."""
     graph = reviewed_plan(checkpointer=checkpointer)
     graph.invoke({"plan": "p"}, config)
@@ -105,14 +105,14 @@ def test_a_plan_goes_back_until_it_is_approved(checkpointer: Any, config: Any) -
     assert final == {"plan": "p", "rounds": 2, "done": True}
 
 
-def test_an_approved_plan_is_not_asked_about(checkpointer: Any, config: Any) -> None:
+def test_interrupt_in_skipped_branch_does_not_pause(checkpointer: Any, config: Any) -> None:
     """Follow "Human review": the interrupt is raised in a branch."""
     graph = reviewed_plan(checkpointer=checkpointer)
     final = graph.invoke({"plan": "p", "auto_approved": True}, config)
     assert final == {"plan": "p", "rounds": 1, "auto_approved": True}
 
 
-def test_static_and_dynamic_interrupts_go_together(checkpointer: Any, config: Any) -> None:
+def test_breakpoints_and_interrupt_pause_in_turn(checkpointer: Any, config: Any) -> None:
     """Follow "Static interrupts", "should_interrupt" and "Combined".
 
     A breakpoint that was passed doesn't stop the run again at the same versions.
@@ -152,7 +152,9 @@ def two_interrupts(checkpointer: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
-def test_a_map_by_namespace_hash_answers_all(checkpointer: Any, config: Any) -> None:
+def test_resume_map_by_namespace_hash_resumes_all_interrupts(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Resuming at several interrupts": an id is the hash of its task's namespace."""
     compiled = two_interrupts(checkpointer)
     asked = compiled.invoke({}, config)["__interrupt__"]
@@ -169,7 +171,7 @@ def test_a_map_by_namespace_hash_answers_all(checkpointer: Any, config: Any) -> 
     assert result == {"x": "valueX", "y": "valueY"}
 
 
-def test_a_bare_answer_to_two_interrupts_is_refused(checkpointer: Any, config: Any) -> None:
+def test_plain_resume_of_two_interrupts_is_rejected(checkpointer: Any, config: Any) -> None:
     """Follow "Command(resume=...)": which question would it answer?"""
     compiled = two_interrupts(checkpointer)
     compiled.invoke({}, config)
@@ -179,7 +181,7 @@ def test_a_bare_answer_to_two_interrupts_is_refused(checkpointer: Any, config: A
     assert len(compiled.get_state(config).interrupts) == 2
 
 
-def test_answers_stay_with_their_task(checkpointer: Any, config: Any) -> None:
+def test_resume_of_one_task_leaves_the_other_pending(checkpointer: Any, config: Any) -> None:
     """Follow "Scope of a resume": the one that wasn't answered goes on waiting."""
     compiled = two_interrupts(checkpointer)
     first, second = compiled.invoke({}, config)["__interrupt__"]
@@ -196,7 +198,7 @@ class Conditional(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("requires_human", [True, False])
-def test_an_interrupt_may_stand_behind_a_condition(
+def test_conditional_interrupt_pauses_only_if_required(
     checkpointer: Any, config: Any, requires_human: bool
 ) -> None:
     """Follow "Conditional interrupts"."""
@@ -217,7 +219,7 @@ def test_an_interrupt_may_stand_behind_a_condition(
         assert result == {"requires_human": False}
 
 
-def test_resuming_needs_a_checkpointer() -> None:
+def test_interrupt_or_resume_without_checkpointer_is_rejected() -> None:
     """Follow "A checkpointer is needed".
 
     Here the question itself is refused too: without a checkpointer it could never be answered.
@@ -234,7 +236,7 @@ class Called(TypedDict, total=False):
     result: str
 
 
-def test_a_call_before_the_interrupt_runs_twice(checkpointer: Any, config: Any) -> None:
+def test_call_before_interrupt_runs_twice(checkpointer: Any, config: Any) -> None:
     """Follow "Idempotence", BAD."""
     calls = []
 
@@ -249,7 +251,7 @@ def test_a_call_before_the_interrupt_runs_twice(checkpointer: Any, config: Any) 
     assert calls == ["api", "api"]
 
 
-def test_a_mark_on_the_state_does_not_help(checkpointer: Any, config: Any) -> None:
+def test_flag_in_node_state_does_not_prevent_repetition(checkpointer: Any, config: Any) -> None:
     """Follow "Idempotence", GOOD.
 
     A flag that the node sets in its state is lost at the pause, so the call is repeated, as in
@@ -270,7 +272,7 @@ def test_a_mark_on_the_state_does_not_help(checkpointer: Any, config: Any) -> No
     assert calls == ["api", "api"]
 
 
-def test_once_does_what_the_mark_was_meant_to(checkpointer: Any, config: Any) -> None:
+def test_once_before_interrupt_runs_call_once(checkpointer: Any, config: Any) -> None:
     """Follow "Idempotence", GOOD, with once() in place of the mark."""
     calls = []
 
@@ -285,7 +287,7 @@ def test_once_does_what_the_mark_was_meant_to(checkpointer: Any, config: Any) ->
     assert calls == ["api"]
 
 
-def test_an_interrupt_carries_a_value_and_an_id() -> None:
+def test_interrupt_id_is_derived_from_its_namespace() -> None:
     """Follow "A custom Interrupt type".
 
     In the article the id is random; it is worked out from the namespace, so that the question
@@ -299,7 +301,7 @@ def test_an_interrupt_carries_a_value_and_an_id() -> None:
         assert made.interrupt_id == made.id
 
 
-def test_an_interrupt_of_old_code_can_still_be_made() -> None:
+def test_interrupt_accepts_deprecated_arguments() -> None:
     """Follow the printed Interrupt(value=..., resumable=True, ns=[...], when='during')."""
     ns = ["parent_node:4c3a0248", "human_node:2fe86d52"]
     made = Interrupt(value="what is your name?", resumable=True, ns=ns, when="during")

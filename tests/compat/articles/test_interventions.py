@@ -32,7 +32,7 @@ def revise(state: Text) -> Any:
 
 
 @pytest.mark.parametrize("thread_id", ["some_id", uuid.uuid4()])
-def test_a_person_revises_a_text(checkpointer: Any, thread_id: Any) -> None:
+def test_response_replaces_the_reviewed_text(checkpointer: Any, thread_id: Any) -> None:
     """Follow "interrupt", short and extended.
 
     The article's Interrupt has ``resumable`` and ``ns``; ours has ``value`` and ``id``, as
@@ -67,7 +67,7 @@ class Decision(TypedDict):
         ("reject", "rejected", "❌ Rejected path taken."),
     ],
 )
-def test_a_person_approves_or_rejects(
+def test_response_selects_approved_or_rejected_path(
     checkpointer: Any, printed: Any, answer: str, decision: str, line: str
 ) -> None:
     """Follow "Approve or reject", extended."""
@@ -122,7 +122,7 @@ def test_a_person_approves_or_rejects(
 
 
 @pytest.mark.parametrize(("answer", "node"), [(True, "some_node"), (False, "another_node")])
-def test_true_and_false_choose_the_way(checkpointer: Any, answer: bool, node: str) -> None:
+def test_boolean_response_selects_the_next_node(checkpointer: Any, answer: bool, node: str) -> None:
     """Follow "Approve or reject", short: False is an answer like any other."""
     visited = []
 
@@ -150,7 +150,7 @@ class Summary(TypedDict):
     summary: str
 
 
-def test_a_person_edits_the_state(checkpointer: Any, printed: Any) -> None:
+def test_response_edits_the_state(checkpointer: Any, printed: Any) -> None:
     """Follow "Review and edit state", short and extended."""
 
     def generate_summary(state: Summary) -> Summary:
@@ -208,7 +208,7 @@ TOOL_CALL = {"name": "weather_search", "args": {"city": "sf!"}, "id": "call-1"}
         (["feedback", "Use <city, state>."], "San Francisco, CA", "Use <city, state>."),
     ],
 )
-def test_a_person_reviews_a_tool_call(
+def test_tool_call_review_continues_updates_or_returns_feedback(
     checkpointer: Any, config: Any, answer: Any, city: str, said: str | None
 ) -> None:
     """Follow "Review tool calls", with the parts that the article leaves to the reader.
@@ -280,7 +280,7 @@ class Person(TypedDict):
     age: int
 
 
-def test_an_age_is_asked_for_until_it_is_one(checkpointer: Any, config: Any, printed: Any) -> None:
+def test_invalid_age_is_requested_again(checkpointer: Any, config: Any, printed: Any) -> None:
     """Follow "Validate human input", short."""
 
     def human_node(state: Person) -> Any:
@@ -312,7 +312,7 @@ def test_an_age_is_asked_for_until_it_is_one(checkpointer: Any, config: Any, pri
     assert printed.lines() == ["The human in the loop is 40 years old."]
 
 
-def test_each_invalid_answer_leads_to_the_next_prompt(checkpointer: Any, printed: Any) -> None:
+def test_each_invalid_response_changes_the_next_prompt(checkpointer: Any, printed: Any) -> None:
     """Follow "Validate human input", extended."""
 
     def get_valid_age(state: Person) -> Person:
@@ -357,7 +357,7 @@ def test_each_invalid_answer_leads_to_the_next_prompt(checkpointer: Any, printed
     assert printed.lines() == ["✅ Human is 25 years old."]
 
 
-def test_a_dict_can_be_the_answer(checkpointer: Any, config: Any) -> None:
+def test_dict_is_accepted_as_response(checkpointer: Any, config: Any) -> None:
     """Follow "Resume with the Command primitive"."""
 
     def ask(state: Person) -> Any:
@@ -371,7 +371,7 @@ def test_a_dict_can_be_the_answer(checkpointer: Any, config: Any) -> None:
     assert graph.invoke(Command(resume={"age": "25"}), config) == {"age": 25}
 
 
-def test_the_node_runs_again_from_its_first_line(
+def test_resumed_node_runs_from_its_first_line(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follow "How does resuming work?".
@@ -400,7 +400,7 @@ def test_the_node_runs_again_from_its_first_line(
     ]
 
 
-def test_an_interrupt_needs_a_value(checkpointer: Any, config: Any) -> None:
+def test_interrupt_without_value_raises_type_error(checkpointer: Any, config: Any) -> None:
     """Follow "How does resuming work?", as it is written: ``interrupt()`` is a TypeError."""
     builder = StateGraph(Person)
     builder.add_node("node", lambda state: interrupt())  # type: ignore[call-arg]
@@ -416,7 +416,9 @@ class Prompts(TypedDict):
 
 
 @pytest.mark.filterwarnings("ignore:.*interrupt_id")
-def test_one_call_answers_several_interrupts(checkpointer: Any, config: Any) -> None:
+def test_resume_map_resumes_several_interrupts_of_a_subgraph(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Resume several interrupts with one call"."""
 
     def first(state: Prompts) -> Any:
@@ -447,7 +449,7 @@ def test_one_call_answers_several_interrupts(checkpointer: Any, config: Any) -> 
     }
 
 
-def test_a_call_before_the_interrupt_is_made_again(checkpointer: Any, config: Any) -> None:
+def test_call_before_interrupt_runs_again_on_resume(checkpointer: Any, config: Any) -> None:
     """Follow "Side effects": once before the question, once more on resuming."""
     calls = []
 
@@ -468,7 +470,7 @@ class Counted(TypedDict):
     state_counter: int
 
 
-def test_a_resumed_parent_runs_again_and_finished_child_nodes_do_not(
+def test_resumed_parent_node_runs_again_without_finished_subgraph_nodes(
     checkpointer: Any, printed: Any
 ) -> None:
     """Follow "Parent and child graph execution flow", with the lines that the article prints."""
@@ -553,7 +555,7 @@ def changing_graph(checkpointer: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
-def test_an_answer_that_meets_another_interrupt_is_noticed(
+def test_response_reaching_a_changed_interrupt_is_logged(
     checkpointer: Any, printed: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follow "Code that introduces non-determinism": the outcome is the article's.
@@ -572,7 +574,7 @@ def test_an_answer_that_meets_another_interrupt_is_noticed(
     assert "asks something else than was answered" in record.getMessage()
 
 
-def test_an_answer_that_meets_another_interrupt_can_be_refused(
+def test_response_reaching_a_changed_interrupt_is_rejected_on_request(
     checkpointer: Any, printed: Any
 ) -> None:
     """Follow "Code that introduces non-determinism", with the engine's stricter setting."""
@@ -587,7 +589,7 @@ def test_an_answer_that_meets_another_interrupt_can_be_refused(
 
 
 @pytest.mark.parametrize("way", ["ainvoke", "astream"])
-def test_the_async_forms_resume_too(checkpointer: Any, config: Any, way: str) -> None:
+def test_async_calls_resume_the_thread(checkpointer: Any, config: Any, way: str) -> None:
     """Follow "Resume with the Command primitive": ainvoke and astream resume as well."""
     graph_builder = StateGraph(Text)
     graph_builder.add_node("human_node", revise)

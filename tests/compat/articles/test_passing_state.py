@@ -32,7 +32,7 @@ class PrivateState(TypedDict):
     bar: str
 
 
-def test_nodes_pass_private_state() -> None:
+def test_private_state_passes_between_nodes() -> None:
     """Follow 2.3: the article prints {'graph_output': 'My name is Lance'}."""
 
     def node_1(state: InputState) -> OverallState:
@@ -57,7 +57,7 @@ def test_nodes_pass_private_state() -> None:
     assert graph.invoke({"user_input": "My"}) == {"graph_output": "My name is Lance"}
 
 
-def test_private_state_outlives_a_pause(checkpointer: Any, config: Any) -> None:
+def test_private_state_survives_an_interrupt(checkpointer: Any, config: Any) -> None:
     """Follow 2.3, with a question between the private write and its reader."""
 
     def node_1(state: InputState) -> PrivateState:
@@ -76,7 +76,7 @@ def test_private_state_outlives_a_pause(checkpointer: Any, config: Any) -> None:
     assert graph.invoke(Command(resume="friend"), config) == {"graph_output": "My friend"}
 
 
-def test_a_conditional_edge_reads_a_schema_of_its_own() -> None:
+def test_conditional_edge_reads_its_own_schema() -> None:
     """Follow 2.2: the path function gets its own input schema, as its node leaves the state."""
     seen = []
 
@@ -102,7 +102,7 @@ def test_a_conditional_edge_reads_a_schema_of_its_own() -> None:
     assert seen == ["L", "R"]
 
 
-def test_schemas_share_a_channel_that_they_declare_alike() -> None:
+def test_schemas_with_equal_reducers_share_a_channel() -> None:
     """Follow 2.3, "shared channels": equal reducers are one channel."""
 
     class One(TypedDict):
@@ -125,7 +125,7 @@ def test_schemas_share_a_channel_that_they_declare_alike() -> None:
     assert builder.compile().invoke({"log": []}) == {"log": ["first", "second saw 1"]}
 
 
-def test_schemas_that_declare_a_channel_differently_are_refused() -> None:
+def test_schemas_with_different_reducers_are_rejected() -> None:
     """Follow 2.3, "shared channels": the error of _add_schema."""
 
     class One(TypedDict):
@@ -150,7 +150,7 @@ class Context:
 
 
 @pytest.mark.parametrize("context", [Context(user_id="u-1"), {"user_id": "u-1"}])
-def test_runtime_and_config_are_handed_to_who_asks(
+def test_nodes_get_runtime_and_config_by_parameter_name(
     checkpointer: Any, config: Any, printed: Any, context: Any
 ) -> None:
     """Follow 2.4: by the name of the parameter."""

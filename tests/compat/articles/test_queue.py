@@ -59,7 +59,7 @@ def messages_of(run: Run) -> list[Any]:
     return graph.get_state(config).values["messages"]
 
 
-def test_the_chatbot_waits_in_the_queue_for_an_expert(advance: Callable[[], int]) -> None:
+def test_chatbot_run_is_interrupted_until_expert_responds(advance: Callable[[], int]) -> None:
     """Follow the article on the main flows, 1.1, with the expert at the queue."""
     started = start("chatbot", {"messages": [{"role": "user", "content": USER_INPUT}]})
     advance()
@@ -75,7 +75,7 @@ def test_the_chatbot_waits_in_the_queue_for_an_expert(advance: Callable[[], int]
     assert messages_of(run)[-1].content == f"The experts say: {HUMAN_RESPONSE}"
 
 
-def test_tool_calls_are_decided_one_by_one(advance: Callable[[], int]) -> None:
+def test_tool_calls_are_decided_separately_in_any_order(advance: Callable[[], int]) -> None:
     """Follow "Review tool calls": each call is a question of its own, decided in any order."""
     message = calling(
         ("delete", {"path": "/a"}), ("look", {"path": "/b"}), ("delete", {"path": "/c"})
@@ -97,7 +97,7 @@ def test_tool_calls_are_decided_one_by_one(advance: Callable[[], int]) -> None:
     assert finished == ["/b"]
 
 
-def test_two_decisions_before_the_run_goes_on_are_both_used(advance: Callable[[], int]) -> None:
+def test_two_decisions_before_resume_are_both_applied(advance: Callable[[], int]) -> None:
     message = calling(("delete", {"path": "/a"}), ("delete", {"path": "/c"}))
     started = start("deleting agent", {"messages": [message]})
     advance()

@@ -60,7 +60,7 @@ def call(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_tools_of_an_agent_are_answered_by_their_ids(
+def test_agent_tools_resume_by_interrupt_id(
     checkpointer: Any, config: Any, call: Callable[..., Any], version: Any
 ) -> None:
     agent = create_react_agent(
@@ -76,7 +76,7 @@ def test_tools_of_an_agent_are_answered_by_their_ids(
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_tools_of_an_agent_are_answered_one_by_one(
+def test_agent_tools_resume_separately(
     checkpointer: Any, config: Any, call: Callable[..., Any], version: Any
 ) -> None:
     agent = create_react_agent(model(), [pay], version=version, checkpointer=checkpointer)
@@ -86,7 +86,7 @@ def test_tools_of_an_agent_are_answered_one_by_one(
     assert said(call(agent, Command(resume="no"), config)) == ["ann: yes", "bob: no"]
 
 
-def test_a_wrapper_asks_before_its_tool_does(
+def test_wrapper_interrupt_precedes_its_tools_interrupt(
     checkpointer: Any, config: Any, call: Callable[..., Any]
 ) -> None:
     def leave_first(request: Any, execute: Any) -> Any:
@@ -103,7 +103,7 @@ def test_a_wrapper_asks_before_its_tool_does(
     assert said(call(agent, Command(resume="paid"), config)) == ["ann: paid", "refused"]
 
 
-def test_a_hook_asks_before_any_tool_runs(
+def test_post_model_hook_interrupts_before_any_tool_runs(
     checkpointer: Any, config: Any, call: Callable[..., Any]
 ) -> None:
     paid: list[str] = []
@@ -137,7 +137,7 @@ def test_a_hook_asks_before_any_tool_runs(
     assert (said(result), paid) == (["refused", "paid bob"], ["bob"])
 
 
-def test_what_a_tool_pushed_outlives_the_pause_of_another(
+def test_pushed_message_survives_interrupt_of_another_tool(
     checkpointer: Any, config: Any, call: Callable[..., Any]
 ) -> None:
     """The call that has ended doesn't run again, and what it pushed isn't lost."""
@@ -157,7 +157,7 @@ def test_what_a_tool_pushed_outlives_the_pause_of_another(
     assert texts == ["hi", "", "on its way", "ann: told", "bob: yes", "done"]
 
 
-def test_a_sent_call_is_stored_without_the_conversation(checkpointer: Any, config: Any) -> None:
+def test_sent_tool_call_is_stored_without_messages(checkpointer: Any, config: Any) -> None:
     agent = create_react_agent(model(), [pay], checkpointer=checkpointer)
     agent.invoke(HI, config)
     stored = checkpointer.get_tuple(config).checkpoint["channel_values"]

@@ -15,7 +15,7 @@ class State(TypedDict):
     some_text: str
 
 
-def test_what_ran_before_the_interrupt_does_not_run_again(checkpointer: Any, config: Any) -> None:
+def test_nodes_before_the_interrupted_node_do_not_run_again(checkpointer: Any, config: Any) -> None:
     """Follow 5.1: A -> B -> C, where B asks."""
     entered = []
 
@@ -55,7 +55,9 @@ def asking_twice(checkpointer: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
-def test_a_node_asks_twice(checkpointer: Any, config: Any, printed: Any) -> None:
+def test_second_interrupt_of_node_gets_second_response(
+    checkpointer: Any, config: Any, printed: Any
+) -> None:
     """Follow 5.2: the n-th call in the node gets the n-th answer."""
     graph = asking_twice(checkpointer)
     before = "[human_node-before] state: {'some_text': 'original'}"
@@ -72,7 +74,7 @@ def test_a_node_asks_twice(checkpointer: Any, config: Any, printed: Any) -> None
     assert printed.lines() == [before, "[human_node-after] value: 回复2"]
 
 
-def test_a_new_graph_object_resumes_the_thread(checkpointer: Any, config: Any) -> None:
+def test_new_graph_object_resumes_the_thread(checkpointer: Any, config: Any) -> None:
     """Follow 5.3: the thread is the checkpointer's, whichever graph object reads it."""
     asking_twice(checkpointer).invoke({"some_text": "original"}, config)
     asked = asking_twice(checkpointer).invoke(Command(resume="one"), config)
@@ -80,7 +82,7 @@ def test_a_new_graph_object_resumes_the_thread(checkpointer: Any, config: Any) -
     assert asking_twice(checkpointer).invoke(Command(resume="two"), config) == {"some_text": "two"}
 
 
-def test_another_thread_is_another_run(checkpointer: Any, config: Any) -> None:
+def test_other_thread_has_no_state_or_interrupts(checkpointer: Any, config: Any) -> None:
     """Follow 5.3: another thread_id knows nothing of the question."""
     graph = asking_twice(checkpointer)
     graph.invoke({"some_text": "original"}, config)

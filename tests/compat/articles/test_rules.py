@@ -28,7 +28,7 @@ class Approval(TypedDict, total=False):
     approved: bool
 
 
-def test_a_node_pauses_and_is_resumed(checkpointer: Any) -> None:
+def test_node_pauses_and_resumes_with_the_response(checkpointer: Any) -> None:
     """Follow "Pause with interrupt" and "Resume"."""
 
     def approval_node(state: Approval) -> Any:
@@ -51,7 +51,7 @@ class Action(TypedDict, total=False):
 
 
 @pytest.mark.parametrize(("answer", "taken"), [(True, "proceed"), (False, "cancel")])
-def test_an_action_is_approved_or_rejected(
+def test_action_is_approved_or_rejected(
     checkpointer: Any, config: Any, answer: bool, taken: str
 ) -> None:
     """Follow pattern 1."""
@@ -83,7 +83,7 @@ class Generated(TypedDict):
     generated_text: str
 
 
-def test_a_text_is_reviewed_and_edited(checkpointer: Any, config: Any) -> None:
+def test_reviewed_text_is_replaced_by_the_response(checkpointer: Any, config: Any) -> None:
     """Follow pattern 2."""
 
     def review_node(state: Generated) -> Any:
@@ -118,7 +118,7 @@ class Outcome(TypedDict, total=False):
         ({"action": "reject"}, "Email cancelled by user"),
     ],
 )
-def test_a_tool_asks_before_it_acts(
+def test_tool_interrupt_precedes_its_action(
     checkpointer: Any, config: Any, answer: Any, outcome: str
 ) -> None:
     """Follow pattern 3: the tool is langchain's; a node calls it."""
@@ -160,7 +160,7 @@ class Person(TypedDict, total=False):
     needs_age: bool
 
 
-def test_an_age_is_asked_for_until_it_is_valid(checkpointer: Any, config: Any) -> None:
+def test_age_is_requested_until_valid(checkpointer: Any, config: Any) -> None:
     """Follow pattern 4."""
 
     def get_age_node(state: Person) -> Any:
@@ -185,7 +185,7 @@ def test_an_age_is_asked_for_until_it_is_valid(checkpointer: Any, config: Any) -
 # Don't wrap interrupt in try/except.
 
 
-def test_except_exception_does_not_catch_the_pause(
+def test_except_exception_does_not_catch_interrupt(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follow rule 1, wrong.
@@ -206,7 +206,7 @@ def test_except_exception_does_not_catch_the_pause(
     assert printed.lines() == []
 
 
-def test_a_bare_except_pauses_all_the_same(
+def test_interrupt_in_bare_except_pauses_and_is_logged(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follow rule 1, wrong, with the bare except that its heading names: noticed and logged."""
@@ -224,7 +224,7 @@ def test_a_bare_except_pauses_all_the_same(
     assert graph.invoke(Command(resume="Ann"), config) == {"name": "Ann"}
 
 
-def test_errors_are_handled_apart_from_the_interrupt(
+def test_error_handling_after_the_interrupt_works(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follow rule 1, right: the question stands outside of the try block."""
@@ -250,7 +250,7 @@ class NetworkException(Exception):
     pass
 
 
-def test_a_particular_exception_may_be_caught_around_it(
+def test_specific_exception_around_interrupt_is_caught(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follow rule 1, right: ``except NetworkException``."""
@@ -275,7 +275,7 @@ def test_a_particular_exception_may_be_caught_around_it(
 # Don't reorder the calls.
 
 
-def test_interrupts_in_a_steady_order(checkpointer: Any, config: Any) -> None:
+def test_interrupts_in_constant_order_get_their_responses(checkpointer: Any, config: Any) -> None:
     """Follow rule 2, right."""
 
     def node_a(state: Person) -> Any:
@@ -304,7 +304,7 @@ def skipping_node(state: Person) -> Any:
     return {"name": name, "city": city}
 
 
-def test_a_skipped_interrupt_is_noticed(
+def test_skipped_interrupt_is_logged(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follow rule 2, wrong: the answer for the age arrives at the city.
@@ -319,7 +319,7 @@ def test_a_skipped_interrupt_is_noticed(
     assert "asks something else than was answered" in caplog.text
 
 
-def test_a_skipped_interrupt_can_be_refused(checkpointer: Any) -> None:
+def test_skipped_interrupt_is_rejected_on_request(checkpointer: Any) -> None:
     """Follow rule 2, wrong, with the engine's stricter setting: nothing is mixed up."""
     config = {"configurable": {"thread_id": "some_id", "on_interrupt_change": "error"}}
     graph = single(skipping_node, checkpointer, Person)
@@ -335,7 +335,7 @@ class Listed(TypedDict, total=False):
     results: list[Any]
 
 
-def test_a_list_that_changes_between_runs_is_noticed(
+def test_changed_list_of_interrupts_is_logged(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follow rule 2, wrong: a loop over what may change."""
@@ -370,9 +370,7 @@ def test_a_list_that_changes_between_runs_is_noticed(
         },
     ],
 )
-def test_simple_payloads_are_shown_as_they_are(
-    checkpointer: Any, config: Any, payload: Any
-) -> None:
+def test_simple_payload_is_shown_unchanged(checkpointer: Any, config: Any, payload: Any) -> None:
     """Follow rule 3, right."""
     graph = single(lambda state: {"name": interrupt(payload)}, checkpointer, Person)
     assert values(graph.invoke({}, config)["__interrupt__"]) == [payload]
@@ -403,7 +401,7 @@ class DataProcessor:
         ),
     ],
 )
-def test_what_is_not_json_is_refused_with_its_path(
+def test_non_json_payload_is_rejected_with_its_path(
     checkpointer: Any, config: Any, payload: Any, path: str, kind: str
 ) -> None:
     """Follow rule 3, wrong: a function, an instance. The error says where it is."""
@@ -443,7 +441,7 @@ def ask_and_approve(checkpointer: Any, config: Any, node: Any) -> Any:
     return graph.invoke(Command(resume=True), config)
 
 
-def test_an_upsert_may_run_twice(checkpointer: Any, config: Any) -> None:
+def test_upsert_before_interrupt_is_idempotent(checkpointer: Any, config: Any) -> None:
     """Follow rule 4, right: idempotent."""
     db = Database()
 
@@ -456,7 +454,7 @@ def test_an_upsert_may_run_twice(checkpointer: Any, config: Any) -> None:
     assert db.users == {"u": "pending_approval"}
 
 
-def test_what_comes_after_the_interrupt_runs_once(checkpointer: Any, config: Any) -> None:
+def test_call_after_interrupt_runs_once(checkpointer: Any, config: Any) -> None:
     """Follow rule 4, right: after the question."""
     db = Database()
 
@@ -470,7 +468,7 @@ def test_what_comes_after_the_interrupt_runs_once(checkpointer: Any, config: Any
     assert db.log == [{"user_id": "u", "action": "approved"}]
 
 
-def test_what_has_a_node_of_its_own_runs_once(checkpointer: Any, config: Any) -> None:
+def test_call_in_a_separate_node_runs_once(checkpointer: Any, config: Any) -> None:
     """Follow rule 4, right: in a node of its own, with a state that has attributes."""
     sent = []
 
@@ -498,7 +496,7 @@ def test_what_has_a_node_of_its_own_runs_once(checkpointer: Any, config: Any) ->
     assert sent == [("u", "approved")]
 
 
-def test_what_is_made_before_the_interrupt_is_made_twice(checkpointer: Any, config: Any) -> None:
+def test_insert_before_interrupt_is_duplicated(checkpointer: Any, config: Any) -> None:
     """Follow rule 4, wrong: a new record each time."""
     db = Database()
 
@@ -514,7 +512,7 @@ def test_what_is_made_before_the_interrupt_is_made_twice(checkpointer: Any, conf
 # Subgraphs.
 
 
-def test_parent_and_child_run_again_from_the_start_of_their_nodes(
+def test_parent_and_subgraph_nodes_run_again_from_their_start(
     checkpointer: Any, config: Any
 ) -> None:
     """Follow "Interrupts in subgraphs"."""
@@ -557,7 +555,7 @@ def three_nodes(checkpointer: Any, **compiled: Any) -> Any:
     return builder.compile(checkpointer=checkpointer, **compiled)
 
 
-def test_breakpoints_of_a_compiled_graph(checkpointer: Any) -> None:
+def test_compiled_breakpoints_stop_every_call(checkpointer: Any) -> None:
     """Follow "Static breakpoints", at compile time: None goes on."""
     graph = three_nodes(
         checkpointer, interrupt_before=["node_a"], interrupt_after=["node_b", "node_c"]
@@ -575,7 +573,7 @@ def test_breakpoints_of_a_compiled_graph(checkpointer: Any) -> None:
     assert stops == [("", ("node_a",)), ("ab", ("node_c",)), ("abc", ())]
 
 
-def test_breakpoints_of_one_call(checkpointer: Any, config: Any) -> None:
+def test_call_breakpoints_apply_to_that_call_only(checkpointer: Any, config: Any) -> None:
     """Follow "Static breakpoints", at run time: they hold for the call that names them."""
     graph = three_nodes(checkpointer)
     graph.invoke(
@@ -587,7 +585,9 @@ def test_breakpoints_of_one_call(checkpointer: Any, config: Any) -> None:
     assert graph.invoke(None, config=config) == {"ran": "abc"}
 
 
-def test_an_empty_list_turns_breakpoints_off_for_a_call(checkpointer: Any, config: Any) -> None:
+def test_empty_breakpoint_list_disables_compiled_breakpoints(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Static breakpoints", both ways at once.
 
     In LangGraph an empty list leaves the compiled breakpoints on; here it means none.

@@ -69,7 +69,7 @@ def add(a: int, b: int) -> int:
 
 @pytest.mark.parametrize("kind", ["dict", "openai", "langchain"])
 @pytest.mark.parametrize("tools", [[add], [tool(add)]], ids=["function", "langchain tool"])
-def test_results_are_messages_of_the_kind_that_called(
+def test_tool_messages_have_the_format_of_the_call(
     kind: str, tools: Any, request: pytest.FixtureRequest
 ) -> None:
     if kind != "langchain":
@@ -90,7 +90,7 @@ def test_results_are_messages_of_the_kind_that_called(
         }
 
 
-def test_calls_run_side_by_side_and_answer_in_their_order() -> None:
+def test_parallel_calls_return_results_in_call_order() -> None:
     meet = threading.Barrier(2, timeout=60)
 
     def first() -> str:
@@ -106,7 +106,7 @@ def test_calls_run_side_by_side_and_answer_in_their_order() -> None:
     assert contents(result) == ["second", "first"]
 
 
-def test_async_tools_run_side_by_side(checkpointer: Any, config: Any) -> None:
+def test_parallel_async_tools_resume_by_interrupt_id(checkpointer: Any, config: Any) -> None:
     async def example() -> Any:
         meet = asyncio.Event()
 
@@ -130,7 +130,7 @@ def test_async_tools_run_side_by_side(checkpointer: Any, config: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_async_tools_run_in_a_sync_run(checkpointer: Any, config: Any, kind: str) -> None:
+def test_async_tools_run_in_sync_run(checkpointer: Any, config: Any, kind: str) -> None:
     """As a worker runs them."""
 
     async def later(name: str) -> str:
@@ -146,7 +146,7 @@ def test_async_tools_run_in_a_sync_run(checkpointer: Any, config: Any, kind: str
     assert contents(result) == ["A?", "B?"]
 
 
-def test_an_async_tool_does_not_block_a_running_loop() -> None:
+def test_async_tool_in_running_loop_is_rejected() -> None:
     async def later() -> str:
         return "x"
 
@@ -164,7 +164,7 @@ def approved(name: str) -> str:
     return f"{name}: {answer}"
 
 
-def test_each_interrupt_is_kept_under_its_call(checkpointer: Any, config: Any) -> None:
+def test_interrupts_of_parallel_calls_resume_in_any_order(checkpointer: Any, config: Any) -> None:
     """Answers reach the call that asked, one at a time and in any order."""
     finished = []
 
@@ -187,7 +187,7 @@ def test_each_interrupt_is_kept_under_its_call(checkpointer: Any, config: Any) -
     assert finished == ["b"]
 
 
-def test_a_call_that_was_changed_meanwhile_runs_again(checkpointer: Any, config: Any) -> None:
+def test_finished_call_changed_before_resume_runs_again(checkpointer: Any, config: Any) -> None:
     def act(name: str) -> str:
         return f"did {name}"
 
@@ -200,7 +200,7 @@ def test_a_call_that_was_changed_meanwhile_runs_again(checkpointer: Any, config:
     assert contents(result) == ["a: yes", "did c"]
 
 
-def test_a_tool_may_ask_twice(checkpointer: Any, config: Any) -> None:
+def test_tool_with_two_interrupts_gets_both_responses(checkpointer: Any, config: Any) -> None:
     def ask_twice(name: str) -> str:
         return f"{interrupt('one ' + name)} {interrupt('two ' + name)}"
 
@@ -219,7 +219,7 @@ def test_a_tool_may_ask_twice(checkpointer: Any, config: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dict", "langchain"])
-def test_a_langchain_tool_may_ask(checkpointer: Any, config: Any, kind: str) -> None:
+def test_langchain_tool_can_interrupt(checkpointer: Any, config: Any, kind: str) -> None:
     graph = graph_of(ToolNode([tool(approved, description="Ask.")]), checkpointer)
     message = calling(("approved", {"name": "a"}), ("approved", {"name": "b"}), kind=kind)
     asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
@@ -228,13 +228,13 @@ def test_a_langchain_tool_may_ask(checkpointer: Any, config: Any, kind: str) -> 
     assert contents(result) == ["a: yes", "b: no"]
 
 
-def test_a_pause_is_not_handled_as_an_error(checkpointer: Any, config: Any) -> None:
+def test_interrupt_is_not_handled_as_tool_error(checkpointer: Any, config: Any) -> None:
     graph = graph_of(ToolNode([approved], handle_tool_errors=True), checkpointer)
     asked = graph.invoke({"messages": [calling(("approved", {"name": "a"}))]}, config)
     assert [q.value for q in asked["__interrupt__"]] == [{"approve": "a"}]
 
 
-def test_a_tool_that_swallows_its_pause_is_asked_again(checkpointer: Any, config: Any) -> None:
+def test_interrupt_swallowed_by_tool_stays_pending(checkpointer: Any, config: Any) -> None:
     def careless(name: str) -> str:
         try:
             return interrupt(name)
@@ -249,9 +249,7 @@ def test_a_tool_that_swallows_its_pause_is_asked_again(checkpointer: Any, config
     assert contents(graph.invoke(Command(resume=answers), config)) == ["A", "b: B"]
 
 
-def test_an_answer_that_does_not_fit_never_reaches_the_model(
-    checkpointer: Any, config: Any
-) -> None:
+def test_invalid_response_is_not_returned_to_the_model(checkpointer: Any, config: Any) -> None:
     class Approval(BaseModel):
         approved: bool
 
@@ -266,7 +264,7 @@ def test_an_answer_that_does_not_fit_never_reaches_the_model(
     assert contents(graph.invoke(Command(resume={"approved": True}), config)) == ["True"]
 
 
-def test_once_is_once_for_each_call(checkpointer: Any, config: Any) -> None:
+def test_once_in_tool_runs_once_per_call(checkpointer: Any, config: Any) -> None:
     charged = []
 
     def charge(name: str) -> str:
@@ -280,7 +278,7 @@ def test_once_is_once_for_each_call(checkpointer: Any, config: Any) -> None:
     assert sorted(charged) == ["a", "b"]
 
 
-def test_once_in_an_async_run_keeps_to_the_savers_thread(checkpointer: Any, config: Any) -> None:
+def test_once_in_async_run_runs_once_per_call(checkpointer: Any, config: Any) -> None:
     """A sync tool runs on a thread of its own there; what it stores doesn't."""
     charged: list[str] = []
 
@@ -299,7 +297,7 @@ def test_once_in_an_async_run_keeps_to_the_savers_thread(checkpointer: Any, conf
     assert sorted(charged) == ["a", "b"]
 
 
-def test_graphs_called_by_tools_keep_apart(checkpointer: Any, config: Any) -> None:
+def test_subgraphs_of_parallel_calls_resume_separately(checkpointer: Any, config: Any) -> None:
     inner = StateGraph(Chat)
     inner.add_node("ask", lambda state: {"note": interrupt(state["note"])})
     inner.add_edge(START, "ask")
@@ -341,7 +339,7 @@ WRAPPED = {
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("form", WRAPPED)
-def test_a_wrapper_and_its_tool_may_both_ask(
+def test_wrapper_and_tool_can_both_interrupt(
     checkpointer: Any, config: Any, form: str, way: str
 ) -> None:
     node = ToolNode([approved], handle_tool_errors=True, **WRAPPED[form])  # type: ignore[arg-type]
@@ -357,7 +355,7 @@ def test_a_wrapper_and_its_tool_may_both_ask(
     assert contents(result) == ["a: fine", "refused"]
 
 
-def test_a_wrapper_that_calls_again_has_the_same_answers(checkpointer: Any, config: Any) -> None:
+def test_wrapper_executing_twice_repeats_the_response(checkpointer: Any, config: Any) -> None:
     asked: list[Any] = []
 
     def twice(request: Any, execute: Any) -> Any:
@@ -396,7 +394,7 @@ def picky(error: ValueError) -> str:
     ],
 )
 @pytest.mark.parametrize("kind", ["dict", "langchain"])
-def test_the_model_is_told_of_a_failure(
+def test_handled_tool_error_is_returned_to_the_model(
     rule: Any, said: str, kind: str, request: pytest.FixtureRequest
 ) -> None:
     if kind != "langchain":
@@ -410,14 +408,14 @@ def test_the_model_is_told_of_a_failure(
 
 
 @pytest.mark.parametrize("rule", [None, False, KeyError, (KeyError, OSError)])
-def test_the_node_fails_with_its_tool(rule: Any) -> None:
+def test_unhandled_tool_error_fails_the_node(rule: Any) -> None:
     node = ToolNode([failing], handle_tool_errors=rule)
     with pytest.raises(ValueError, match="no luck"):
         graph_of(node).invoke({"messages": [calling(("failing", {}))]})
 
 
 @pytest.mark.parametrize("tools", [[add], [tool(add)]], ids=["function", "langchain tool"])
-def test_a_call_that_does_not_fit_is_told_to_the_model(tools: Any) -> None:
+def test_invalid_or_unknown_call_is_returned_as_error(tools: Any) -> None:
     messages = [calling(("add", {"a": 1}), ("nothing", {}))]
     unfit, unknown = contents(graph_of(ToolNode(tools)).invoke({"messages": messages}))
     assert unfit.startswith("Error: the arguments of add don't fit.")
@@ -425,7 +423,7 @@ def test_a_call_that_does_not_fit_is_told_to_the_model(tools: Any) -> None:
     assert unknown == "Error: there is no tool nothing. Tools: add."
 
 
-def test_arguments_are_read_by_the_annotations() -> None:
+def test_arguments_are_coerced_to_their_annotations() -> None:
     """A model often gives texts for numbers, and names that nobody asked for."""
     message = calling(("add", {"a": "1", "b": 2, "c": 3}), ("add", {"a": "x", "b": 2}))
     fits, unfit = contents(graph_of(ToolNode([add])).invoke({"messages": [message]}))
@@ -433,7 +431,7 @@ def test_arguments_are_read_by_the_annotations() -> None:
     assert unfit.startswith("Error: the arguments of add don't fit. a: Input should be a valid int")
 
 
-def test_a_function_that_takes_anything_gets_it() -> None:
+def test_function_with_variable_keywords_gets_all_arguments() -> None:
     def anything(first: int = 7, **rest: Any) -> Any:
         return {"first": first, **rest}
 
@@ -444,7 +442,7 @@ def test_a_function_that_takes_anything_gets_it() -> None:
     ]
 
 
-def test_a_validation_error_of_the_tool_itself_is_its_failure() -> None:
+def test_validation_error_inside_tool_fails_the_node() -> None:
     class Strict(BaseModel):
         count: int
 
@@ -455,7 +453,7 @@ def test_a_validation_error_of_the_tool_itself_is_its_failure() -> None:
         graph_of(ToolNode([parse])).invoke({"messages": [calling(("parse", {}))]})
 
 
-def test_content_blocks_stay_blocks() -> None:
+def test_content_blocks_are_kept() -> None:
     def draw() -> Any:
         return [{"type": "text", "text": "a cat"}]
 
@@ -466,14 +464,14 @@ def test_content_blocks_stay_blocks() -> None:
 
 
 @pytest.mark.usefixtures("without_langchain")
-def test_arguments_that_are_no_object_are_told_to_the_model() -> None:
+def test_malformed_json_arguments_are_returned_as_error() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{oops"}}
     message = {"role": "assistant", "content": "", "tool_calls": [call]}
     (said,) = contents(graph_of(ToolNode([add])).invoke({"messages": [message]}))
     assert said == "Error: the arguments of add are no JSON object."
 
 
-def test_a_failed_tool_does_not_undo_its_siblings(checkpointer: Any, config: Any) -> None:
+def test_failed_tool_is_retried_without_finished_calls(checkpointer: Any, config: Any) -> None:
     """The run goes on with the failed call alone."""
     ran = []
 
@@ -495,12 +493,12 @@ def test_a_failed_tool_does_not_undo_its_siblings(checkpointer: Any, config: Any
 
 
 @pytest.mark.parametrize("rule", [3, [ValueError]])
-def test_a_rule_that_means_nothing_is_refused(rule: Any) -> None:
+def test_invalid_handle_tool_errors_is_rejected(rule: Any) -> None:
     with pytest.raises(ValueError, match="handle_tool_errors"):
         ToolNode([add], handle_tool_errors=rule)
 
 
-def test_what_is_no_tool_is_refused() -> None:
+def test_invalid_tool_is_rejected() -> None:
     with pytest.raises(TypeError, match="Expected a tool or a function"):
         ToolNode(["add"])
 
@@ -508,7 +506,7 @@ def test_what_is_no_tool_is_refused() -> None:
 # What goes in and comes out.
 
 
-def test_a_tool_may_return_a_command() -> None:
+def test_tool_returning_command_updates_the_state() -> None:
     def remember(text: str) -> Any:
         return Command(update={"note": text})
 
@@ -520,7 +518,7 @@ def test_a_tool_may_return_a_command() -> None:
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("several", [False, True])
-def test_a_langchain_tool_may_return_a_command(way: str, several: bool) -> None:
+def test_langchain_tool_returning_command_updates_the_state(way: str, several: bool) -> None:
     """langchain knows only LangGraph's Command, and would make a text of ours."""
 
     @tool
@@ -539,7 +537,7 @@ def test_a_langchain_tool_may_return_a_command(way: str, several: bool) -> None:
     assert contents(result) == ["noted", "2"]
 
 
-def test_calls_may_be_sent_one_by_one(checkpointer: Any, config: Any) -> None:
+def test_calls_sent_separately_are_resumed_by_id(checkpointer: Any, config: Any) -> None:
     """Each Send is a task of its own: an answered call doesn't wait for the others."""
 
     def each(state: Chat) -> list[Send]:
@@ -557,7 +555,7 @@ def test_calls_may_be_sent_one_by_one(checkpointer: Any, config: Any) -> None:
     assert contents(result) == ["a: yes", "b: yes"]
 
 
-def test_it_works_outside_of_a_graph() -> None:
+def test_tool_node_runs_without_a_graph() -> None:
     node = ToolNode([add])
     message = calling(("add", {"a": 1, "b": 1}), kind="langchain")
     (direct,) = node.invoke([message])
@@ -578,16 +576,16 @@ def test_it_works_outside_of_a_graph() -> None:
         ([AIMessage("done")], "__end__"),
     ],
 )
-def test_the_condition_looks_at_the_last_message(state: Any, way: str) -> None:
+def test_tools_condition_routes_by_the_last_message(state: Any, way: str) -> None:
     assert tools_condition(state) == way
 
 
-def test_the_condition_needs_a_message() -> None:
+def test_tools_condition_without_messages_is_rejected() -> None:
     with pytest.raises(ValueError, match="No messages found in input state to tool_edge"):
         tools_condition({"messages": []})
 
 
-def test_the_words_for_asking_are_plain_dicts(checkpointer: Any, config: Any) -> None:
+def test_human_interrupt_and_response_are_plain_dicts(checkpointer: Any, config: Any) -> None:
     """HumanInterrupt and HumanResponse describe a question and its answer."""
 
     def ask(state: Chat) -> Any:
@@ -618,9 +616,7 @@ class Log(TypedDict, total=False):
     log: Annotated[list[str], operator.add]
 
 
-def test_interrupts_come_up_from_graphs_below_parallel_tools(
-    checkpointer: Any, config: Any
-) -> None:
+def test_interrupts_of_subgraphs_in_parallel_tools_surface(checkpointer: Any, config: Any) -> None:
     """An agent as a node, two calls of it side by side, two nodes side by side in each."""
     did: list[str] = []
 

@@ -34,7 +34,7 @@ def _agents(graphs: None) -> Iterator[None]:
     done.clear()
 
 
-def test_calls_are_decided_in_the_words_of_the_middleware(client: Any) -> None:
+def test_middleware_decisions_resume_the_tool_calls(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     list(client.runs.stream(thread, "agent", input=HELP, stream_mode="updates"))
     (asked,) = client.threads.get_state(thread)["interrupts"]
@@ -64,7 +64,7 @@ def test_calls_are_decided_in_the_words_of_the_middleware(client: Any) -> None:
     assert Decision.objects.count() == 1
 
 
-def test_an_update_of_the_state_says_where_a_graph_goes_on(client: Any) -> None:
+def test_update_state_as_node_sets_the_next_node(client: Any) -> None:
     def build() -> Any:
         graph = StateGraph(agents.Desk)
         for name in ("a", "b", "c"):
@@ -81,7 +81,7 @@ def test_an_update_of_the_state_says_where_a_graph_goes_on(client: Any) -> None:
     assert said == ["help", "a", "b", "c", "by hand", "c"]
 
 
-def test_the_state_of_an_agent_and_its_history_are_shown(client: Any) -> None:
+def test_agent_state_and_history_are_returned(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "agent", input=HELP)
     state = client.threads.get_state(thread)
@@ -93,7 +93,7 @@ def test_the_state_of_an_agent_and_its_history_are_shown(client: Any) -> None:
     assert history[-1]["metadata"]["source"] == "input"
 
 
-def test_schemas_and_graphs_below_of_an_agent_are_those_of_its_graph(client: Any) -> None:
+def test_agent_schemas_and_subgraphs_are_returned(client: Any) -> None:
     schemas = client.assistants.get_schemas("agent")
     assert "messages" in schemas["input_schema"]["properties"]
     nodes = [node["id"] for node in client.assistants.get_graph("agent")["nodes"]]
@@ -101,7 +101,7 @@ def test_schemas_and_graphs_below_of_an_agent_are_those_of_its_graph(client: Any
     assert list(client.assistants.get_subgraphs("desk")) == ["first"]
 
 
-def test_the_state_of_a_graph_below_is_shown_with_what_it_asks(client: Any) -> None:
+def test_subgraph_state_has_its_interrupts(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "desk", input=HELP)
     state = client.threads.get_state(thread, subgraphs=True)
@@ -143,7 +143,7 @@ class Route(TypedDict, total=False):
     ],
 )
 @pytest.mark.parametrize("begin", [{"log": ["in"]}, {"goto": "third"}])
-def test_a_command_moves_a_graph_as_its_own_engine_moves_it(
+def test_command_moves_graph_as_in_langgraph(
     client: Any, command: dict[str, Any], begin: dict[str, Any]
 ) -> None:
     register_langgraph("route")(lambda: build_route().compile())
@@ -170,7 +170,7 @@ def test_a_command_moves_a_graph_as_its_own_engine_moves_it(
     assert found["next"] == list(expected.next)
 
 
-def test_a_command_gives_an_agent_more_to_do(client: Any) -> None:
+def test_command_with_update_and_goto_restarts_the_agent(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "agent", input=HELP)
     asked = Interrupt.objects.get()
@@ -183,7 +183,7 @@ def test_a_command_gives_an_agent_more_to_do(client: Any) -> None:
 
 
 @pytest.mark.parametrize("command", [{"goto": "nowhere"}, {"update": {"nonsense": 1}}])
-def test_a_command_that_leads_nowhere_is_refused(client: Any, command: dict[str, Any]) -> None:
+def test_command_with_unknown_target_is_rejected(client: Any, command: dict[str, Any]) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "agent", input=HELP)
     before = client.threads.get_state(thread)

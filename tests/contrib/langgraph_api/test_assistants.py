@@ -23,18 +23,18 @@ def test_each_registered_graph_is_an_assistant(client: Any) -> None:
     assert client.assistants.count() > 1
 
 
-def test_an_assistant_is_found_by_its_id_and_by_the_name_of_its_graph(client: Any) -> None:
+def test_assistant_is_found_by_id_and_graph_name(client: Any) -> None:
     by_name = client.assistants.get("chat")
     assert client.assistants.get(by_name["assistant_id"]) == by_name
     with pytest.raises(NotFoundError):
         client.assistants.get("nonsense")
 
 
-def test_the_id_of_an_assistant_is_the_one_that_langgraph_gives_it() -> None:
+def test_assistant_id_equals_langgraphs() -> None:
     assert build_assistant_id("agent") == "fe096781-5601-53d2-b2f6-0d3403f7e9ca"
 
 
-def test_a_page_of_assistants_leads_to_the_next(client: Any) -> None:
+def test_assistant_search_is_paginated(client: Any) -> None:
     page = client.assistants.search(limit=2, sort_by="graph_id", response_format="object")
     assert (len(page["assistants"]), page["next"]) == (2, "2")
     (next_one,) = client.assistants.search(
@@ -46,7 +46,7 @@ def test_a_page_of_assistants_leads_to_the_next(client: Any) -> None:
     assert next_one["graph_id"] > names[-1]
 
 
-def test_graph_schemas_and_subgraphs_of_an_assistant(client: Any) -> None:
+def test_assistant_graph_schemas_and_subgraphs_are_returned(client: Any) -> None:
     drawn = client.assistants.get_graph("outer")
     assert [node["id"] for node in drawn["nodes"]] == ["__start__", "inner", "__end__"]
     deep = client.assistants.get_graph("outer", xray=True)
@@ -63,7 +63,7 @@ def test_graph_schemas_and_subgraphs_of_an_assistant(client: Any) -> None:
         client.assistants.get_subgraphs("outer", namespace="nothing")
 
 
-def test_a_graph_that_is_not_for_the_user_is_no_assistant(
+def test_graph_without_permission_is_not_an_assistant(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     client = client_of(make_user("nobody"))

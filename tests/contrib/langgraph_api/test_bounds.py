@@ -62,7 +62,7 @@ DEEP: Any = {"a": {"a": {"a": {"a": {"a": {"a": 1}}}}}}
 
 @pytest.mark.parametrize("path", ["threads/search", "threads/count", "assistants/search"])
 @pytest.mark.parametrize("metadata", [MANY, DEEP, {"a": "x" * 5_000}], ids=["keys", "deep", "long"])
-def test_metadata_filter_too_large_is_refused(call: Call, path: str, metadata: Any) -> None:
+def test_metadata_filter_too_large_is_rejected(call: Call, path: str, metadata: Any) -> None:
     response, _ = call(path, metadata=metadata)
     assert response.status_code == 400
     assert response.json()["errors"][0]["pointer"] == "/metadata"
@@ -86,7 +86,7 @@ def test_store_search_with_thousands_of_filter_keys_finds_items() -> None:
     assert [item.key for item in store.search(("a",), filter=value)] == ["match"]
 
 
-def test_search_costs_the_same_queries_for_any_number_of_threads(call: Call) -> None:
+def test_search_query_count_is_constant(call: Call) -> None:
     start("chat", 2)
     select = {"select": ["thread_id", "status", "interrupts", "metadata", "updated_at"]}
     few, queries = call("threads/search", **select)
@@ -117,7 +117,7 @@ def test_search_reads_states_of_all_threads_at_once(call: Call) -> None:
     assert first == queries
 
 
-def test_search_leaves_out_values_that_are_damaged(call: Call) -> None:
+def test_search_omits_damaged_values(call: Call) -> None:
     sound, damaged = start("plain", 1) + start("plain", 1)
     ChannelBlob.objects.filter(thread__thread_id=damaged).update(data=b"damaged")
     shown = {each["thread_id"]: each["values"] for each in call("threads/search")[0].json()}
@@ -137,7 +137,7 @@ def test_search_shows_values_within_bounds(call: Call, monkeypatch: Any) -> None
     assert all(each["values"] is None for each in shown)
 
 
-def test_search_for_ids_looks_up_no_runs(call: Call) -> None:
+def test_search_for_ids_reads_no_runs(call: Call) -> None:
     start("chat", 3)
     with CaptureQueriesContext(connection) as queries:
         response, _ = call("threads/search", select=["thread_id", "metadata"])
@@ -161,7 +161,7 @@ def test_status_filter_shows_only_visible_runs(
     assert Thread.objects.count() == 2
 
 
-def test_metadata_too_large_for_lists_is_refused(call: Call) -> None:
+def test_metadata_too_large_for_lists_is_rejected(call: Call) -> None:
     (thread,) = start("chat", 1)
     large = {"note": "x" * 20_000}
     assert call("threads", metadata=large)[0].status_code == 413
@@ -170,7 +170,7 @@ def test_metadata_too_large_for_lists_is_refused(call: Call) -> None:
     assert Thread.objects.get().metadata == {}
 
 
-def test_history_stops_at_its_budget_of_bytes(call: Call, monkeypatch: Any) -> None:
+def test_history_stops_at_its_byte_limit(call: Call, monkeypatch: Any) -> None:
     (thread,) = start("chat", 1)
     whole = call(f"threads/{thread}/history")[0].json()
     monkeypatch.setattr(thread_states, "MOST_BYTES", 1)
@@ -180,9 +180,7 @@ def test_history_stops_at_its_budget_of_bytes(call: Call, monkeypatch: Any) -> N
     assert call(f"threads/{thread}/history", before=before)[0].json() == whole[1:2]
 
 
-def test_history_filter_looks_at_a_bounded_number_of_checkpoints(
-    call: Call, monkeypatch: Any
-) -> None:
+def test_history_filter_reads_a_limited_number_of_checkpoints(call: Call, monkeypatch: Any) -> None:
     (thread,) = start("chat", 1)
     oldest = {"metadata": {"step": -1}}
     assert len(call(f"threads/{thread}/history", **oldest)[0].json()) == 1

@@ -238,11 +238,11 @@ def caller(request: Any) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
 
 
 @pytest.mark.parametrize("build", [get_sync_client, get_client])
-def test_no_method_is_left_out(build: Callable[..., Any]) -> None:
+def test_every_client_method_is_listed(build: Callable[..., Any]) -> None:
     assert list_methods(build(url="http://nowhere", api_key=None)) == {*OFFERED, *NOT_OFFERED}
 
 
-def test_each_answer_is_of_the_type_that_its_method_names(caller: Any, made: Made) -> None:
+def test_every_response_matches_its_annotated_type(caller: Any, made: Made) -> None:
     client, run = caller
     for method, calls in OFFERED.items():
         said = find_type(client, method)
@@ -251,7 +251,7 @@ def test_each_answer_is_of_the_type_that_its_method_names(caller: Any, made: Mad
                 check_answer(value, said)
 
 
-def test_each_method_that_is_not_offered_says_so(caller: Any, made: Made) -> None:
+def test_unsupported_method_is_501(caller: Any, made: Made) -> None:
     client, run = caller
     for method, call in NOT_OFFERED.items():
         with pytest.raises((APIStatusError, httpx.HTTPStatusError)) as refused:

@@ -33,7 +33,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "client.mjs"
 
 
-def test_the_javascript_client_goes_the_whole_way(program: Path, address: str, admin: Any) -> None:
+def test_javascript_client_streams_resumes_and_lists_threads(
+    program: Path, address: str, admin: Any
+) -> None:
     arguments = ["node", str(program), address, sign_in(admin)["Authorization"]]
     ran = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr

@@ -105,7 +105,7 @@ def read_messages(found: list[Any]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("after", SIDES)
-def test_a_stream_goes_on_with_nothing_twice_and_nothing_missing(
+def test_stream_across_worker_kill_has_no_gap_or_duplicate(
     after: bool, talk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count, whole = count_commits(talk, monkeypatch)

@@ -34,7 +34,7 @@ def start(client: Any, graph: str = "chat", **options: Any) -> tuple[str, Any]:
     return thread, client.runs.create(thread, graph, input={"log": ["hello"]}, **options)
 
 
-def test_a_run_that_asks_is_interrupted_and_is_resumed_by_a_decision(client: Any) -> None:
+def test_interrupted_run_is_resumed_by_a_decision(client: Any) -> None:
     thread, run = start(client)
     assert client.runs.get(thread, run["run_id"])["status"] == "interrupted"
     assert client.threads.get(thread)["status"] == "interrupted"
@@ -47,7 +47,7 @@ def test_a_run_that_asks_is_interrupted_and_is_resumed_by_a_decision(client: Any
     assert AuditEntry.objects.get(verb="decide").actor_label == "dana"
 
 
-def test_a_run_that_is_waited_for_shows_what_it_asks_and_what_came_of_it(client: Any) -> None:
+def test_wait_returns_interrupts_and_then_the_result(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     asked = client.runs.wait(thread, "chat", input={"log": ["hello"]})
     assert asked["log"] == ["hello", "greeted"]
@@ -56,14 +56,14 @@ def test_a_run_that_is_waited_for_shows_what_it_asks_and_what_came_of_it(client:
     assert done == {"log": ["hello", "greeted", "closed"], "answer": {"approved": True}}
 
 
-def test_a_run_without_a_thread_has_one_of_its_own(client: Any) -> None:
+def test_run_without_thread_gets_its_own_thread(client: Any) -> None:
     assert client.runs.wait(None, "plain", input={"log": ["hello"]})["log"][-1] == "closed"
     made = client.runs.create(None, "plain", input={"log": []})
     assert client.runs.join(made["thread_id"], made["run_id"])["log"] == ["greeted", "closed"]
     assert len({made["thread_id"], *Run.objects.values_list("thread__thread_id", flat=True)}) == 2
 
 
-def test_several_interrupts_are_answered_by_their_ids_all_or_none(client: Any) -> None:
+def test_several_interrupts_are_resumed_together_by_id(client: Any) -> None:
     thread, _ = start(client, "sides")
     left, right = Interrupt.objects.order_by("node")
     with pytest.raises(ConflictError):
@@ -76,7 +76,7 @@ def test_several_interrupts_are_answered_by_their_ids_all_or_none(client: Any) -
     assert set(values["log"][1:]) == {"left l", "right r"}
 
 
-def test_an_answer_that_does_not_fit_is_refused_with_its_place(client: Any) -> None:
+def test_invalid_resume_value_is_rejected_with_its_pointer(client: Any) -> None:
     thread, _ = start(client)
     with pytest.raises(UnprocessableEntityError) as refused:
         client.runs.create(thread, "chat", command={"resume": {"approved": "perhaps"}})
@@ -86,7 +86,7 @@ def test_an_answer_that_does_not_fit_is_refused_with_its_place(client: Any) -> N
     assert Interrupt.objects.get().status == Interrupt.Status.PENDING
 
 
-def test_who_has_just_decided_elsewhere_wins(client: Any, admin: Any) -> None:
+def test_resume_after_decision_elsewhere_is_conflict(client: Any, admin: Any) -> None:
     thread, run = start(client)
     interrupt = Interrupt.objects.get()
     services.decide(interrupt.pk, resume={"approved": False}, by=admin, via="admin")
@@ -100,7 +100,7 @@ def test_who_has_just_decided_elsewhere_wins(client: Any, admin: Any) -> None:
     assert Decision.objects.count() == 1
 
 
-def test_of_many_resumes_at_once_one_is_the_decision(client: Any) -> None:
+def test_concurrent_resumes_record_one_decision(client: Any) -> None:
     thread, _ = start(client)
     together = threading.Barrier(4)
 
@@ -117,7 +117,7 @@ def test_of_many_resumes_at_once_one_is_the_decision(client: Any) -> None:
     assert Decision.objects.count() == 1
 
 
-def test_a_resume_is_refused_as_a_decision_is(
+def test_resume_requires_decide_permission(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     thread, _ = start(client)
@@ -131,7 +131,7 @@ def test_a_resume_is_refused_as_a_decision_is(
     assert Decision.objects.get().by_label == "rita"
 
 
-def test_a_resume_for_nothing_and_new_input_for_a_thread_that_waits(client: Any) -> None:
+def test_resume_without_interrupt_or_input_during_interrupt_is_conflict(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     with pytest.raises(ConflictError) as refused:
         client.runs.create(thread, "chat", command=GO_ON)
@@ -144,7 +144,7 @@ def test_a_resume_for_nothing_and_new_input_for_a_thread_that_waits(client: Any)
     assert Interrupt.objects.get().status == Interrupt.Status.PENDING
 
 
-def test_a_thread_that_is_not_there_is_made_where_that_is_asked_for(client: Any) -> None:
+def test_missing_thread_is_created_only_on_request(client: Any) -> None:
     with pytest.raises(NotFoundError):
         client.runs.create("new", "plain", input={"log": []})
     made = client.runs.create("new", "plain", input={"log": []}, if_not_exists="create")
@@ -155,7 +155,7 @@ def test_a_thread_that_is_not_there_is_made_where_that_is_asked_for(client: Any)
         client.runs.create("new", "nonsense", input={"log": []})
 
 
-def test_runs_of_a_thread_are_listed_and_cancelled(client: Any) -> None:
+def test_runs_are_listed_and_cancelled(client: Any) -> None:
     thread, run = start(client)
     client.runs.cancel(thread, run["run_id"])
     with pytest.raises(ConflictError):
@@ -175,7 +175,7 @@ def test_runs_of_a_thread_are_listed_and_cancelled(client: Any) -> None:
     assert outcome["__error__"]["error"] == "RunCancelled"
 
 
-def test_breakpoints_of_one_run_are_passed_by_going_on(client: Any) -> None:
+def test_breakpoints_of_run_are_resumed_without_input(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "plain", input={"log": []}, interrupt_before=["close"])
     state = client.threads.get_state(thread)
@@ -189,20 +189,20 @@ def test_breakpoints_of_one_run_are_passed_by_going_on(client: Any) -> None:
         client.runs.create(None, "plain", input={"log": []}, interrupt_before=["nonsense"])
 
 
-def test_a_graphs_own_breakpoint_is_passed_by_going_on(client: Any) -> None:
+def test_compiled_breakpoint_is_resumed_without_input(client: Any) -> None:
     thread, _ = start(client, "stopping")
     assert client.threads.get(thread)["interrupts"] == {}
     assert client.runs.wait(thread, "stopping", input=None)["log"][-1] == "closed"
 
 
-def test_a_run_is_stored_when_it_says_so(client: Any) -> None:
+def test_run_durability_sets_the_number_of_checkpoints(client: Any) -> None:
     each, at_exit = (
         start(client, "plain", durability=durability)[0] for durability in ("sync", "exit")
     )
     assert len(client.threads.get_history(each)) > len(client.threads.get_history(at_exit))
 
 
-def test_a_run_goes_on_from_a_checkpoint_anew_or_with_other_input(client: Any) -> None:
+def test_run_from_checkpoint_repeats_or_accepts_new_input(client: Any) -> None:
     thread, _ = start(client, "plain")
     history = client.threads.get_history(thread)
     before_close = next(each for each in history if each["next"] == ["close"])
@@ -216,7 +216,7 @@ def test_a_run_goes_on_from_a_checkpoint_anew_or_with_other_input(client: Any) -
     assert values["log"] == ["hello", "greeted", "closed", "more", "greeted", "closed"]
 
 
-def test_a_thread_that_is_busy_takes_no_other_run(client: Any, settings: Any) -> None:
+def test_reject_strategy_on_busy_thread_is_conflict(client: Any, settings: Any) -> None:
     thread, _ = start(client, "plain")
     earlier = client.threads.get_history(thread)[1]["checkpoint"]
     settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
@@ -238,7 +238,7 @@ def test_a_thread_that_is_busy_takes_no_other_run(client: Any, settings: Any) ->
     assert set(Run.objects.values_list("pk", "state")) == known
 
 
-def test_a_run_that_is_queued_at_the_last_moment_keeps_its_place(
+def test_fork_racing_with_a_queued_run_is_conflict(
     client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, _ = start(client, "plain")
@@ -271,7 +271,7 @@ def told_to_nobody(client: Any, settings: Any, **options: Any) -> tuple[str, lis
 
 
 @pytest.mark.parametrize("options", [{}, {"multitask_strategy": "enqueue"}])
-def test_an_input_waits_for_the_run_before(
+def test_input_runs_after_the_previous_run(
     options: dict[str, Any], client: Any, settings: Any
 ) -> None:
     thread, runs = told_to_nobody(client, settings, **options)
@@ -294,7 +294,7 @@ def test_an_input_waits_for_the_run_before(
     assert client.runs.join(thread, runs[0]["run_id"])["log"] == first
 
 
-def test_a_run_that_ends_just_when_it_is_looked_at_has_not_timed_out(
+def test_run_ending_during_join_does_not_time_out(
     client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, runs = told_to_nobody(client, settings)
@@ -309,7 +309,7 @@ def test_a_run_that_ends_just_when_it_is_looked_at_has_not_timed_out(
     assert client.runs.join(thread, runs[0]["run_id"])["log"] == ["one", "greeted", "closed"]
 
 
-def test_an_input_that_waits_can_be_taken_back(client: Any, settings: Any) -> None:
+def test_waiting_input_can_be_cancelled(client: Any, settings: Any) -> None:
     thread, runs = told_to_nobody(client, settings)
     client.runs.cancel(thread, runs[1]["run_id"])
     for _ in range(2):
@@ -318,9 +318,7 @@ def test_an_input_that_waits_can_be_taken_back(client: Any, settings: Any) -> No
     assert {run["status"] for run in client.runs.list(thread)} == {"success", "interrupted"}
 
 
-def test_a_client_that_shows_what_a_run_has_stored_waits_behind_it(
-    client: Any, settings: Any
-) -> None:
+def test_input_at_current_checkpoint_waits_for_active_run(client: Any, settings: Any) -> None:
     thread, _ = start(client, "plain")
     shown = client.threads.get_history(thread)
     settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
@@ -338,7 +336,7 @@ def test_a_client_that_shows_what_a_run_has_stored_waits_behind_it(
     assert (log.count("more"), log.count("closed")) == (2, 4)
 
 
-def test_an_interrupt_is_waited_for_only_where_that_is_said(client: Any) -> None:
+def test_input_waits_for_interrupt_only_with_enqueue_strategy(client: Any) -> None:
     thread, asked = start(client)
     with pytest.raises(ConflictError):
         client.runs.create(thread, "chat", input={"log": ["more"]})
@@ -356,9 +354,7 @@ def test_an_interrupt_is_waited_for_only_where_that_is_said(client: Any) -> None
 
 
 @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
-def test_what_becomes_of_a_busy_thread_is_never_another_thing_than_was_asked_for(
-    strategy: str, client: Any
-) -> None:
+def test_unsupported_multitask_strategy_is_rejected(strategy: str, client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     with pytest.raises(BadRequestError) as refused:
         client.runs.create(thread, "plain", multitask_strategy=strategy, input={"log": []})
@@ -368,7 +364,7 @@ def test_what_becomes_of_a_busy_thread_is_never_another_thing_than_was_asked_for
     assert not Run.objects.exists()
 
 
-def test_the_newest_checkpoint_is_as_good_as_none(
+def test_newest_checkpoint_in_request_starts_no_fork(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     """React's hook names it with all that it sends, where it shows the history."""
@@ -386,7 +382,7 @@ def test_the_newest_checkpoint_is_as_good_as_none(
     assert Run.objects.count() == 2
 
 
-def test_a_run_from_a_checkpoint_records_what_its_stream_has(client: Any) -> None:
+def test_run_from_checkpoint_streams_its_updates(client: Any) -> None:
     thread, _ = start(client, "plain")
     history = client.threads.get_history(thread)
     earlier = next(each["checkpoint"] for each in history if each["next"] == ["close"])
@@ -396,7 +392,7 @@ def test_a_run_from_a_checkpoint_records_what_its_stream_has(client: Any) -> Non
     ]
 
 
-def test_a_command_updates_the_state_and_says_where_to_go(client: Any) -> None:
+def test_command_updates_the_state_and_selects_the_node(client: Any) -> None:
     thread, _ = start(client, "plain")
     values = client.runs.wait(
         thread, "plain", command={"update": {"log": ["told"]}, "goto": "close"}
@@ -409,7 +405,7 @@ def test_a_command_updates_the_state_and_says_where_to_go(client: Any) -> None:
             client.runs.create(thread, "plain", command=command)
 
 
-def test_a_failed_run_is_tried_again_by_going_on(client: Any) -> None:
+def test_failed_run_is_retried_without_input(client: Any) -> None:
     thread, run = start(client, "failing")
     assert client.threads.get(thread)["status"] == "error"
     assert client.runs.create(thread, "failing", input=None)["run_id"] == run["run_id"]
@@ -417,7 +413,7 @@ def test_a_failed_run_is_tried_again_by_going_on(client: Any) -> None:
         client.runs.wait(thread, "failing", input=None)
 
 
-def test_what_runs_are_not_given_is_refused_by_name(client: Any, address: str) -> None:
+def test_unsupported_run_option_is_rejected_by_name(client: Any, address: str) -> None:
     for options, error in (
         ({"on_completion": "delete"}, BadRequestError),
         ({"stream_mode": "debug"}, BadRequestError),
@@ -438,7 +434,7 @@ class Blind(ModelPermissionPolicy):
         return runs.none()
 
 
-def test_a_run_that_may_not_be_followed_is_not_set_going(
+def test_wait_without_view_permission_starts_no_run(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Blind"}
@@ -449,7 +445,7 @@ def test_a_run_that_may_not_be_followed_is_not_set_going(
     assert not Run.objects.exists()
 
 
-def test_who_starts_a_run_may_wait_for_it(
+def test_creator_can_wait_for_the_run(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     starter = client_of(make_user("sam", "start_run"))

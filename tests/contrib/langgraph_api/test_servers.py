@@ -90,9 +90,7 @@ def read_on(steps: Iterator[bytes | float], *, until: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_a_stream_that_holds_no_thread_stays_open_for_who_may_still_see_it(
-    leaves: bool, settings: Any
-) -> None:
+def test_async_stream_ends_when_the_user_is_deactivated(leaves: bool, settings: Any) -> None:
     settings.HITL = {"EVENT_POLL_SECONDS": 0.0}
     user = get_user_model().objects.create_superuser(USER)
     run = services.start("chaos line", EMPTY)

@@ -28,7 +28,7 @@ def start(client: Any, graph: str = "chat", **options: Any) -> str:
     return thread
 
 
-def test_a_thread_is_made_once_and_kept_where_that_is_asked_for(client: Any) -> None:
+def test_existing_thread_is_returned_only_with_do_nothing(client: Any) -> None:
     made = client.threads.create(thread_id="mine", metadata={"customer": 7}, graph_id="chat")
     assert (made["thread_id"], made["status"]) == ("mine", "idle")
     assert made["metadata"]["customer"] == 7
@@ -40,7 +40,7 @@ def test_a_thread_is_made_once_and_kept_where_that_is_asked_for(client: Any) -> 
     assert AuditEntry.objects.get(verb="create_thread").actor_label == "dana"
 
 
-def test_threads_are_found_by_status_and_by_metadata(client: Any) -> None:
+def test_threads_are_filtered_by_status_and_metadata(client: Any) -> None:
     asking, done = start(client), start(client, "plain")
     client.threads.update(asking, metadata={"customer": 7, "tags": ["a", "b"]})
     client.threads.update(done, metadata={"customer": 7, "note": '"quoted" ü'})
@@ -64,7 +64,7 @@ def test_threads_are_found_by_status_and_by_metadata(client: Any) -> None:
     assert find(ids=[idle, "nonsense"]) == {idle}
 
 
-def test_a_page_of_threads_is_cut_out_of_those_that_fit(client: Any) -> None:
+def test_thread_search_paginates_filtered_threads(client: Any) -> None:
     made = [client.threads.create(metadata={"n": n % 2})["thread_id"] for n in range(6)]
     odd = client.threads.search(metadata={"n": 1}, limit=2, offset=1)
     assert [each["thread_id"] for each in odd] == [made[3], made[1]]
@@ -74,7 +74,7 @@ def test_a_page_of_threads_is_cut_out_of_those_that_fit(client: Any) -> None:
     assert brief == {"thread_id": made[-1], "status": "idle"}
 
 
-def test_threads_come_in_each_order_that_the_client_can_ask_for(client: Any) -> None:
+def test_threads_are_sorted_by_each_supported_field(client: Any) -> None:
     first, second, third, fourth = (
         client.threads.create(thread_id=name)["thread_id"] for name in ("d", "a", "c", "b")
     )
@@ -108,7 +108,7 @@ def test_threads_come_in_each_order_that_the_client_can_ask_for(client: Any) -> 
     assert refused.value.response.json()["errors"][0]["pointer"] == "/sort_by"
 
 
-def test_threads_are_ordered_by_what_their_reader_sees_of_them(
+def test_thread_order_does_not_reveal_hidden_runs(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     """Whoever sees no runs can't tell from the order how they have ended."""
@@ -120,7 +120,7 @@ def test_threads_are_ordered_by_what_their_reader_sees_of_them(
         assert {each["status"] for each in found} == {"idle"}
 
 
-def test_a_paused_thread_shows_what_it_asks(client: Any) -> None:
+def test_interrupted_thread_has_interrupts_and_values(client: Any) -> None:
     thread = start(client)
     shown = client.threads.get(thread)
     interrupt = Interrupt.objects.get()
@@ -130,7 +130,7 @@ def test_a_paused_thread_shows_what_it_asks(client: Any) -> None:
     assert shown["values"] == {"log": ["hello", "greeted"]}
 
 
-def test_metadata_is_added_key_by_key(client: Any) -> None:
+def test_metadata_update_merges_keys(client: Any) -> None:
     thread = client.threads.create(metadata={"a": 1, "b": 1})["thread_id"]
     changed = client.threads.update(thread, metadata={"b": 2, "c": 3})
     assert changed["metadata"] == {"a": 1, "b": 2, "c": 3}
@@ -138,7 +138,7 @@ def test_metadata_is_added_key_by_key(client: Any) -> None:
     assert AuditEntry.objects.filter(verb="change_metadata").count() == 2
 
 
-def test_a_copy_has_the_history_and_waits_for_nothing(client: Any) -> None:
+def test_copied_thread_has_history_and_no_interrupt(client: Any) -> None:
     thread = start(client)
     client.threads.copy(thread)
     (copy,) = Thread.objects.exclude(thread_id=thread).values_list("thread_id", flat=True)
@@ -151,7 +151,7 @@ def test_a_copy_has_the_history_and_waits_for_nothing(client: Any) -> None:
     assert client.threads.get_state(thread)["next"] == ["ask"]
 
 
-def test_a_thread_is_deleted_when_it_has_ended(client: Any) -> None:
+def test_only_ended_thread_is_deleted(client: Any) -> None:
     thread = start(client)
     with pytest.raises(ConflictError):
         client.threads.delete(thread)
@@ -166,7 +166,7 @@ def test_a_thread_is_deleted_when_it_has_ended(client: Any) -> None:
         client.threads.get(empty)
 
 
-def test_the_state_now_at_a_checkpoint_and_before_it(client: Any) -> None:
+def test_state_and_history_are_read_at_any_checkpoint(client: Any) -> None:
     thread = start(client)
     now = client.threads.get_state(thread)
     assert (now["values"], now["next"]) == ({"log": ["hello", "greeted"]}, ["ask"])
@@ -191,7 +191,7 @@ def test_the_state_now_at_a_checkpoint_and_before_it(client: Any) -> None:
         client.threads.get_state(thread, checkpoint_id="nonsense")
 
 
-def test_the_state_of_a_graph_below(client: Any) -> None:
+def test_subgraph_state_is_read_by_its_checkpoint(client: Any) -> None:
     thread = start(client, "outer")
     task = client.threads.get_state(thread)["tasks"][0]
     assert task["state"] is None
@@ -204,7 +204,7 @@ def test_the_state_of_a_graph_below(client: Any) -> None:
         client.threads.get_state(thread, checkpoint={"checkpoint_ns": "nothing:at-all"})
 
 
-def test_an_update_of_the_state_is_what_the_thread_goes_on_from(client: Any) -> None:
+def test_update_state_sets_the_state_to_resume_from(client: Any) -> None:
     thread = start(client)
     made = client.threads.update_state(thread, {"log": ["told"]}, as_node="ask")
     state = client.threads.get_state(thread)
@@ -218,7 +218,7 @@ def test_an_update_of_the_state_is_what_the_thread_goes_on_from(client: Any) -> 
     assert values["log"] == ["hello", "greeted", "told", "closed"]
 
 
-def test_an_update_that_the_state_can_not_have_changes_nothing(client: Any) -> None:
+def test_invalid_update_state_changes_nothing(client: Any) -> None:
     from langgraph_sdk.errors import UnprocessableEntityError
 
     thread = start(client)
@@ -233,7 +233,7 @@ def test_an_update_that_the_state_can_not_have_changes_nothing(client: Any) -> N
     assert Run.objects.get().state == Run.State.INTERRUPTED
 
 
-def test_whoever_may_not_see_the_state_is_not_shown_it_here_either(
+def test_thread_values_require_state_permission(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     thread = start(client)
@@ -253,7 +253,7 @@ def test_whoever_may_not_see_the_state_is_not_shown_it_here_either(
         viewer.threads.create()
 
 
-def test_a_thread_that_nobody_may_see_is_not_there(
+def test_hidden_thread_is_404(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     thread = start(client)
@@ -276,7 +276,7 @@ def test_a_thread_that_nobody_may_see_is_not_there(
         nobody.threads.create(thread_id=thread, if_exists="do_nothing")
 
 
-def test_the_words_of_an_error_are_for_operators(
+def test_error_message_is_shown_only_to_operators(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     thread = start(client, "failing")
@@ -289,7 +289,7 @@ def test_the_words_of_an_error_are_for_operators(
     assert "a secret" in str(client.runs.join(thread, Run.objects.get().pk))
 
 
-def test_metadata_is_changed_by_who_started_the_run_and_by_operators(
+def test_metadata_is_changed_only_by_creator_and_operators(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     starter = client_of(make_user("sam", "start_run", "view_thread"))
@@ -304,7 +304,7 @@ def test_metadata_is_changed_by_who_started_the_run_and_by_operators(
     assert Thread.objects.get(thread_id=thread).metadata == {"a": 1, "b": 1}
 
 
-def test_a_thread_that_nothing_was_started_on_has_an_empty_state(client: Any) -> None:
+def test_thread_without_runs_has_empty_state(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     state = client.threads.get_state(thread)
     assert (state["values"], state["next"], state["tasks"]) == ({}, [], [])
