@@ -1,1 +1,1 @@
-"""The graph engine: plain Python without Django, a database or a clock of its own."""
+"""The graph engine: plain Python without Django, database access or a clock."""

@@ -86,7 +86,7 @@ class Interrupt(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """When a pending interrupt expires, and the effect on its run.
+    """The time limit of a pending interrupt, and its effect on the run.
 
     ``after`` counts from the creation of the interrupt, on the database's clock. ``then`` is one
     of:
@@ -232,7 +232,7 @@ class MissingResume:
 
 
 class RetryPolicy(NamedTuple):
-    """When and how often a failed task runs again.
+    """The rules for retries of a failed task.
 
     The delay before attempt n+1 is ``initial_interval * backoff_factor ** (n - 1)`` seconds, at
     most ``max_interval``. ``jitter`` adds up to one second. ``max_attempts`` includes the first
@@ -251,7 +251,7 @@ class RetryPolicy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePolicy(Generic[KeyT]):
-    """Reuse of a node's result for the same input, in a graph with a cache.
+    """The rules for reusing a node's result for the same input, in a graph with a cache.
 
     ``key_func`` computes the key (str or bytes) from the node's input. By default, the key is
     derived from the whole input. ``ttl`` is the lifetime in seconds, None for no limit.

@@ -88,8 +88,8 @@ def _compose(outline: Outline, prefix: str, say: Say) -> Picture:
     ]
     lines = [_lines(node, say) for node in outline.nodes]
     sizes = [
-        _size(node, text, held)
-        for node, text, held in zip(outline.nodes, lines, inner, strict=True)
+        _size(node, text, inner_picture)
+        for node, text, inner_picture in zip(outline.nodes, lines, inner, strict=True)
     ]
     edges = _combine_parallel(outline.edges)
     shown = [_cut(say(edge.label)) for edge in edges]
@@ -126,7 +126,7 @@ def _nodes(
     nodes: list[PlacedNode] = []
     edges: list[PlacedEdge] = []
     for number, node in enumerate(outline.nodes):
-        (width, height), (x, y), held = sizes[number], plane.middles[number], inner[number]
+        (width, height), (x, y), inner_picture = sizes[number], plane.middles[number], inner[number]
         left, top = x - width / 2, y - height / 2
         nodes.append(
             PlacedNode(
@@ -138,17 +138,17 @@ def _nodes(
                 top,
                 width,
                 height,
-                held is not None,
+                inner_picture is not None,
                 node.deferred,
                 node.stops,
                 node.chooses,
             )
         )
-        if held is not None:
-            dx = left + (width - held.width) / 2
-            dy = top + height - held.height - BOX_PAD
-            nodes += _moved_nodes(held.nodes, dx, dy)
-            edges += _moved_edges(held.edges, dx, dy)
+        if inner_picture is not None:
+            dx = left + (width - inner_picture.width) / 2
+            dy = top + height - inner_picture.height - BOX_PAD
+            nodes += _moved_nodes(inner_picture.nodes, dx, dy)
+            edges += _moved_edges(inner_picture.edges, dx, dy)
     return nodes, edges
 
 
@@ -156,19 +156,19 @@ def _lines(node: OutlineNode, say: Say) -> tuple[str, ...]:
     return () if node.name in (START, END) else break_lines(say(node.name))
 
 
-def _size(node: OutlineNode, lines: tuple[str, ...], held: Picture | None) -> Point:
+def _size(node: OutlineNode, lines: tuple[str, ...], inner_picture: Picture | None) -> Point:
     if node.kind != "node":
         return DOT, DOT
     text = max(measure_text(line) for line in lines)
     width = max(LEAST, text + 2 * PAD_X + MARK)
     height = len(lines) * LINE + 2 * PAD_Y
-    if held is None:
+    if inner_picture is None:
         return width, height
-    return max(width, held.width + 2 * BOX_PAD), height + held.height + BOX_PAD
+    return max(width, inner_picture.width + 2 * BOX_PAD), height + inner_picture.height + BOX_PAD
 
 
 def _combine_parallel(edges: Iterable[OutlineEdge]) -> list[OutlineEdge]:
-    """Return the edges with parallel ones combined; the label lists all their labels."""
+    """Return the edges with parallel edges combined; the label lists all labels."""
     labels: dict[tuple[str, str, Leads], list[str]] = {}
     for edge in edges:
         labels.setdefault((edge.source, edge.target, edge.leads), []).append(edge.label)

@@ -161,7 +161,7 @@ class AsyncTasks:
 
 
 class _Rest:
-    """Awaits the rest of a coroutine that was started in a separate context."""
+    """An awaitable for the rest of a coroutine that was started in a separate context."""
 
     __slots__ = ("_awaited", "_running", "_variables")
 

@@ -46,7 +46,7 @@ def check_stoppable(name: str, action: Action) -> None:
 
 
 class AttemptTimer:
-    """Performs the calls of a task with a timeout, with a new time limit for each attempt."""
+    """The caller and timer of a task with a timeout; each attempt has a new time limit."""
 
     def __init__(self, policy: TimeoutPolicy, context: TaskContext, start: Start) -> None:
         self.policy, self.context, self.start = policy, context, start

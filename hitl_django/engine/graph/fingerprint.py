@@ -107,7 +107,7 @@ def list_changes(
     The list is empty if it can. Only parts that stored state depends on are compared: nodes and
     edges without pending tasks, empty channels and the code of nodes may change. With
     ``new_input``, pending tasks are ignored, because new input discards them. With ``migrates``,
-    the values of state channels are ignored.
+    the values of this graph's state channels are ignored.
     """
     saved = rename_checkpoint(graph.spec, load(ns))
     if saved is None:
@@ -123,10 +123,10 @@ def list_changes(
         for name, task_ns in ([] if new_input else _list_next_tasks(before, saved, ns))
         for change in _node_changes(before, after, graph, load, name, task_ns, where)
     ]
-    for name, held in saved.checkpoint["channel_values"].items():
+    for name, stored_value in saved.checkpoint["channel_values"].items():
         if migrates and _is_state(name):
             continue
-        change = _channel_change(before, after, graph, name, held)
+        change = _channel_change(before, after, graph, name, stored_value)
         if change:
             found.append(f"{change}{where}")
     return list(dict.fromkeys(found))
@@ -176,7 +176,7 @@ def _list_next_tasks(
 ) -> Iterator[tuple[str, str]]:
     """Yield the node and the namespace of each task that is next under the old structure."""
     checkpoint, step = saved.checkpoint, saved.metadata.get("step", -1) + 1
-    held, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
+    stored_values, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
     origin = ids.encode_checkpoint_id(checkpoint["id"])
 
     former = checkpoint.get("former_names")
@@ -187,7 +187,7 @@ def _list_next_tasks(
         task = ids.make_task_id(origin, node_ns, str(step), known, *parts)
         return name, f"{node_ns}{NS_END}{task}"
 
-    for index, send in enumerate(held.get(TASKS) or ()):
+    for index, send in enumerate(stored_values.get(TASKS) or ()):
         if isinstance(send, Send):
             yield locate(send.node, PUSH, str(index))
     for name, node in before["nodes"].items():
@@ -196,7 +196,7 @@ def _list_next_tasks(
             last, version = seen.get(trigger), versions.get(trigger)
             moved = version is not None and (last is None or version > last)
             if moved and _is_triggering(
-                before["channels"].get(trigger, {}), held.get(trigger, MISSING)
+                before["channels"].get(trigger, {}), stored_values.get(trigger, MISSING)
             ):
                 starts = node["triggers"]
                 starts = starts if former is None else former.get_triggers(starts)
@@ -204,16 +204,16 @@ def _list_next_tasks(
                 break
 
 
-def _is_triggering(channel: GraphStructure, held: Any) -> bool:
+def _is_triggering(channel: GraphStructure, stored_value: Any) -> bool:
     """Return whether a channel with this value triggers the nodes that subscribe to it."""
     kind = channel.get("kind", "")
-    if held is MISSING:
+    if stored_value is MISSING:
         return False
     if kind.endswith("AfterFinish"):
-        held, finished = held
+        stored_value, finished = stored_value
         if not finished:
             return False
-    return "names" not in channel or sorted(held) == channel["names"]
+    return "names" not in channel or sorted(stored_value) == channel["names"]
 
 
 def _node_changes(
@@ -251,13 +251,17 @@ def _node_changes(
 
 
 def _channel_change(
-    before: GraphStructure, after: GraphStructure, graph: CompiledGraph, name: str, held: Any
+    before: GraphStructure,
+    after: GraphStructure,
+    graph: CompiledGraph,
+    name: str,
+    stored_value: Any,
 ) -> str:
     old, new = before["channels"].get(name), after["channels"].get(name)
     if old is None or name in (START, TASKS):
         return ""
     if "names" in old:
-        return _barrier_change(before, after, name, held)
+        return _barrier_change(before, after, name, stored_value)
     node = name.removeprefix(BRANCH_TO)
     if node != name:
         # A removed node has its own message.
@@ -274,12 +278,12 @@ def _channel_change(
         )
     if old.get("accumulates") != new.get("accumulates"):
         return f"channel '{name}', which has a value, accumulates differently"
-    if old["type"] != new["type"] and held is UNKNOWN:
+    if old["type"] != new["type"] and stored_value is UNKNOWN:
         return (
             f"channel '{name}' changed from {old['type']} to {new['type']}; its value "
             "isn't in the dump"
         )
-    if old["type"] != new["type"] and not _fits(graph.channels[name], held):
+    if old["type"] != new["type"] and not _fits(graph.channels[name], stored_value):
         return (
             f"channel '{name}' changed from {old['type']}, and its value is not a "
             f"valid {new['type']}"
@@ -287,9 +291,11 @@ def _channel_change(
     return ""
 
 
-def _barrier_change(before: GraphStructure, after: GraphStructure, name: str, held: Any) -> str:
+def _barrier_change(
+    before: GraphStructure, after: GraphStructure, name: str, stored_value: Any
+) -> str:
     old, new = before["channels"][name], after["channels"].get(name)
-    reached = held[0] if old["kind"].endswith("AfterFinish") else held
+    reached = stored_value[0] if old["kind"].endswith("AfterFinish") else stored_value
     waiting = [
         node
         for node, shape in before["nodes"].items()
@@ -311,8 +317,8 @@ def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _fits(channel: BaseChannel, held: Any) -> bool:
-    return _is_of_type(channel, channel.read(held))
+def _fits(channel: BaseChannel, stored_value: Any) -> bool:
+    return _is_of_type(channel, channel.read(stored_value))
 
 
 def _is_of_type(channel: BaseChannel, value: Any) -> bool:

@@ -145,39 +145,39 @@ def _fold(
     channels, plain, growing, values = spec.channels, spec.plain, spec.growing, state.values
     for name, written in grouped.items():
         if len(written) == 1 and name in spec.replacing:
-            held = written[0]
+            new_value = written[0]
         else:
-            held = channels[name].fold(values.get(name, MISSING), written)
-            if held is SAME:
+            new_value = channels[name].fold(values.get(name, MISSING), written)
+            if new_value is SAME:
                 continue
             if name in growing:
-                state.note_growth(name, values.get(name), written, held)
-        if held is not MISSING and name in plain:
+                state.note_growth(name, values.get(name), written, new_value)
+        if new_value is not MISSING and name in plain:
             # The same as _set_value, inlined for the channels of nearly all writes.
-            values[name] = held
+            values[name] = new_value
             state.versions[name] = state.clock = version
             state.touched.add(name)
             updated.add(name)
             if name in spec.expiring:
                 state.live.add(name)
-        elif _set_value(spec, state, name, held, version):
+        elif _set_value(spec, state, name, new_value, version):
             updated.add(name)
 
 
 def _set_value(
-    spec: GraphSpec, state: ChannelState, name: str, held: Any, version: Version
+    spec: GraphSpec, state: ChannelState, name: str, new_value: Any, version: Version
 ) -> bool:
     """Store the new value of a channel; return whether the channel is readable."""
     state.versions[name] = state.clock = version
     state.touched.add(name)
-    if held is MISSING:
+    if new_value is MISSING:
         state.values.pop(name, None)
         state.live.discard(name)
         return False
-    state.values[name] = held
+    state.values[name] = new_value
     if name in spec.expiring:
         state.live.add(name)
-    return name in spec.plain or spec.channels[name].is_set(held)
+    return name in spec.plain or spec.channels[name].is_set(new_value)
 
 
 def _consume(
@@ -186,9 +186,9 @@ def _consume(
     """Reset the consumable channels that triggered a node."""
     for name in triggers:
         if name in spec.consumable:
-            held = spec.channels[name].consume_value(state.values.get(name, MISSING))
-            if held is not SAME:
-                _set_value(spec, state, name, held, version)
+            new_value = spec.channels[name].consume_value(state.values.get(name, MISSING))
+            if new_value is not SAME:
+                _set_value(spec, state, name, new_value, version)
 
 
 def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
@@ -203,14 +203,14 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
             state.live.discard(name)
             state.touched.discard(name)
             continue
-        held = spec.channels[name].expire(values.get(name, MISSING))
-        if held is not SAME and _set_value(spec, state, name, held, version):
+        new_value = spec.channels[name].expire(values.get(name, MISSING))
+        if new_value is not SAME and _set_value(spec, state, name, new_value, version):
             updated.add(name)
 
 
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
     """Finish the channels that become readable when no other node is left to run."""
     for name in spec.finishing:
-        held = spec.channels[name].finish_value(state.values.get(name, MISSING))
-        if held is not SAME and _set_value(spec, state, name, held, version):
+        new_value = spec.channels[name].finish_value(state.values.get(name, MISSING))
+        if new_value is not SAME and _set_value(spec, state, name, new_value, version):
             updated.add(name)

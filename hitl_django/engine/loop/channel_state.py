@@ -62,7 +62,7 @@ class ChannelState:
         twin.updated = None if self.updated is None else set(self.updated)
         return twin
 
-    def note_growth(self, name: str, held: Any, writes: Sequence[Any], grown: Any) -> None:
+    def note_growth(self, name: str, old_value: Any, writes: Sequence[Any], grown: Any) -> None:
         """Track the items that a reducer added to the list or dict of a channel.
 
         Channels that changed in another way since the last checkpoint are not tracked.
@@ -70,7 +70,7 @@ class ChannelState:
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):
             return
-        entries = _find_added(held, writes, grown)
+        entries = _find_added(old_value, writes, grown)
         if entries is None:
             self.added.pop(name, None)
         elif before is None:
@@ -81,22 +81,22 @@ class ChannelState:
             self.added[name] = AddedEntries(before.version, [*before.entries, *entries])
 
 
-def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> Any:
+def _find_added(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
     """Return the items added to a list or dict; None if anything else changed.
 
     Replacing a message, or the value of an existing key, counts as another change.
     """
-    cls = type(held)
+    cls = type(old_value)
     if type(grown) is not cls or any(get_overwrite(write)[0] for write in writes):
         return None
     if cls is dict:
-        return _find_added_keys(held, writes, grown)
+        return _find_added_keys(old_value, writes, grown)
     if cls is not list:
         return None
     written = sum(len(write) if type(write) is list else 1 for write in writes)
-    length = len(held)
+    length = len(old_value)
     # Comparing identical objects is fast, because their contents aren't compared.
-    if len(grown) != length + written or grown[:length] != held:
+    if len(grown) != length + written or grown[:length] != old_value:
         return None
     items = grown[length:]
     if len(writes) == 1 and type(writes[0]) is list and all(map(is_, items, writes[0])):
@@ -104,10 +104,10 @@ def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> Any:
     return items
 
 
-def _find_added_keys(held: Any, writes: Sequence[Any], grown: Any) -> Any:
+def _find_added_keys(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
     if not {dict}.issuperset(map(type, writes)):
         return None
-    if len(grown) != len(held) + sum(map(len, writes)):
+    if len(grown) != len(old_value) + sum(map(len, writes)):
         return None
     return writes[0] if len(writes) == 1 else {key: at[key] for at in writes for key in at}
 

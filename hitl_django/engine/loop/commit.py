@@ -108,22 +108,24 @@ def _store_checkpoint(state: LoopState, *, raises: bool) -> Effects:
         yield from emit_step(state)
 
 
-def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool = False) -> Effects:
+def store(
+    state: LoopState, commit: Commit, *, raises: bool = False, has_running: bool = False
+) -> Effects:
     """Store a commit.
 
     If a task's value can't be stored, the writes of other tasks are stored, and the run fails with
     an error that names the node. With ``raises``, the error is raised to the caller instead. With
-    ``held``, other tasks are still running.
+    ``has_running``, other tasks are still running.
     """
     # Input is stored before any step, and the outcome before the run ends, so neither overlaps.
-    is_overlapping = state.overlaps and commit.outcome is None and not (raises or held)
+    is_overlapping = state.overlaps and commit.outcome is None and not (raises or has_running)
     try:
         yield state.save_beside(commit) if is_overlapping else state.save(commit)
         _release_ended(state, commit)
     except PayloadError as error:
         if raises:
             raise
-        yield from _store_rest(state, commit, error, held)
+        yield from _store_rest(state, commit, error, has_running)
     else:
         state.mark_stored((commit,))
     if state.withheld:
@@ -139,7 +141,9 @@ def _release_ended(state: LoopState, commit: Commit) -> None:
         state.run.lease.release()
 
 
-def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: bool) -> Effects:
+def _store_rest(
+    state: LoopState, commit: Commit, error: PayloadError, has_running: bool
+) -> Effects:
     """Store the writes of each task separately, or the failure of those that can't be stored."""
     names = {task.id: task.name for task in state.ran}
     refused: set[str | None] = {None}
@@ -154,7 +158,7 @@ def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: boo
     if state.withheld:
         state.withheld = [waiting for waiting in state.withheld if waiting[0] not in refused]
     outcome = Outcome("failed", next=tuple(t.name for t in state.ran), error=error)
-    if held:
+    if has_running:
         state.broken = outcome
         return
     state.outcome = outcome

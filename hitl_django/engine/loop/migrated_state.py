@@ -24,8 +24,8 @@ def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
     """
     values = {}
     for name in _iterate_keys(state):
-        held, channel = state.values[name], spec.channels.get(name)
-        value = held if channel is None else channel.read(held)
+        stored, channel = state.values[name], spec.channels.get(name)
+        value = stored if channel is None else channel.read(stored)
         if value is not MISSING:
             values[name] = value
     if not values and isinstance(state.values.get(START), dict):
@@ -58,9 +58,9 @@ def replace_values(
                 channel = spec.channels[name]
                 given = Overwrite(value) if isinstance(channel, REDUCING) else value
                 moved[name] = channel.fold(MISSING, [given])
-    for name, held in moved.items():
+    for name, new_value in moved.items():
         was = state.versions.get(name)
-        state.values[name], state.versions[name] = held, version
+        state.values[name], state.versions[name] = new_value, version
         state.touched.add(name)
         _replace_seen_version(state, name, was, version)
     if moved:

@@ -15,8 +15,8 @@ def find_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> dict[str, st
             orphaned[name] = name.removeprefix(BRANCH_TO)
         elif name.startswith(JOIN):
             starts, _, end = name.removeprefix(JOIN).rpartition(":")
-            seen = state.values[name]
-            if set(starts.split("+")) <= set(seen[0] if isinstance(seen, tuple) else seen):
+            stored = state.values[name]
+            if set(starts.split("+")) <= set(stored[0] if isinstance(stored, tuple) else stored):
                 orphaned[name] = end
     return orphaned
 

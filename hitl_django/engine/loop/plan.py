@@ -74,10 +74,10 @@ def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -
     values, versions = state.values, state.versions
     seen = state.seen.get(name)
     for trigger in node.triggers:
-        held = values.get(trigger, MISSING)
-        if held is MISSING:
+        stored_value = values.get(trigger, MISSING)
+        if stored_value is MISSING:
             continue
-        if trigger in spec.mixed and not spec.channels[trigger].is_set(held):
+        if trigger in spec.mixed and not spec.channels[trigger].is_set(stored_value):
             continue
         if seen is None:
             return True
@@ -92,8 +92,10 @@ def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -
 def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOrigin) -> Any:
     """Return a node's input; MISSING if its only channel is empty."""
     if isinstance(node.keys, str):
-        held = state.values.get(node.keys, MISSING)
-        value = held if held is MISSING else spec.channels[node.keys].read(held)
+        stored_value = state.values.get(node.keys, MISSING)
+        value = (
+            stored_value if stored_value is MISSING else spec.channels[node.keys].read(stored_value)
+        )
         if value is MISSING:
             return MISSING
         return value if node.coercion is None else node.coercion(value)
@@ -118,9 +120,9 @@ def read_state(spec: GraphSpec, values: Mapping[str, Any], keys: Sequence[str]) 
         return {key: values[key] for key in keys if key in values}
     state = {}
     for key in keys:
-        held = values.get(key, MISSING)
-        if held is not MISSING:
-            value = spec.channels[key].read(held)
+        stored_value = values.get(key, MISSING)
+        if stored_value is not MISSING:
+            value = spec.channels[key].read(stored_value)
             if value is not MISSING:
                 state[key] = value
     return state

@@ -28,8 +28,8 @@ def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> Checkpo
     renamed: Any = {
         **checkpoint,
         "channel_values": {
-            name: _rename_value(spec, name, held)
-            for name, held in _rename_keys(checkpoint["channel_values"], channels).items()
+            name: _rename_value(spec, name, stored_value)
+            for name, stored_value in _rename_keys(checkpoint["channel_values"], channels).items()
         },
         "channel_versions": versions,
         "versions_seen": {
@@ -55,17 +55,17 @@ def _rename_keys(stored: Mapping[str, Any], rename: Any) -> dict[str, Any]:
     return found
 
 
-def _rename_value(spec: GraphSpec, name: str, held: Any) -> Any:
+def _rename_value(spec: GraphSpec, name: str, stored_value: Any) -> Any:
     renames = spec.renames
     if name == TASKS:
-        return [_rename_send(renames, sent) for sent in held or ()]
+        return [_rename_send(renames, sent) for sent in stored_value or ()]
     if name == START:
-        return renames.rename_keys(held)
+        return renames.rename_keys(stored_value)
     if isinstance(spec.channels.get(name), NamedBarrierValue):
-        if isinstance(held, tuple):
-            return (set(map(renames.rename_node, held[0])), held[1])
-        return set(map(renames.rename_node, held))
-    return held
+        if isinstance(stored_value, tuple):
+            return (set(map(renames.rename_node, stored_value[0])), stored_value[1])
+        return set(map(renames.rename_node, stored_value))
+    return stored_value
 
 
 def _rename_send(renames: Renames, sent: Any) -> Any:

@@ -180,7 +180,7 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
 
 
 def _replay_bound(saved: CheckpointTuple) -> str:
-    """Return the checkpoint id that limits which stored states of subgraphs a replay uses.
+    """Return the checkpoint id up to which a replay reads the stored states of subgraphs.
 
     An update or a fork was created after the subgraphs ran, so its parent is used.
     """
@@ -348,10 +348,10 @@ def _restore_finished_writes(state: LoopState) -> None:
 
 
 def _keep_answered(state: LoopState) -> None:
-    """Keep results of tasks that other interrupts don't concern, when the checkpoint runs again.
+    """Keep the results of other resolved interrupts when a superseded checkpoint runs again.
 
-    Their interrupts were resolved on the superseded branch. If they became pending again, the run
-    would stop where no one finds it, because the thread's newest checkpoint is another one.
+    They were resolved on the superseded branch. If they became pending again, the run would pause
+    without being visible, because the thread's newest checkpoint is another one.
     """
     for task in state.tasks:
         status = state.statuses.get(task.id)
@@ -369,11 +369,11 @@ def _keep_pending(state: LoopState) -> None:
             continue
         own = list_own_interrupts(task.ns, status)
         answers = collect_answers(task.ns, status, state.run.answers)
-        waits = [
+        still_pending = [
             slot is not None and not _is_answered(slot, status, answers, interrupt, state)
             for interrupt, slot in own
         ]
-        if all(waits):
+        if all(still_pending):
             task.pending_interrupts = tuple(
                 task.build_interrupt(interrupt, slot if isinstance(slot, int) else 0,
                               slot if isinstance(slot, str) else None)

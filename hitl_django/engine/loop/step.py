@@ -78,7 +78,7 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
         if (state.running or handlers) and state.saver is not None and not state.exits:
             # Finished tasks must be stored independently of running ones. A node must not run again
             # because its handler was interrupted.
-            yield from store(state, state.commits.build(None), held=True)
+            yield from store(state, state.commits.build(None), has_running=True)
         ended = ()
         if handlers and state.broken is None:
             contexts = [build_context(state, task) for task in handlers]

@@ -235,7 +235,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
     @property
     def config_specs(self) -> Sequence[Any]:
-        """The config fields that the saver adds to those that address a checkpoint."""
+        """Config fields of the saver in addition to the coordinates of a checkpoint."""
         return []
 
     def is_storage_error(self, error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""A saver that stores threads in memory, for tests and for runs that end with the process."""
+"""A saver that stores threads in memory, for tests and temporary runs."""
 
 from __future__ import annotations
 

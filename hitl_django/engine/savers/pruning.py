@@ -58,7 +58,7 @@ def add_ancestors(
     parents: Mapping[CheckpointKey, str | None],
     missing: Mapping[CheckpointKey, Collection[str]],
 ) -> set[CheckpointKey]:
-    """Return the checkpoints to keep, including those that their values depend on.
+    """Return the checkpoints to keep, including the ancestors that their values depend on.
 
     The value of a LangGraph DeltaChannel is that of the newest ancestor with a value, plus later
     writes. ``missing`` lists the channels without a value by checkpoint. ``parents`` contains the

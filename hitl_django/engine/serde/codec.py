@@ -65,11 +65,11 @@ _BRIDGED = frozenset({"langchain_core", "langgraph"})
 
 
 class _TooManyLevels(Exception):
-    """Extensions are nested too deeply for the fast path."""
+    """A signal that extensions are nested too deeply for the fast path."""
 
 
 class Codec:
-    """Lossless encoder and decoder of values.
+    """A lossless encoder and decoder of values.
 
     ``types`` are supported in addition to those of ``register_type``. ``max_bytes`` and
     ``max_containers`` (lists, dicts and tagged values) limit both directions. ``max_depth`` below

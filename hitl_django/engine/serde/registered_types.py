@@ -64,11 +64,11 @@ class TypeTable:
 
     def adopt(self, entry: TypeCodec) -> None:
         """Add a type codec with an automatic name, replacing an older class of the same name."""
-        held = self.by_tag.get(entry.tag)
+        replaced = self.by_tag.get(entry.tag)
         # An entry must exist at all times, because another thread may look up the class.
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
-        if held is not None and held.cls is not entry.cls:
-            self.by_class.pop(held.cls, None)
+        if replaced is not None and replaced.cls is not entry.cls:
+            self.by_class.pop(replaced.cls, None)
 
 
 REGISTERED = TypeTable()

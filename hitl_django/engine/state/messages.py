@@ -180,18 +180,20 @@ def _merge(left: Any, right: Any, format: str | None = None) -> list[Any]:
 
 
 def _merge_lists(left: Any, right: Any) -> list[Any]:
-    added, fresh = _list_messages(right)
+    added, added_ids = _list_messages(right)
     # Usually, new messages are appended at the end.
-    is_plain = len(set(fresh)) == len(fresh) and not any(_is_removal(message) for message in added)
-    if is_plain and type(left) is list and _have_other_ids(left, fresh):
+    is_plain = len(set(added_ids)) == len(added_ids) and not any(
+        _is_removal(message) for message in added
+    )
+    if is_plain and type(left) is list and _have_other_ids(left, added_ids):
         return left + added
     kept, known = _list_messages(left)
-    if is_plain and not set(fresh).intersection(known):
+    if is_plain and not set(added_ids).intersection(known):
         return kept + added
     for position in range(len(added) - 1, -1, -1):
-        if _is_removal(added[position]) and fresh[position] == REMOVE_ALL_MESSAGES:
+        if _is_removal(added[position]) and added_ids[position] == REMOVE_ALL_MESSAGES:
             return [message for message in added[position + 1 :] if not _is_removal(message)]
-    return _replaced(kept, known, zip(added, fresh, strict=True))
+    return _replaced(kept, known, zip(added, added_ids, strict=True))
 
 
 def _have_other_ids(messages: list[Any], names: Iterable[str | None]) -> bool:

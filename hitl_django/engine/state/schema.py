@@ -284,7 +284,7 @@ def coerce(schema: Any, value: Any) -> Any:
     """Return ``value`` as an instance of ``schema``.
 
     Raises:
-        ValidationError: (pydantic's) the value is invalid, or validating a recursive union would
+        ValidationError: from pydantic; the value is invalid, or validating a recursive union would
             take too long.
     """
     described = _recursive_schema(schema)

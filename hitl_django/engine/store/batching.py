@@ -73,7 +73,7 @@ class AsyncBatchedBaseStore(BaseStore):
 def merge_ops(ops: Sequence[Op]) -> tuple[list[Op], list[int]]:
     """Return distinct operations, and for each given one the index of its result.
 
-    Equal reads are combined. Of several puts with the same key, the last one is kept.
+    Equal reads are combined. Of several puts with the same key, only the last one remains.
     """
     merged: list[Op] = []
     places: list[int] = []

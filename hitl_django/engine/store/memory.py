@@ -1,4 +1,4 @@
-"""A store that keeps items in this process, for tests and temporary data."""
+"""A store of items in memory, for tests and temporary data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _StoredItem:
 
 
 class InMemoryStore(IndexedStore):
-    """A store that keeps copies of items in this process.
+    """A store in memory; items are copied on reading and writing.
 
     With ``index``, a search with a ``query`` returns embedded items first, most similar first, with
     their scores. The other items follow. Without an index, a search returns the items that match
@@ -93,8 +93,8 @@ class InMemoryStore(IndexedStore):
 
     def _read(self, op: Op, embedded: EmbeddedTexts, now: datetime) -> Result:
         if isinstance(op, GetOp):
-            held = self._get_unexpired(op.namespace, now).get(op.key)
-            return None if held is None else _copied(held, op.refresh_ttl, now)
+            entry = self._get_unexpired(op.namespace, now).get(op.key)
+            return None if entry is None else _copied(entry, op.refresh_ttl, now)
         if isinstance(op, SearchOp):
             return self._search(op, embedded, now)
         if isinstance(op, ListNamespacesOp):
@@ -105,7 +105,7 @@ class InMemoryStore(IndexedStore):
 
     def _get_unexpired(self, namespace: Namespace, now: datetime) -> dict[str, _StoredItem]:
         space = self._spaces.get(namespace, {})
-        for key in [k for k, held in space.items() if held.expires and held.expires <= now]:
+        for key in [k for k, entry in space.items() if entry.expires and entry.expires <= now]:
             del space[key]
         return space
 
@@ -114,23 +114,23 @@ class InMemoryStore(IndexedStore):
         query = embedded.find_query(op)
         ranked: list[tuple[_StoredItem, float | None]]
         if query is not None:
-            ranked = rank_candidates(query, ((held, held.vectors) for held in found))
+            ranked = rank_candidates(query, ((entry, entry.vectors) for entry in found))
         else:
             # A negative limit or offset counts from the end, so all items are needed.
             is_page = min(op.offset, op.limit) >= 0
-            ranked = [(held, None) for held in islice(found, end if is_page else None)]
+            ranked = [(entry, None) for entry in islice(found, end if is_page else None)]
         return [
-            _as_found(_copied(held, op.refresh_ttl, now), score)
-            for held, score in ranked[op.offset : end]
+            _as_found(_copied(entry, op.refresh_ttl, now), score)
+            for entry, score in ranked[op.offset : end]
         ]
 
     def _find(self, op: SearchOp, now: datetime) -> Iterator[_StoredItem]:
         depth = len(op.namespace_prefix)
         for namespace in self._spaces:
             if namespace[:depth] == op.namespace_prefix:
-                for held in self._get_unexpired(namespace, now).values():
-                    if fits_filter(held.item.value, op.filter):
-                        yield held
+                for entry in self._get_unexpired(namespace, now).values():
+                    if fits_filter(entry.item.value, op.filter):
+                        yield entry
 
     def _write(self, op: PutOp, embedded: EmbeddedTexts, now: datetime) -> None:
         space = self._get_unexpired(op.namespace, now)
@@ -147,14 +147,14 @@ class InMemoryStore(IndexedStore):
             created_at=now if before is None else before.item.created_at,
             updated_at=now,
         )
-        held = _StoredItem(item, self._find_vectors(op, embedded), read_ttl(op.ttl), now)
-        self._spaces.setdefault(op.namespace, {})[op.key] = held
+        entry = _StoredItem(item, self._find_vectors(op, embedded), read_ttl(op.ttl), now)
+        self._spaces.setdefault(op.namespace, {})[op.key] = entry
 
 
-def _copied(held: _StoredItem, refresh: bool, now: datetime) -> Item:
+def _copied(entry: _StoredItem, refresh: bool, now: datetime) -> Item:
     if refresh:
-        held.refresh(now)
-    return deepcopy(held.item)
+        entry.refresh(now)
+    return deepcopy(entry.item)
 
 
 def _as_found(item: Item, score: float | None) -> SearchItem:

@@ -15,7 +15,7 @@ Index = Literal[False] | list[str] | None
 
 
 class GetOp(NamedTuple):
-    """Reads one item; the result is the item or None."""
+    """A read of one item; the result is the item or None."""
 
     namespace: Namespace
     key: str
@@ -23,7 +23,7 @@ class GetOp(NamedTuple):
 
 
 class SearchOp(NamedTuple):
-    """Searches a namespace and its sub-namespaces; the result is a list of items."""
+    """A search of a namespace and its sub-namespaces; the result is a list of items."""
 
     namespace_prefix: Namespace
     filter: dict[str, Any] | None = None
@@ -34,7 +34,7 @@ class SearchOp(NamedTuple):
 
 
 class PutOp(NamedTuple):
-    """Stores one item, or deletes it if ``value`` is None; ``ttl`` is in minutes.
+    """A write of one item, or its deletion if ``value`` is None; ``ttl`` is in minutes.
 
     ``index`` names the fields to embed. None selects the fields of the store, False none.
     """
@@ -54,7 +54,7 @@ class MatchCondition(NamedTuple):
 
 
 class ListNamespacesOp(NamedTuple):
-    """Lists namespaces that match all conditions, truncated to ``max_depth`` labels."""
+    """A listing of the namespaces that match all conditions, cut to ``max_depth`` labels."""
 
     match_conditions: tuple[MatchCondition, ...] | None = None
     max_depth: int | None = None

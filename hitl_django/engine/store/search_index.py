@@ -43,7 +43,7 @@ NOTHING_EMBEDDED = EmbeddedTexts()
 
 
 class SearchIndex:
-    """Finds and embeds the texts of a batch of operations."""
+    """An index that finds and embeds the texts of a batch of operations."""
 
     def __init__(self, config: IndexConfig) -> None:
         self.embeddings = ensure_embeddings(config.get("embed"))

@@ -214,9 +214,13 @@ class TaskContext:
     def withdraw_interrupts(self, raised: BaseException) -> None:
         """Remove the interrupts of all pauses in an exception group."""
         pauses = [one for one in iterate_leaves(raised) if isinstance(one, GraphInterrupt)]
-        asked = [getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts]
+        interrupt_ids = [
+            getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts
+        ]
         with changing:
-            self.open = [payload for payload in self.open if payload.interrupt.id not in asked]
+            self.open = [
+                payload for payload in self.open if payload.interrupt.id not in interrupt_ids
+            ]
 
     def _discard_answer(self, index: int, key: str | None, name: str) -> None:
         """Discard an invalid resume value, and the later ones that depended on it."""
@@ -245,7 +249,7 @@ class TaskContext:
         return True, self.answers[index]
 
     def _check_fingerprint(self, slot: str, print_: str, name: str) -> None:
-        """Check whether the interrupt still is the one for which the response was given."""
+        """Log or raise an error if a resume value belongs to a different interrupt."""
         before = self.fingerprints.get(slot)
         if before is None:
             before = self._memory.get_fingerprint(name) or print_

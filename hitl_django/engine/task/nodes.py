@@ -283,8 +283,8 @@ def make_reader(
     return read
 
 
-def _folded(channel: BaseChannel, held: Any, written: Sequence[Any] | None) -> Any:
+def _folded(channel: BaseChannel, stored_value: Any, written: Sequence[Any] | None) -> Any:
     if written:
-        after = channel.fold(held, written)
-        held = held if after is SAME else after
-    return MISSING if held is MISSING else channel.read(held)
+        after = channel.fold(stored_value, written)
+        stored_value = stored_value if after is SAME else after
+    return MISSING if stored_value is MISSING else channel.read(stored_value)

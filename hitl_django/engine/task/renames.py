@@ -49,7 +49,7 @@ class Renames:
         """Return a state, or part of one, with current keys; other values unchanged."""
         if type(value) is not dict or self.channels.keys().isdisjoint(value):
             return value
-        return {self.channels.get(key, key): held for key, held in value.items()}
+        return {self.channels.get(key, key): item for key, item in value.items()}
 
     def list_former_names(self, name: str) -> list[str]:
         """Return the former names of a node."""

@@ -15,7 +15,7 @@ ContextT = TypeVar("ContextT")
 
 
 class RunControl:
-    """Control to stop a run from any OS thread.
+    """A control that stops a run, usable from any OS thread.
 
     The run stops between two super-steps, with its checkpoint stored. Each task, including all
     attempts, runs inside the context manager returned by ``around_task`` for its context.

@@ -51,7 +51,7 @@ class TaskStatus:
         #: The message of its failure, if an error handler handles it.
         self.handled: str | None = None
         self.finished = False
-        #: The number and times of attempts, if it is to be retried (see TaskMemory).
+        #: The number and times of attempts before a retry (see TaskMemory).
         self.attempts: Any = None
 
     @classmethod
@@ -65,7 +65,7 @@ class TaskStatus:
     def open(self) -> tuple[Interrupt, ...]:
         """The pending interrupts.
 
-        A handled failure ends a task, so its interrupts are not pending any more.
+        A handled failure ends a task, so its interrupts are no longer pending.
         """
         return () if self.finished or self.handled is not None else self.interrupts
 

@@ -60,8 +60,8 @@ class ToolStream:
         """Emit a part of the output of a started call."""
         for stream in self._lineage():
             if (ns, call_id) in stream._open:
-                said = {"event": "tool-output-delta", "tool_call_id": call_id, "delta": delta}
-                stream._emit_chunk(ns, said)
+                chunk = {"event": "tool-output-delta", "tool_call_id": call_id, "delta": delta}
+                stream._emit_chunk(ns, chunk)
 
     def close(self, ns: Namespace, call_id: str, ended: dict[str, Any]) -> None:
         """Emit the end of a call."""

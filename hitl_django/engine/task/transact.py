@@ -47,14 +47,14 @@ def _stored_together(
     context: TaskContext, key: str, call_in_time: Callable[[], Any], together: Callable[..., Any]
 ) -> Any:
     storing = context.once_guard.storing
-    with ExitStack() as held:
+    with ExitStack() as locks:
 
         def build_commit(result: Any) -> Commit | None:
             # Until the transaction ends, no other thread may store the task's results. They would
             # include this result even after a rollback.
             if not storing.acquire(blocking=False):
                 raise _Busy
-            held.callback(storing.release)
+            locks.callback(storing.release)
             return context.build_results_with(key, result)
 
         # Not called with ``perform``, because the transaction belongs to this OS thread.
