@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, Permission
 PASSWORD = "demo"
 
 #: Apps with permissions for the groups.
-LABELS = ("hitl_django", "hitl_webhooks", "project")
+LABELS = ("hitl_django", "hitl_links", "hitl_webhooks", "project")
 VIEW = (
     "view_auditentry",
     "view_customer",

@@ -1,0 +1,17 @@
+"""Groups and permissions of the demo's users."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Group
+
+from project import people
+
+
+@pytest.mark.django_db
+@pytest.mark.any_database
+@pytest.mark.parametrize("name", people.GROUPS)
+def test_group_has_each_of_its_permissions(name: str) -> None:
+    people.create()
+    codenames = Group.objects.get(name=name).permissions.values_list("codename", flat=True)
+    assert sorted(codenames) == sorted(people.GROUPS[name])
