@@ -70,10 +70,9 @@ def page() -> str:
 
 
 def _paragraph(message: Message) -> str:
-    words = f"**{message.severity}:** {_literal(message.words)}"
-    return f"{words}\\\n{_literal(message.hint)}" if message.hint else words
+    words = f"**{message.severity}:** {_escape_markup(message.words)}"
+    return f"{words}\\\n{_escape_markup(message.hint)}" if message.hint else words
 
 
-def _literal(text: str) -> str:
-    """Return the text with escaped markup."""
+def _escape_markup(text: str) -> str:
     return "".join(f"\\{letter}" if letter in "*_`[]<>{}#" else letter for letter in text)

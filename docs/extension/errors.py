@@ -31,13 +31,12 @@ def public_path(error: type[BaseException]) -> str:
 def answers() -> dict[str, list[tuple[str, Any]]]:
     """Return the errors and problem types by problem code."""
     found = defaultdict(list)
-    for error, answer in _answered().items():
+    for error, answer in _find_problem_types().items():
         found[answer.code].append((error.__name__, answer))
     return dict(sorted(found.items()))
 
 
-def _answered() -> dict[type[BaseException], Any]:
-    """Return the problem type of each error, from the API's table or its class."""
+def _find_problem_types() -> dict[type[BaseException], Any]:
     find = sources.load(sources.FIND_HTTP_ERROR)
     own = {error: find(error) for error in classes() if "http_status" in vars(error)}
     return sources.load(sources.HTTP_ERRORS) | own
@@ -52,7 +51,9 @@ def problems() -> str:
                 f"{markdown.code(code)}",
                 ", ".join(sorted({_status(answer.status) for _, answer in found})),
                 markdown.listed(name for name, _ in found),
-                ", ".join(sorted({text for _, answer in found for text in _members(answer)})),
+                ", ".join(
+                    sorted({text for _, answer in found for text in _iterate_members(answer)})
+                ),
             ]
             for code, found in answers().items()
         ),
@@ -63,14 +64,13 @@ def _status(number: int) -> str:
     return f"{int(number)} {HTTPStatus(number).phrase}"
 
 
-def _members(answer: Any) -> Iterator[str]:
-    """Yield the additional members of a problem."""
+def _iterate_members(answer: Any) -> Iterator[str]:
     yield from map(markdown.code, answer.extensions.schema)
 
 
 def tree() -> str:
     """Return the documentation of every error, base classes first."""
-    answered = _answered()
+    answered = _find_problem_types()
     return markdown.page(_section(error, answered) for error in classes())
 
 

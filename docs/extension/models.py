@@ -21,7 +21,11 @@ def _section(model: Any) -> str:
             markdown.table(
                 ["field", "type", "related model or values"],
                 (
-                    [markdown.code(field.name), type(field).__name__, _about(field)]
+                    [
+                        markdown.code(field.name),
+                        type(field).__name__,
+                        _format_target_or_choices(field),
+                    ]
                     for field in model._meta.concrete_fields
                 ),
             ),
@@ -29,8 +33,7 @@ def _section(model: Any) -> str:
     )
 
 
-def _about(field: Any) -> str:
-    """Return the target of a relation, or the choices of a field."""
+def _format_target_or_choices(field: Any) -> str:
     if field.related_model is not None:
         return markdown.code(field.related_model._meta.label)
     return markdown.listed(value for value, _ in field.choices or ())

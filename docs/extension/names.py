@@ -155,7 +155,7 @@ def list_grouped() -> list[str]:
 
 def group(title: str) -> str:
     """Return the documentation of a group of names."""
-    return _documented([_find_path(each) for each in GROUPS[title]])
+    return _documented([_find_shortest_path(each) for each in GROUPS[title]])
 
 
 def module(path: str) -> str:
@@ -204,13 +204,12 @@ def one(path: str) -> str:
 
 
 def _documented(paths: Sequence[str]) -> str:
-    values = [path for path in paths if not _kind(sources.load(path))]
+    values = [path for path in paths if not _get_autodoc_type(sources.load(path))]
     others = [path for path in paths if path not in values]
     return markdown.page([*map(_section, others), _values(values)])
 
 
-def _kind(value: Any) -> str:
-    """Return the autodoc object type; empty for a value."""
+def _get_autodoc_type(value: Any) -> str:
     if inspect.isclass(value):
         return "exception" if issubclass(value, BaseException) else "class"
     return "function" if inspect.isroutine(value) else ""
@@ -218,7 +217,7 @@ def _kind(value: Any) -> str:
 
 def _section(path: str) -> str:
     value = sources.load(path)
-    kind = _kind(value)
+    kind = _get_autodoc_type(value)
     options = []
     if kind == "class":
         options.append("members")
@@ -254,28 +253,26 @@ def _written(value: Any) -> str:
 
 def index() -> str:
     """Return the table of all public names and their modules."""
-    grouped = [_find_path(path) for paths in GROUPS.values() for path in paths]
+    grouped = [_find_shortest_path(path) for paths in GROUPS.values() for path in paths]
     errors = [public_path(error) for error in classes()]
     names = [path.rpartition(".") for path in {*grouped, *errors}]
     names.sort(key=lambda path: (path[0] != "hitl_django", path[2]))
     return markdown.table(
-        ["name", "module", "description or value"], (_indexed(*path) for path in names)
+        ["name", "module", "description or value"], (_build_index_row(*path) for path in names)
     )
 
 
-def _indexed(path: str, _: str, name: str) -> list[str]:
-    """Return a name, its module, and its summary or value."""
+def _build_index_row(path: str, _: str, name: str) -> list[str]:
     value = sources.load(f"{path}.{name}")
     module = markdown.code(path)
-    if not _kind(value):
+    if not _get_autodoc_type(value):
         return [markdown.code(name), module, markdown.code(_written(value))]
     summary = (inspect.getdoc(value) or "").partition("\n\n")[0]
     linked = f"{{py:obj}}`{name} <{path}.{name}>`"
     return [linked, module, markdown.from_docstring(summary)]
 
 
-def _find_path(name: str) -> str:
-    """Return the shortest import path of a name in the public modules."""
+def _find_shortest_path(name: str) -> str:
     if "." in name:
         return name
     if name in hitl_django.HOMES:

@@ -63,16 +63,16 @@ def _section(method: str, address: str, operation: Object) -> str:
         [
             markdown.target(_label(operation), operation["summary"], 3),
             markdown.directive("code-block", "http", f"{method} {address} HTTP/1.1"),
-            f"Operation `{operation['operationId']}`. {_described(operation)}",
+            f"Operation `{operation['operationId']}`. {_get_description(operation)}",
             _parameters(operation.get("parameters", [])),
-            f"**Body:** {_content(body)}." if body else "",
+            f"**Body:** {_format_content(body)}." if body else "",
             _answers(operation),
             _own_problems(operation),
         ]
     )
 
 
-def _described(operation: Object) -> str:
+def _get_description(operation: Object) -> str:
     """Return the description of an operation without its summary, which is the heading."""
     description: str = operation["description"]
     return "" if description.removesuffix(".") == operation["summary"] else description
@@ -95,8 +95,7 @@ def _parameters(parameters: list[Object]) -> str:
     )
 
 
-def _content(holder: Object) -> str:
-    """Return the content of a body or a response, by media type."""
+def _format_content(holder: Object) -> str:
     return ", or ".join(
         schemas.type_of(shown.get("schema", {}))
         + ("" if media == _JSON else f" ({markdown.code(media)})")
@@ -108,7 +107,7 @@ def _answers(operation: Object) -> str:
     return markdown.table(
         ["status", "meaning", "content"],
         (
-            [str(status), _about(told), _content(told) if "content" in told else ""]
+            [str(status), _about(told), _format_content(told) if "content" in told else ""]
             for status, told in operation["responses"].items()
             if _PROBLEM not in told.get("content", {})
         ),
@@ -124,8 +123,7 @@ def _about(told: Object) -> str:
     return " ".join([told["description"], *headers])
 
 
-def _problems(operation: Object) -> set[Problem]:
-    """Return the problems of an operation."""
+def _list_problems(operation: Object) -> set[Problem]:
     return {
         (int(status), code)
         for status, told in operation["responses"].items()
@@ -135,10 +133,9 @@ def _problems(operation: Object) -> set[Problem]:
 
 
 @cache
-def _usual_problems(*, has_body: bool) -> frozenset[Problem]:
-    """Return the problems of every operation, or of every operation with a body."""
+def _list_common_problems(*, has_body: bool) -> frozenset[Problem]:
     found = [
-        _problems(each) for _, _, each in operations() if "requestBody" in each or not has_body
+        _list_problems(each) for _, _, each in operations() if "requestBody" in each or not has_body
     ]
     return frozenset(set.intersection(*found))
 
@@ -152,14 +149,14 @@ def _listed(found: Iterable[Problem]) -> str:
 
 
 def _own_problems(operation: Object) -> str:
-    usual = _usual_problems(has_body="requestBody" in operation)
-    own = _problems(operation) - usual
+    usual = _list_common_problems(has_body="requestBody" in operation)
+    own = _list_problems(operation) - usual
     return f"**Additional problems:** {_listed(own)}." if own else ""
 
 
 def problems() -> str:
     """Return the common problems of many operations."""
-    always, of_bodies = _usual_problems(has_body=False), _usual_problems(has_body=True)
+    always, of_bodies = _list_common_problems(has_body=False), _list_common_problems(has_body=True)
     return markdown.page(
         [
             f"All operations can return {_listed(always)}.",

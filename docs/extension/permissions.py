@@ -32,7 +32,7 @@ def interrupts_of_the_policy() -> dict[str, list[str]]:
     for name, method in inspect.getmembers(policy, inspect.isfunction):
         if not name.startswith("_"):
             user = Recorder()
-            method(policy(), user, *_arguments(method), **_options(method))
+            method(policy(), user, *_make_arguments(method), **_make_keyword_arguments(method))
             summary = (inspect.getdoc(method) or "").partition("\n\n")[0]
             for permission in user.asked:
                 app, _, codename = permission.partition(".")
@@ -41,8 +41,7 @@ def interrupts_of_the_policy() -> dict[str, list[str]]:
     return dict(found)
 
 
-def _arguments(method: Any) -> Iterator[Any]:
-    """Yield an argument for each positional parameter of a method except the user."""
+def _make_arguments(method: Any) -> Iterator[Any]:
     interrupt = sources.load(sources.INTERRUPT)(graph="refund")
     things = {
         "thread": sources.load(sources.THREAD)(),
@@ -58,17 +57,15 @@ def _arguments(method: Any) -> Iterator[Any]:
         if name in things:
             yield things[name]
         else:  # a queryset that the user can view only partly
-            yield _rows(name)
+            yield _make_queryset(name)
 
 
-def _options(method: Any) -> dict[str, Any]:
-    """Return an argument for each keyword-only parameter."""
+def _make_keyword_arguments(method: Any) -> dict[str, Any]:
     parameters = inspect.signature(method).parameters.values()
     return {each.name: False for each in parameters if each.kind == each.KEYWORD_ONLY}
 
 
-def _rows(name: str) -> Any:
-    """Return the queryset for a parameter, by its name."""
+def _make_queryset(name: str) -> Any:
     model = {
         "threads": sources.THREAD,
         "runs": sources.RUN,

@@ -59,7 +59,7 @@ class QueueStream:
         yield RETRY
         page = self.read()
         rows = _digest_rows(page)
-        shown = self._recall(rows) if self.last else None
+        shown = self._find_shown(rows) if self.last else None
         while True:
             if rows != shown:
                 yield self._render(page, rows, shown)
@@ -97,7 +97,7 @@ class QueueStream:
         changes["removed"] = [{"id": key, "status": states.get(key)} for key in gone]
         return render_frame("changes", changes, place)
 
-    def _recall(self, rows: Rows) -> Rows | None:
+    def _find_shown(self, rows: Rows) -> Rows | None:
         """Return the rows the client already has, or None if they are unknown."""
         if digest_json(rows) == self.last:
             self._keep(self.last, rows)  # restarts its timeout in the cache

@@ -162,7 +162,7 @@ class AnswerForm(forms.Form):
             ):
                 return True
             if isinstance(node, Rows) and any(
-                self._is_in(e) != bool(e.removed) for e in node.entries
+                self._is_present(e) != bool(e.removed) for e in node.entries
             ):
                 return True
         return any(
@@ -371,7 +371,7 @@ class AnswerForm(forms.Form):
             there = original
         elif original is not MISSING and not (original is None and shape.nullable):
             return False
-        wide = (len(there) + SPARE) * _width(shape.items)
+        wide = (len(there) + SPARE) * _count_fields(shape.items)
         if wide > self._room or not all(isinstance(value, dict) for value in there):
             return False
         self._room -= wide
@@ -384,7 +384,7 @@ class AnswerForm(forms.Form):
         wanted = int(posted) if posted.isascii() and posted.isdecimal() and len(posted) < 4 else 0
         if rows.name == self.more:
             wanted += MORE
-        return max(SPARE, min(wanted, MAX_SPARE // _width(rows.shape.items)))
+        return max(SPARE, min(wanted, MAX_SPARE // _count_fields(rows.shape.items)))
 
     def _leave_out_blanks(self) -> None:
         """Leave out new objects without any input."""
@@ -395,7 +395,7 @@ class AnswerForm(forms.Form):
                     self._leave_out(node)
             elif isinstance(node, Rows):
                 for entry in node.entries:
-                    if not self._is_in(entry):
+                    if not self._is_present(entry):
                         self._leave_out(entry.node)
             elif isinstance(node, OneOf):
                 chosen = node.chosen(self._chosen_number(node))
@@ -424,7 +424,7 @@ class AnswerForm(forms.Form):
     def _is_taken_away(self, group: Group) -> bool:
         return bool(group.absent and self[group.absent].data)
 
-    def _is_in(self, entry: Entry) -> bool:
+    def _is_present(self, entry: Entry) -> bool:
         """Return whether an entry is in the value: an original not removed, or one with input."""
         if entry.removed:
             return not self[entry.removed].data
@@ -438,7 +438,7 @@ class AnswerForm(forms.Form):
             chosen = node.chosen(self._chosen_number(node))
             return node.empty_value() if chosen is None else self._compose(chosen)
         if isinstance(node, Rows):
-            kept = [self._compose(entry.node) for entry in node.entries if self._is_in(entry)]
+            kept = [self._compose(entry.node) for entry in node.entries if self._is_present(entry)]
             return kept if kept or node.original else node.empty_value()
         if self._is_taken_away(node):
             return None if node.shape.nullable else MISSING
@@ -469,7 +469,7 @@ class AnswerForm(forms.Form):
             return node.members.get(part)
         index = read_index(part)
         if isinstance(node, Rows) and index is not None:
-            kept = [entry.node for entry in node.entries if self._is_in(entry)]
+            kept = [entry.node for entry in node.entries if self._is_present(entry)]
             return kept[index] if index < len(kept) else None
         return None
 
@@ -504,8 +504,7 @@ def _is_object(shape: SchemaNode, original: JSON) -> bool:
     )
 
 
-def _width(shape: SchemaNode) -> int:
-    """Return the number of fields in a row."""
+def _count_fields(shape: SchemaNode) -> int:
     return sum(1 for _ in shape.leaves()) + 1
 
 
@@ -517,15 +516,14 @@ def find_alternative(shape: SchemaNode, original: JSON) -> str | None:
     if original is MISSING or (original is None and shape.nullable):
         return ""
     fitting = [
-        (each.kind != "json", _count_known(each, original), -number)
+        (each.kind != "json", _count_known_members(each, original), -number)
         for number, each in enumerate(shape.alternatives)
         if each.holds(original)
     ]
     return str(-max(fitting)[2]) if fitting else None
 
 
-def _count_known(shape: SchemaNode, value: JSON) -> int:
-    """Return the number of the object's members that are known to the schema."""
+def _count_known_members(shape: SchemaNode, value: JSON) -> int:
     return sum(p.name in value for p in shape.properties) if isinstance(value, dict) else 0
 
 

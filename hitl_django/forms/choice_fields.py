@@ -31,7 +31,9 @@ class ChoiceField(AnswerField):
     default_error_messages: ClassVar[dict[str, Any]] = {"required": _("Choose one.")}
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
-        self.values = _with(shape.options, [] if original in (MISSING, None) else [original])
+        self.values = _merge_options(
+            shape.options, [] if original in (MISSING, None) else [original]
+        )
         super().__init__(shape, original, wanted=wanted, **kwargs)
         choices = [(str(n), self.label_of(value)) for n, value in enumerate(self.values)]
         for n, label in enumerate(shape.labels):
@@ -107,7 +109,7 @@ class ChoicesField(AnswerField):
     widget = forms.CheckboxSelectMultiple
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
-        self.values = _with(shape.options, original or [])
+        self.values = _merge_options(shape.options, original or [])
         super().__init__(shape, original, wanted=wanted, **kwargs)
         self.widget.choices = [(str(n), _label(value)) for n, value in enumerate(self.values)]
 
@@ -244,7 +246,7 @@ def _position(values: Sequence[JSON], wanted: JSON) -> int | None:
     return None
 
 
-def _with(options: Sequence[JSON], present: Sequence[JSON]) -> list[JSON]:
+def _merge_options(options: Sequence[JSON], present: Sequence[JSON]) -> list[JSON]:
     """Return the offered values, followed by original values that are not offered."""
     return [*options, *(value for value in present if _position(options, value) is None)]
 

@@ -54,7 +54,7 @@ def parse_integer(text: str) -> int:
 
 def parse_number(text: str, *, like: Any = None) -> int | float:
     """Parse a finite number: a float if ``like`` is one, otherwise an int if it is whole."""
-    return _read_number(_with_point(text), like)
+    return _read_number(_use_decimal_point(text), like)
 
 
 def _read_number(text: str, like: Any) -> int | float:
@@ -73,7 +73,7 @@ def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> 
 
     Without ``like``, or if a JSON number would change the value, the result is a string.
     """
-    text = _with_point(text)
+    text = _use_decimal_point(text)
     if not _NUMBER.fullmatch(text):
         raise ValueError(text)
     if "number" in spelling and isinstance(like, int | float):
@@ -89,22 +89,21 @@ def format_number(value: float | str) -> str:
     Nothing is rounded and thousands are not separated, so that parsing returns the same number.
     """
     text = value if isinstance(value, str) else to_json(value)
-    return text.replace(".", _get_separator())
+    return text.replace(".", _get_decimal_separator())
 
 
-def _get_separator() -> str:
-    """Return the reader's decimal separator, a point or a comma."""
+def _get_decimal_separator() -> str:
     return "," if get_format("DECIMAL_SEPARATOR") == "," else "."
 
 
-def _with_point(text: str) -> str:
+def _use_decimal_point(text: str) -> str:
     """Return the number with a decimal point.
 
     Raises:
         ValidationError: if the number is ambiguous.
     """
     text = text.strip()
-    if _get_separator() == ".":
+    if _get_decimal_separator() == ".":
         return text
     if _THOUSANDS.fullmatch(text):
         either = {"whole": text.replace(".", ""), "decimal": text.replace(".", ",")}

@@ -227,7 +227,7 @@ class _Reader:
             return replace(known, kind="const", options=(schema["const"],))
         if isinstance(schema.get("enum"), list) and schema["enum"]:
             return _choice(schema["enum"], known)
-        if decimal := _decimal(schema):
+        if decimal := _find_decimal_spelling(schema):
             number = next(part for part in schema["anyOf"] if part.get("type") == "number")
             limits = tuple(describe_limits(number))
             return replace(known, kind="decimal", spelling=decimal, limits=limits)
@@ -348,7 +348,7 @@ class _Reader:
             return known
         if items.kind == "choice" and schema.get("uniqueItems"):
             chosen = replace(known, kind="choices", options=items.options, items=items)
-            return _or_null(chosen)
+            return _add_null(chosen)
         if items.kind in ("text", "integer", "number", "decimal", "choice"):
             return replace(known, kind="lines", items=items)
         return _rows_of(items, known)
@@ -427,7 +427,7 @@ def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
     """
     title = alternative.title
     if title.isidentifier():
-        title = _split_words(title)
+        title = _split_class_name(title)
         for prop in alternative.properties:
             if prop.name == name:
                 title = to_label(prop.shape.options[0]).replace("_", " ").capitalize()
@@ -438,7 +438,7 @@ def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
     return replace(alternative, properties=properties, title=title)
 
 
-def _or_null(shape: SchemaNode) -> SchemaNode:
+def _add_null(shape: SchemaNode) -> SchemaNode:
     """Return a node with null as an additional choice, if its empty field already has a value."""
     if not shape.nullable:
         return shape
@@ -458,8 +458,7 @@ def _takes_text(schema: dict[str, JSON]) -> bool:
     return schema.keys().isdisjoint({"$ref", "const", "enum", "not", "properties", "allOf"})
 
 
-def _split_words(name: str) -> str:
-    """Split a class name into words."""
+def _split_class_name(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).capitalize()
 
 
@@ -505,7 +504,7 @@ def _choice(options: list[JSON], known: SchemaNode) -> SchemaNode:
     return replace(known, kind="choice", options=real, nullable=nullable)
 
 
-def _decimal(schema: dict[str, JSON]) -> tuple[str, ...]:
+def _find_decimal_spelling(schema: dict[str, JSON]) -> tuple[str, ...]:
     """Detect pydantic's schema of a Decimal: a number, or the same number as a string."""
     parts = schema.get("anyOf")
     if not isinstance(parts, list) or len(parts) != 2:

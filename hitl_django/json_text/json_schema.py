@@ -39,7 +39,7 @@ def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
     try:
         with schema_keywords.limit_work():
             if _has_dialect(schema):
-                schema = _undialected(schema)
+                schema = _remove_dialect(schema)
             validator = schema_keywords.VALIDATOR(schema, _resolver=make_resolver(schema))
             for error in validator.iter_errors(value):
                 found.append((format_pointer(error.absolute_path), _reason(error)))
@@ -58,14 +58,14 @@ def _reason(error: ValidationError) -> str:
     return explain(keyword, rule, error.instance, error.schema) or str(error.message)
 
 
-def _undialected(schema: Any) -> Any:
+def _remove_dialect(schema: Any) -> Any:
     """Remove ``$schema``, with which jsonschema would use its own keywords in that part."""
     if isinstance(schema, list):
-        return [_undialected(below) for below in schema]
+        return [_remove_dialect(below) for below in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: below if key in VALUES else _undialected(below)
+        key: below if key in VALUES else _remove_dialect(below)
         for key, below in schema.items()
         if not (key == "$schema" and isinstance(below, str))
     }

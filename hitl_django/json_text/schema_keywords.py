@@ -142,7 +142,7 @@ def _is_deep(found: tuple[str, Any]) -> bool:
 
 
 def _any_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors:
-    for branch in _named(branches, instance, schema):
+    for branch in _select_by_discriminator(branches, instance, schema):
         yield from validator.descend(instance, branch)
         return
     attempts = _Attempts()
@@ -153,7 +153,7 @@ def _any_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors
 
 
 def _one_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors:
-    for branch in _named(branches, instance, schema):
+    for branch in _select_by_discriminator(branches, instance, schema):
         yield from validator.descend(instance, branch)
         return
     attempts = _Attempts()
@@ -197,7 +197,7 @@ def _is_of_another_kind(fault: ValidationError) -> bool:
     return fault.validator == "const" and len(fault.path) <= 1
 
 
-def _named(branches: Any, instance: Any, schema: Any) -> list[Any]:
+def _select_by_discriminator(branches: Any, instance: Any, schema: Any) -> list[Any]:
     """Return the branch selected by an OpenAPI discriminator as a list, otherwise an empty one."""
     discriminator = schema.get("discriminator")
     if not isinstance(discriminator, dict) or not isinstance(instance, dict):
@@ -212,31 +212,35 @@ def _named(branches: Any, instance: Any, schema: Any) -> list[Any]:
 
 
 def _enum(validator: Any, values: Any, instance: Any, schema: Any) -> Errors:
-    if _text(instance) not in _texts(values):
+    if _to_canonical_text(instance) not in _get_canonical_texts(values):
         yield ValidationError("is not one of the given values")
 
 
 def _const(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
-    if _text(instance) != _text(value):
+    if _to_canonical_text(instance) != _to_canonical_text(value):
         yield ValidationError("is a different value")
 
 
 def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Errors:
-    if wanted and isinstance(instance, list) and len({*map(_text, instance)}) < len(instance):
+    if (
+        wanted
+        and isinstance(instance, list)
+        and len({*map(_to_canonical_text, instance)}) < len(instance)
+    ):
         yield ValidationError("contains duplicates")
 
 
-def _texts(values: list[Any]) -> frozenset[str]:
+def _get_canonical_texts(values: list[Any]) -> frozenset[str]:
     """Return the values of an enum as texts, cached for the validation."""
     open_budget = _budget.get()
     known = {} if open_budget is None else open_budget.known
     # kept with its texts, because the id of a deleted list may be reused
     if id(values) not in known:
-        known[id(values)] = values, frozenset(map(_text, values))
+        known[id(values)] = values, frozenset(map(_to_canonical_text, values))
     return known[id(values)][1]
 
 
-def _text(value: Any) -> str:
+def _to_canonical_text(value: Any) -> str:
     """Return a text that is the same for equal values in JSON Schema, such as 1 and 1.0.
 
     Texts are safe in a set, because their hashes are randomized. Numbers with the same hash are
@@ -350,13 +354,13 @@ def _counted(keyword: str, apply: Keyword) -> Keyword:
             if len(error.message) > LONGEST_MESSAGE:
                 # The message quotes the invalid part, which may be most of the value.
                 _spend(len(error.message) // 200)
-                error.message = _shortened(error.message)
+                error.message = _shorten_message(error.message)
             yield error
 
     return counted
 
 
-def _shortened(message: str) -> str:
+def _shorten_message(message: str) -> str:
     """Shorten the quoted value in a message, keeping its beginning and the text after it."""
     return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
 

@@ -96,7 +96,7 @@ def _walk_names(schema: JSON, root: JSON) -> Iterator[str]:
     if isinstance(schema, Mapping):
         properties = schema.get("properties")
         for name, part in properties.items() if isinstance(properties, Mapping) else ():
-            nodes = _open([(part, root)])
+            nodes = _expand([(part, root)])
             # A list or a mapping of secrets is hidden completely.
             if _are_secret(nodes) or _are_secret(_below(nodes, "")):
                 yield str(name)
@@ -143,10 +143,10 @@ def _are_secret(nodes: Sequence[_Node]) -> bool:
 
 
 def _open_root(schema: JSON) -> list[_Node]:
-    return _open([(schema, schema)]) if isinstance(schema, Mapping) else []
+    return _expand([(schema, schema)]) if isinstance(schema, Mapping) else []
 
 
-def _open(nodes: Iterable[_Node]) -> list[_Node]:
+def _expand(nodes: Iterable[_Node]) -> list[_Node]:
     """Return the schemas and all schemas for the same value: references and branches."""
     found: list[_Node] = []
     seen: set[int] = set()
@@ -198,7 +198,7 @@ def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
         for key in ("prefixItems", "items"):
             if isinstance(items := schema.get(key), (list, tuple)):
                 found += [(each, root) for each in _find_items(items, part)]
-    return _open(found)
+    return _expand(found)
 
 
 def _find_items(items: Sequence[JSON], part: str) -> Sequence[JSON]:

@@ -36,9 +36,9 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     if find_key_ring() is None:
         raise CommandError("HITL['ENCRYPTION_KEYS'] is empty.")
     if not options["check"]:
-        done = _go_through(command, reencryption.rewrite_rows(), "rewritten")
+        done = _sum_batches(command, reencryption.rewrite_rows(), "rewritten")
         command.stdout.write(f"{format_count(done['rewritten'], 'row', 'rows')} rewritten.")
-    left = _go_through(command, reencryption.count_rows(), "checked")
+    left = _sum_batches(command, reencryption.count_rows(), "checked")
     if left["plain"]:
         command.stdout.write(f"{format_count(left['plain'], 'row is', 'rows are')} not encrypted.")
     if left["old"] or left["unreadable"]:
@@ -51,7 +51,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     command.stdout.write("All rows use the first key.")
 
 
-def _go_through(command: BaseCommand, batches: Iterator[RowCounts], verb: str) -> Counter[str]:
+def _sum_batches(command: BaseCommand, batches: Iterator[RowCounts], verb: str) -> Counter[str]:
     """Return the totals of all batches, showing the progress."""
     progress, total = Progress(command.stderr, None), Counter[str]()
     for batch in batches:

@@ -99,7 +99,7 @@ class WaitingGraphFilter(GraphFilter):
         return [(name, name_graph(name)) for name in services.waiting_graphs(request.user)]
 
     def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
-        return _counts(pk_attname, "graph", self.lookup_choices)
+        return _count_choices(pk_attname, "graph", self.lookup_choices)
 
 
 class WaitingGroupFilter(admin.SimpleListFilter):
@@ -123,11 +123,10 @@ class WaitingGroupFilter(admin.SimpleListFilter):
         return queryset if group is None else queryset.filter(group=group)
 
     def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
-        return _counts(pk_attname, "group", self.lookup_choices)
+        return _count_choices(pk_attname, "group", self.lookup_choices)
 
 
-def _counts(key: str, field: str, choices: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
-    """Count all choices in a single query."""
+def _count_choices(key: str, field: str, choices: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
     values = enumerate(value for value, _title in choices)
     return {f"{n}__c": Count(key, filter=Q((field, value))) for n, value in values}
 

@@ -42,7 +42,7 @@ MAX_COLUMNS, MAX_ROWS = 6, 50
 class DisplayedValue:
     """A labelled value: a ``text``, a list of ``facts``, a ``table``, or unformatted ``code``.
 
-    For a link, an image or a file, ``url`` is the address. For Markdown, ``html`` is the result.
+    For a link, an image or a file, ``url`` is its URL. For Markdown, ``html`` is the result.
     ``cut`` is the number of omitted characters.
     """
 
@@ -172,7 +172,7 @@ class _Layout:
                 style="list",
                 values=[self.scalar("", value, (*way, at)) for at, value in enumerate(values)],
             )
-        if columns := _columns(values):
+        if columns := _find_common_columns(values):
             table = [
                 [
                     self.scalar("", row[key], (*way, at, key)) if key in row else DisplayedValue("")
@@ -221,7 +221,7 @@ class _Layout:
         return DisplayedValue(label, escape_hidden(shown), style=style, cut=len(text) - len(shown))
 
 
-def _columns(values: list[JSON]) -> list[str]:
+def _find_common_columns(values: list[JSON]) -> list[str]:
     """Return the columns for a list of flat objects with the same keys; otherwise none."""
     if len(values) > MAX_ROWS or not all(isinstance(value, dict) for value in values):
         return []

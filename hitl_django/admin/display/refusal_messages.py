@@ -99,7 +99,7 @@ CONFLICTS: dict[type[Exception], Notice] = {
 
 
 def describe_claim(error: ClaimedError) -> str:
-    """Return the question whether to decide an interrupt claimed by someone else."""
+    """Return the prompt to confirm a decision on an interrupt claimed by someone else."""
     until, now = map(to_local, (error.until, timezone.now()))
     moment = time_format(until) if until.date() == now.date() else localize(until)
     # The formatted time may end in a full stop, as in "p.m.".

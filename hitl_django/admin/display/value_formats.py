@@ -64,7 +64,7 @@ class Presentation:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A formatted value: its text, with an address or HTML if its format has one."""
+    """A formatted value: its text, with a URL or HTML if its format has one."""
 
     style: str
     text: str

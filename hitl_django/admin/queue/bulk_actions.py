@@ -1,6 +1,6 @@
 """Bulk actions of the list: claim, snooze and assign, each interrupt separately.
 
-If an action needs a time or a name, a page with the selected interrupts asks for it. The list then
+A page with the selected interrupts has a form if an action needs a time or a name. The list then
 shows the number of successes and the reasons of failures.
 """
 
@@ -67,7 +67,7 @@ class BulkActionPages(BulkPages):
             )
             if not form.is_valid():
                 return self._ask_for_more(request, verb, rows, form)
-        problems = [self._act(request, verb, row) for row in rows]
+        problems = [self._apply_action(request, verb, row) for row in rows]
         self._report(request, verb, [problem for problem in problems if problem], len(rows))
         return HttpResponseRedirect(self.url("changelist", request))
 
@@ -91,7 +91,7 @@ class BulkActionPages(BulkPages):
         page["Cache-Control"] = "no-store"
         return page
 
-    def _act(self, request: HttpRequest, verb: str, row: Interrupt | None) -> str:
+    def _apply_action(self, request: HttpRequest, verb: str, row: Interrupt | None) -> str:
         """Apply the action to one interrupt; return the error message, or "" on success."""
         if row is None:
             return str(GONE)

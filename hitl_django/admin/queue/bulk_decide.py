@@ -170,7 +170,7 @@ class BulkPages(RequestController):
         lines = []
         for choice in choices:
             row = rows.get(choice.pk)
-            problem = self._obstacle(row, choice, refused.get(choice.pk), request.user)
+            problem = self._find_obstacle(row, choice, refused.get(choice.pk), request.user)
             lines.append(self.describe_row(request, row, problem=problem))
         ready = [line for line in lines if not line.problem]
         key = request.POST.get("key", "")
@@ -247,7 +247,7 @@ class BulkPages(RequestController):
             return _("Saved: %(n)s of %(needed)s approvals.") % counted, "", made
         return BULK[decision].done, "", made
 
-    def _obstacle(
+    def _find_obstacle(
         self, row: Interrupt | None, choice: ListedInterrupt, refused: HitlError | None, user: Any
     ) -> Any:
         """Return the known reason why an interrupt can't be decided in bulk."""

@@ -76,7 +76,7 @@ class QueueChangeList(LinkedChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         if exclude_parameters is not None:
-            return self._counted(request, exclude_parameters)
+            return self._select_without_filter(request, exclude_parameters)
         rows = super().get_queryset(request)
         if not self.query and "o" not in self.params:
             parts = get_tab_parts(self.tab, request.user, self.own_groups, self.group)
@@ -86,8 +86,7 @@ class QueueChangeList(LinkedChangeList):
         # Search results are known only after counting (get_results).
         return rows.filter(get_tab_condition(self.tab, request.user))
 
-    def _counted(self, request: HttpRequest, excluded: Any) -> QuerySet[Any]:
-        """Return the rows in which a filter counts its choices, without the filter itself."""
+    def _select_without_filter(self, request: HttpRequest, excluded: Any) -> QuerySet[Any]:
         # Django would build all filters again for each filter, including their queries.
         rows = self.root_queryset.filter(get_tab_condition(self.tab, request.user))
         if self.query:

@@ -219,7 +219,7 @@ def _carried_out(word: str, action: RequestedAction, args: JSON) -> dict[str, JS
     return {"type": EDIT, "edited_action": {"name": action.name, ARGS: args}}
 
 
-def _alike(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction]]:
+def _group_similar(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction]]:
     """Group actions with the same name and options; each group maps positions to actions."""
     found: dict[Any, dict[int, RequestedAction]] = {}
     for number, action in enumerate(actions):
@@ -240,7 +240,7 @@ class SeparateActionForms(InterruptForms):
         self.are_too_many = len(actions) > MAX_ACTIONS
         blocks = [{number: action} for number, action in enumerate(actions)]
         if self.are_too_many:
-            blocks = _alike(actions)
+            blocks = _group_similar(actions)
         self.actions = [
             ActionBlock(self, number, members, [start[member][ARGS] for member in members])
             for number, members in enumerate(blocks if len(blocks) <= MAX_ACTIONS else ())

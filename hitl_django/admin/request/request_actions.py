@@ -137,7 +137,7 @@ class ActionForms:
                 auto_id=f"q{item.pk.hex}-{name}-%s",
                 use_required_attribute=False,
                 initial={
-                    **(_as_it_is(item) if name == "assign" else {}),
+                    **(_get_initial_assignment(item) if name == "assign" else {}),
                     **_typed(form, {} if data is None or name == done else data),
                 },
             )
@@ -285,7 +285,6 @@ def _typed(form: type[forms.Form], data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: data[name] for name in form.base_fields if name in data}
 
 
-def _as_it_is(item: Interrupt) -> dict[str, Any]:
-    """Return the initial values of the assignment form."""
+def _get_initial_assignment(item: Interrupt) -> dict[str, Any]:
     name = item.assignee.get_username() if item.assignee_id and item.assignee else ""
     return {"user": name, "group": item.group_id}

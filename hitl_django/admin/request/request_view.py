@@ -110,8 +110,8 @@ class InterruptViewFactory:
     ) -> None:
         self.request, self.user = request, request.user
         self.url_of, self.forms = url_of, forms or {}
-        self.refusals = _refusals(items)
-        self.comments = _comments(items)
+        self.refusals = _find_rejected_decisions(items)
+        self.comments = _list_latest_comments(items)
         self.votes = read_votes(items)
         #: Whether the user started the run, by run id.
         self.own: dict[Any, bool] = {}
@@ -232,7 +232,7 @@ def find_other_interrupts(request: HttpRequest, item: Interrupt) -> list[Interru
     return list(rows.order_by("created_at", "index", "id")[:MAX_BESIDE])
 
 
-def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decision]:
+def _find_rejected_decisions(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decision]:
     """Return the decisions rejected by the graph, by interrupt and version."""
     open_ = [item for item in items if item.status == Interrupt.Status.PENDING]
     reopened = [item.pk for item in open_ if item.refused_version is not None]
@@ -242,8 +242,7 @@ def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decisi
     return {(one.interrupt_id, one.version): one for one in found.defer("value")}
 
 
-def _comments(items: Sequence[Interrupt]) -> dict[Any, list[DisplayedComment]]:
-    """Return the latest comments on the interrupts, oldest first."""
+def _list_latest_comments(items: Sequence[Interrupt]) -> dict[Any, list[DisplayedComment]]:
     rows = Comment.objects.filter(interrupt__in=[item.pk for item in items])
     found: dict[Any, list[DisplayedComment]] = {}
     for comment in reversed(rows.order_by("-created_at", "-id")[:MAX_COMMENTS]):

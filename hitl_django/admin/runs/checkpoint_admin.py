@@ -112,7 +112,6 @@ class EngineAdmin(ReadOnlyAdmin):
 
 
 def _decrypt_payload(row: Any, data: bytes) -> bytes:
-    """Return the decrypted content of a binary column."""
     if isinstance(row, Checkpoint):
         return decrypt_column(data)
     return decrypt_row(data, row.digest, head_size(data), "row")[0]
@@ -120,11 +119,10 @@ def _decrypt_payload(row: Any, data: bytes) -> bytes:
 
 def _list_values(row: Any, names: Sequence[str], user: Any) -> list[DisplayedValue]:
     interrupts = ShownInterrupts(row.thread_id, user)
-    return [_held(row, name, interrupts) for name in names if getattr(row, name)]
+    return [_display_column(row, name, interrupts) for name in names if getattr(row, name)]
 
 
-def _held(row: Any, name: str, interrupts: ShownInterrupts) -> DisplayedValue:
-    """Return the content of a binary column for display."""
+def _display_column(row: Any, name: str, interrupts: ShownInterrupts) -> DisplayedValue:
     data = bytes(getattr(row, name))
     if len(data) > DECODED:
         return DisplayedValue(

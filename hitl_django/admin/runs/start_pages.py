@@ -74,7 +74,7 @@ class StartPages(ReadOnlyAdmin):
         data = request.POST if request.method == "POST" else None
         form = StartForm(registered, data, subject=request.GET.get("subject", ""), more=more)
         if "start" in request.POST and (run := self._start(request, registered, form)) is not None:
-            return HttpResponseRedirect(self._tell(request, form, run))
+            return HttpResponseRedirect(self._add_message(request, form, run))
         return self.page(
             request,
             _("Start a run: %(graph)s") % {"graph": name_graph(graph)},
@@ -111,7 +111,7 @@ class StartPages(ReadOnlyAdmin):
             form.refuse(error)
             return None
 
-    def _tell(self, request: HttpRequest, form: StartForm, run: services.RunInfo) -> str:
+    def _add_message(self, request: HttpRequest, form: StartForm, run: services.RunInfo) -> str:
         """Add a message about the started run and return the URL to redirect to."""
         words = _("Run queued. It starts when a worker is available.")
         if not run.created:
