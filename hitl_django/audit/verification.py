@@ -84,7 +84,7 @@ class ChainCheck:
         is_sound = is_sound and (seq, prev_hash) == (self.last + 1, self.hash)
         if hash == hashlib.sha256((prev_hash + text).encode()).hexdigest():
             if verb == FORGET_PERSON:
-                self._settle(detail)
+                self._resolve_pseudonyms(detail)
             self._unnamed.update({(seq, place): name for place, name in forgotten.items()})
         else:
             is_sound = False
@@ -120,7 +120,7 @@ class ChainCheck:
         }
         forgotten = {place: each["name"] for place, each in told.items() if "salt" not in each}
         shown = {**hashed, ACTOR: told.get(ACTOR, {}).get("name", hashed[ACTOR])}
-        is_told = told.keys() == committed.keys() and all(
+        has_valid_names = told.keys() == committed.keys() and all(
             is_salt(each["salt"]) and commit(each["salt"], each["name"]) == committed[place]
             for place, each in told.items()
             if place not in forgotten
@@ -134,19 +134,19 @@ class ChainCheck:
             detail=hashed["detail"],
             forgotten=forgotten,
             origin=origin,
-            is_sound=is_told
+            is_sound=has_valid_names
             and entry["thread_id"] == hashed["thread"]
             and all(entry[name] == shown[name] for name in SHOWN),
         )
 
     def find_fault(self) -> tuple[int, Any] | None:
         """Return the number and the origin of the first invalid entry; None if all are valid."""
-        unsettled = {seq for seq, _ in self._unnamed}
-        found = [(seq, self._origins[seq]) for seq in unsettled]
+        unresolved = {seq for seq, _ in self._unnamed}
+        found = [(seq, self._origins[seq]) for seq in unresolved]
         found += [self._fault] if self._fault is not None else []
         return min(found, key=itemgetter(0), default=None)
 
-    def _settle(self, detail: Mapping[str, Any]) -> None:
+    def _resolve_pseudonyms(self, detail: Mapping[str, Any]) -> None:
         pseudonym = detail.get("pseudonym")
         if not is_pseudonym(pseudonym):
             return

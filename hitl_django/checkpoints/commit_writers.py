@@ -194,7 +194,6 @@ def _find_outcome(rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Outc
 
 
 def _find_step(commits: Sequence[Commit]) -> int | None:
-    """Return the step of the stored checkpoint, or None."""
     for commit in commits:
         if commit.checkpoint is not None and commit.metadata is not None:
             return commit.metadata.get("step")

@@ -28,7 +28,9 @@ class OpenTransactionRefusal:
         self._node = node
 
     def __enter__(self) -> None:
-        self._before = {each: _depth(each) for each in connections.all(initialized_only=True)}
+        self._before = {
+            each: _count_blocks(each) for each in connections.all(initialized_only=True)
+        }
 
     def __exit__(
         self,
@@ -41,7 +43,7 @@ class OpenTransactionRefusal:
             # microsecond each.
             made = connections.all(initialized_only=True)
             self._before |= {each: 0 for each in made if each not in self._before}
-        left = _rolled_back(self._before)
+        left = _roll_back_open(self._before)
         if left and kind is None:
             raise OpenTransactionError(
                 f"Node '{self._node}' left a transaction open on "
@@ -106,7 +108,7 @@ def _close_lost() -> None:
             connection.close_if_unusable_or_obsolete()
 
 
-def _depth(connection: Any) -> int:
+def _count_blocks(connection: Any) -> int:
     """Return the number of atomic blocks of a connection; autocommit turned off counts as one."""
     if connection.connection is None:
         return 0
@@ -115,11 +117,11 @@ def _depth(connection: Any) -> int:
     return 0 if connection.autocommit else 1
 
 
-def _rolled_back(before: dict[Any, int]) -> list[str]:
+def _roll_back_open(before: dict[Any, int]) -> list[str]:
     """Roll back transactions started since; return the aliases of their connections."""
     left = []
     for connection, kept in before.items():
-        if _depth(connection) <= kept:
+        if _count_blocks(connection) <= kept:
             continue
         left.append(connection.alias)
         if kept:

@@ -91,7 +91,6 @@ class SharedConnections:
                 lock.wait(IDLE)
 
     def _close_idle(self, before: float) -> None:
-        """Close the connections that have been idle since before this time."""
         lock = self._lock
         with lock:
             closed = [lent for since, lent in self._idle if since <= before]

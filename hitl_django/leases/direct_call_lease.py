@@ -35,13 +35,22 @@ class DirectCallLease(LocalThreadLease):
     ``epoch`` is the epoch of the lease, and ``in_force`` is whether the lease has been taken.
     """
 
-    __slots__ = ("_left", "_owner", "_renewal", "_seen", "_thread", "_using", "epoch", "in_force")
+    __slots__ = (
+        "_left_owner",
+        "_owner",
+        "_renewal",
+        "_seen_owner",
+        "_thread",
+        "_using",
+        "epoch",
+        "in_force",
+    )
 
     def __init__(
         self, using: str, leases: LocalThreadLeases[Any], thread_id: str, stream: Stream
     ) -> None:
         super().__init__(leases, thread_id, stream)
-        self._using, self._owner, self._left, self._seen = using, name_owner(), "", ""
+        self._using, self._owner, self._left_owner, self._seen_owner = using, name_owner(), "", ""
         self._thread: ThreadLease | None = None  # until its row is known
         self._renewal: LeaseRenewal | None = None
         self.epoch, self.in_force = 1, False
@@ -50,16 +59,16 @@ class DirectCallLease(LocalThreadLease):
         """Take over the lease of a run that ended without a last commit."""
         super().take_over(left)
         left.stop_renewal()
-        self._left = left._owner
+        self._left_owner = left._owner
 
     def check(self) -> None:
         """Find the thread's row; raise LeaseHeldError if another process has the lease."""
         row = thread_rows.find_thread(self._using, self.thread_id)
         if row is None:
             return
-        if row.is_leased and row.lease_owner != self._left:
+        if row.is_leased and row.lease_owner != self._left_owner:
             raise self._refuse(f"leased by {row.lease_owner}")
-        self.epoch, self._seen = row.epoch + 1, row.lease_owner
+        self.epoch, self._seen_owner = row.epoch + 1, row.lease_owner
         self._bind(row.pk)
 
     def enforce(self) -> None:
@@ -105,7 +114,7 @@ class DirectCallLease(LocalThreadLease):
     def _guard(self, batch: WriteBatch, thread: ThreadLease, *, ends: bool) -> None:
         if not self.in_force:
             values = {**thread.values(), "epoch": self.epoch - 1, "owner": self._owner}
-            values |= {"seen": self._seen, "left": self._left}
+            values |= {"seen": self._seen_owner, "left": self._left_owner}
             if ends:
                 values |= {"owner": "", "duration": None}
             refusal = self._refuse("another run took over the thread")

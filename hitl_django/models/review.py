@@ -318,11 +318,11 @@ class Interrupt(models.Model):
         return self.decisions.filter(version=version, effective=True).first()
 
 
-class _Kept:
+class _KeptMarker:
     """Marker for a value that is kept when a thread is erased; None is a value to store."""
 
 
-KEPT = _Kept()
+KEPT = _KeptMarker()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,9 +143,9 @@ class _Redaction:
         if len(text) > room:
             text = text[:room]
         text = escape_unstorable(text)
-        while (size := _count_bytes(text)) > room and len(text) > 1:
+        while (size := _count_json_bytes(text)) > room and len(text) > 1:
             text = text[: max(1, len(text) * room // size - 1)]
-        self.left -= _count_bytes(text)
+        self.left -= _count_json_bytes(text)
         if len(text) < len(whole):
             self.cut = True
             return text + CUT
@@ -163,14 +163,12 @@ def _is_simple(text: str) -> bool:
 
 
 def _to_builtin(value: str | float) -> str | int | float:
-    """Return the value as an instance of the builtin class."""
     if isinstance(value, str):
         return str.__str__(value)
     return int.__int__(value) if isinstance(value, int) else float.__float__(value)
 
 
-def _count_bytes(text: str) -> int:
-    """Return the number of bytes of a string in JSON."""
+def _count_json_bytes(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode())
 
 

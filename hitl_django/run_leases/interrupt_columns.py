@@ -76,12 +76,12 @@ def _build_columns(
         "allowed_decisions": list(choose_decisions(options, terms.decisions)),
         "editable": editable,
         "quorum": terms.quorum or policy.quorum,
-        "no_self_approval": _first(terms.no_self_approval, policy.no_self_approval),
-        "claim_required": _first(terms.claim_required, policy.claim_required),
+        "no_self_approval": _choose(terms.no_self_approval, policy.no_self_approval),
+        "claim_required": _choose(terms.claim_required, policy.claim_required),
     }
 
 
-def _first(given: bool | None, otherwise: bool) -> bool:
+def _choose(given: bool | None, otherwise: bool) -> bool:
     return otherwise if given is None else given
 
 

@@ -123,7 +123,7 @@ class _Pseudonymization:
                     continue
                 rows = self.person.rows(model).filter(selected, **{lookup: pk})
                 counts[model._meta.label] += self._update(rows, keyed=keyed)
-            counts[AuditEntry._meta.label] += self._update_record(thread, keyed=keyed)
+            counts[AuditEntry._meta.label] += self._update_audit_log(thread, keyed=keyed)
         return counts
 
     def _update(self, rows: QuerySet[Any], *, keyed: bool = True) -> int:
@@ -144,7 +144,7 @@ class _Pseudonymization:
                     count += changed.update(**changes)
         return count
 
-    def _update_record(self, thread: Thread, *, keyed: bool) -> int:
+    def _update_audit_log(self, thread: Thread, *, keyed: bool) -> int:
         """Redact a thread's entries, and append an entry for each page of redactions."""
         redaction = Redaction(self.pseudonym)
         entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")

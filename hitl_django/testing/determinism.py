@@ -1,4 +1,4 @@
-"""Check that runs have the same results when they are repeated or their worker dies."""
+"""Check that runs have the same results when they are repeated or their worker crashes_now."""
 
 from __future__ import annotations
 
@@ -38,46 +38,46 @@ def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
     states and payloads that may differ, such as times.
 
     Each repetition begins with the same database, in a transaction that is rolled back. The worker
-    dies before a super-step is stored, so that its nodes run again, and after it. Returns the
+    crashes before a super-step is stored, so that its nodes run again, and after it. Returns the
     number of times the story was run.
 
     Raises:
         NondeterminismError: at the first difference.
     """
-    deaths = _Deaths()
-    first = _run_story(story, deaths)
-    times = deaths.count
-    _compare(first, _run_story(story, _Deaths()), ignore, "on the second run")
+    crashes = _CrashPlan()
+    first = _run_story(story, crashes)
+    times = crashes.count
+    _compare(first, _run_story(story, _CrashPlan()), ignore, "on the second run")
     for number in range(1, times + 1):
         for stored in (False, True):
             when = "behind" if stored else "before"
-            again = _run_story(story, _Deaths(at=number, stored=stored))
+            again = _run_story(story, _CrashPlan(at=number, stored=stored))
             _compare(
                 first, again, ignore, f"with the worker killed {when} commit {number} of {times}"
             )
     return 2 + 2 * times
 
 
-class _Killed(SystemExit):
+class _WorkerCrash(SystemExit):
     """The worker's process has died."""
 
 
 @dataclass
-class _Deaths:
-    """The commit at which a worker dies, and the number of commits so far."""
+class _CrashPlan:
+    """The commit at which a worker crashes, and the number of commits so far."""
 
     at: int | None = None
     stored: bool = False
     count: int = 0
 
 
-class _FrailEnvironment(GraphEnvironment):
-    """An environment whose worker dies once; another one continues after its lease has expired."""
+class _CrashingEnvironment(GraphEnvironment):
+    """An environment whose worker crashes once; another one continues later."""
 
     def advance(self) -> int:
         try:
             return super().advance()
-        except _Killed:
+        except _WorkerCrash:
             threads = Thread.objects.using(write_alias()).filter(lease_until__isnull=False)
             threads.update(lease_until=Now() - timedelta(seconds=1))
             lost = Now() - timedelta(seconds=2 * hitl.SWEEP_SECONDS)
@@ -86,23 +86,23 @@ class _FrailEnvironment(GraphEnvironment):
             return 1 + self.advance()
 
 
-def _run_story(story: Story, deaths: _Deaths) -> dict[str, Any]:
+def _run_story(story: Story, crashes: _CrashPlan) -> dict[str, Any]:
     """Return the result of a story, and roll back its changes."""
 
-    class MortalSaver(DjangoSaver):
+    class CrashingSaver(DjangoSaver):
         def commit_all(self, commits: Sequence[Commit]) -> None:
-            deaths.count += 1
-            dies = deaths.count == deaths.at
-            if dies and not deaths.stored:
-                raise _Killed
+            crashes.count += 1
+            crashes_now = crashes.count == crashes.at
+            if crashes_now and not crashes.stored:
+                raise _WorkerCrash
             super().commit_all(commits)
-            if dies:
-                raise _Killed
+            if crashes_now:
+                raise _WorkerCrash
 
     with (
         _rolled_back(),
-        patch.object(runner, "DjangoSaver", MortalSaver),
-        _FrailEnvironment() as environment,
+        patch.object(runner, "DjangoSaver", CrashingSaver),
+        _CrashingEnvironment() as environment,
     ):
         known = list(Thread.objects.using(write_alias()).values_list("pk", flat=True))
         returned = story(environment)

@@ -81,7 +81,7 @@ class RowCounts:
 
 def count_rows() -> Iterator[RowCounts]:
     """Yield the numbers of rows by key, batch by batch, without changes."""
-    return _look_at_all(rewrite=False)
+    return _process_all(rewrite=False)
 
 
 def rewrite_rows() -> Iterator[RowCounts]:
@@ -91,28 +91,28 @@ def rewrite_rows() -> Iterator[RowCounts]:
         CorruptPayloadError: without keys.
     """
     get_key_ring()
-    return _look_at_all(rewrite=True)
+    return _process_all(rewrite=True)
 
 
-def _look_at_all(*, rewrite: bool) -> Iterator[RowCounts]:
+def _process_all(*, rewrite: bool) -> Iterator[RowCounts]:
     if find_key_ring() is None:
         return
     # Archives are last, so that threads archived meanwhile are found there.
     for table in (
-        _Writes(),
-        _Blobs(),
-        _Checkpoints(),
+        _WriteTable(),
+        _BlobTable(),
+        _CheckpointTable(),
         *_find_text_tables(),
-        _SearchTexts(),
-        *(_Archive(model, archive) for model, archive in iterate_archives()),
+        _SearchTextTable(),
+        *(_ArchiveTable(model, archive) for model, archive in iterate_archives()),
     ):
         last: Any = None
         while heads := table.read_heads(last):
-            yield _look_at(table, heads, rewrite=rewrite)
+            yield _process_batch(table, heads, rewrite=rewrite)
             last = heads[-1][0]
 
 
-def _look_at(table: _Table, heads: list[Any], *, rewrite: bool) -> RowCounts:
+def _process_batch(table: _EncryptedTable, heads: list[Any], *, rewrite: bool) -> RowCounts:
     counts = RowCounts(table.model._meta.db_table, len(heads))
     chosen = []
     for pk, *head in heads:
@@ -132,7 +132,7 @@ def _look_at(table: _Table, heads: list[Any], *, rewrite: bool) -> RowCounts:
 
 
 @retry_on_conflict
-def _rewrite_together(table: _Table, chosen: list[Any]) -> tuple[int, int]:
+def _rewrite_together(table: _EncryptedTable, chosen: list[Any]) -> tuple[int, int]:
     """Rewrite rows in one transaction; return the numbers of rewritten and unreadable rows."""
     rewritten = unreadable = 0
     with transaction.atomic(using=write_alias()):
@@ -144,7 +144,7 @@ def _rewrite_together(table: _Table, chosen: list[Any]) -> tuple[int, int]:
     return rewritten, unreadable
 
 
-def _rewrite_row(table: _Table, pk: Any) -> bool:
+def _rewrite_row(table: _EncryptedTable, pk: Any) -> bool:
     for _ in range(TRIES):
         with suppress(_ConcurrentChangeError):
             return table.rewrite(pk)
@@ -155,7 +155,7 @@ class _ConcurrentChangeError(Exception):
     """A row was changed or deleted after it was read."""
 
 
-class _Table:
+class _EncryptedTable:
     """A table with encrypted columns."""
 
     model: type[models.Model]
@@ -190,9 +190,7 @@ class _Table:
         raise NotImplementedError
 
 
-class _Texts(_Table):
-    """A table with encrypted text columns."""
-
+class _TextTable(_EncryptedTable):
     def __init__(self, model: type[models.Model], columns: list[Any]) -> None:
         self.model = model
         self.columns = {field.name: name_column(field) for field in columns}
@@ -222,16 +220,16 @@ class _Texts(_Table):
         return bool(changes)
 
 
-def _find_text_tables() -> Iterator[_Texts]:
+def _find_text_tables() -> Iterator[_TextTable]:
     for model in list_models():
         encrypted = [
             field for field in model._meta.concrete_fields if isinstance(field, EncryptedField)
         ]
         if encrypted:
-            yield _Texts(model, encrypted)
+            yield _TextTable(model, encrypted)
 
 
-class _SearchTexts(_Table):
+class _SearchTextTable(_EncryptedTable):
     """Search texts of interrupts, which must not contain encrypted data."""
 
     model = Interrupt
@@ -264,7 +262,7 @@ class _SearchTexts(_Table):
         return True
 
 
-class _Bytes(_Table):
+class _BinaryTable(_EncryptedTable):
     """A table with encrypted binary columns, whose digest shows changes."""
 
     def __init__(self) -> None:
@@ -298,7 +296,7 @@ class _Bytes(_Table):
         return _join([_classify_bytes(bytes(getattr(row, name))) for name in self.columns])
 
 
-class _Writes(_Bytes):
+class _WriteTable(_BinaryTable):
     model = PendingWrite
 
     def encrypt(self, row: Any) -> None:
@@ -306,7 +304,7 @@ class _Writes(_Bytes):
         row.data, row.digest = encrypt_row(plain, its_digest, 0, get_key_ring())
 
 
-class _Blobs(_Bytes):
+class _BlobTable(_BinaryTable):
     model = ChannelBlob
 
     @property
@@ -334,7 +332,7 @@ class _Blobs(_Bytes):
         row.data, row.digest = encrypt_row(plain, its_digest, head, get_key_ring())
 
 
-class _Checkpoints(_Bytes):
+class _CheckpointTable(_BinaryTable):
     model = Checkpoint
     columns = ("scalars", "writes")
 
@@ -348,7 +346,7 @@ class _Checkpoints(_Bytes):
         row.digest = digest(b"".join(bytes(getattr(row, name)) for name in Payloads._fields))
 
 
-class _Archive(_Bytes):
+class _ArchiveTable(_BinaryTable):
     """An archive, whose rows contain rows of threads that may be encrypted."""
 
     def __init__(self, model: type[models.Model], archive: Archive) -> None:
@@ -377,7 +375,7 @@ class _Archive(_Bytes):
 
 
 #: The rows of an archived thread that may be encrypted.
-_ROWS = (_Writes(), _Blobs(), _Checkpoints())
+_ROWS = (_WriteTable(), _BlobTable(), _CheckpointTable())
 
 
 def _classify_text(stored: str | None) -> str:

@@ -1,8 +1,8 @@
 """Retention of ended threads: deletion, or pruning to their newest state.
 
-A thread has ended when all of its runs have ended. Threads with waiting, running, interrupted or
-parked runs are kept at any age. Several processes may do this at once, since each takes threads
-that no other has locked.
+A thread has ended when all of its runs have ended. A thread with an active or waiting run is kept
+at any age. Several processes may do this at once, since each takes threads that no other has
+locked.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
     """
     using = write_alias()
     deleted, refused = 0, list[Exception]()
-    for chosen in iterate_batches(_of_graph(_at_rest(using, days), graph), BATCH):
+    for chosen in iterate_batches(_filter_graph(_select_ended(using, days), graph), BATCH):
         gone, failures = _delete(using, days, chosen[: limit - deleted])
         deleted += gone
         refused += failures
@@ -125,7 +125,7 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
 def _delete_archived(model: type[Model], days: float, limit: int, graph: str | None) -> int:
     """Delete archived threads that ended before a number of days; return their number."""
     archived = model._default_manager.using(write_alias())
-    old = _of_graph(archived.filter(ended_at__lt=_before(days)), graph)
+    old = _filter_graph(archived.filter(ended_at__lt=_subtract_days(days)), graph)
     deleted = 0
     while deleted < limit:
         chosen = old.order_by("ended_at", "pk").values_list("pk", flat=True)
@@ -155,7 +155,7 @@ def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Excep
 def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     with transaction.atomic(using=using):
         # Checked again with the lock, since a run may have started in the meantime.
-        gone = _lock(_at_rest(using, days).exclude(Run.exists_live()).filter(pk__in=chosen))
+        gone = _lock(_select_ended(using, days).exclude(Run.exists_live()).filter(pk__in=chosen))
         Thread.objects.using(using).filter(pk__in=gone).delete()
     return len(gone)
 
@@ -171,7 +171,7 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
     # The remaining checkpoints of a pruned thread have no parent.
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
     refused: list[Exception] = []
-    for ended in iterate_batches(_of_graph(_at_rest(using, days), graph), BATCH):
+    for ended in iterate_batches(_filter_graph(_select_ended(using, days), graph), BATCH):
         rows = Thread.objects.using(using).exclude(Run.exists_live())
         threads = rows.filter(Exists(older), pk__in=ended)
         pruned = 0
@@ -201,7 +201,7 @@ def delete_events(days: float, limit: int) -> int:
     """
     using = write_alias()
     # Uses the index, so that runs without remaining events are not read.
-    old = Run.objects.using(using).filter(finished_at__lt=_before(days))
+    old = Run.objects.using(using).filter(finished_at__lt=_subtract_days(days))
     kept = old.filter(first_event__lte=F("last_event"))
     pruned = 0
     while pruned < limit:
@@ -227,16 +227,16 @@ def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]
         rest = ended.filter(ended_at__gte=at).exclude(ended_at=at, pk__lte=last)
 
 
-def _at_rest(using: str, days: float) -> QuerySet[Thread]:
+def _select_ended(using: str, days: float) -> QuerySet[Thread]:
     """Return the threads that ended before a number of days, without waiting runs."""
-    return Thread.objects.using(using).filter(ended_at__lt=_before(days), has_waiting=False)
+    return Thread.objects.using(using).filter(ended_at__lt=_subtract_days(days), has_waiting=False)
 
 
-def _of_graph(rows: QuerySet[M], graph: str | None) -> QuerySet[M]:
+def _filter_graph(rows: QuerySet[M], graph: str | None) -> QuerySet[M]:
     return rows if graph is None else rows.filter(graph=graph)
 
 
-def _before(days: float) -> Combinable:
+def _subtract_days(days: float) -> Combinable:
     return Now() - timedelta(days=days)
 
 

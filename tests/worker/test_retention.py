@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def looks_at_ended(size: int) -> list[list[int]]:
-    return list(retention.iterate_batches(retention._at_rest("default", 30), size))
+    return list(retention.iterate_batches(retention._select_ended("default", 30), size))
 
 
 def test_simultaneously_ended_threads_are_each_processed_once() -> None:
@@ -39,7 +39,7 @@ def test_threads_are_processed_in_order_of_their_end() -> None:
 
 
 def test_ended_threads_are_read_from_their_index() -> None:
-    found = plan(retention._at_rest("default", 30).order_by("ended_at", "pk")[:10])
+    found = plan(retention._select_ended("default", 30).order_by("ended_at", "pk")[:10])
     assert "hitl_thread_ended" in found, found
     assert "sort" not in found.lower(), found
     assert "TEMP" not in found, found

@@ -22,7 +22,10 @@ QUALIFYING = {"select_for_update", "order_by", "distinct", "reverse"}
 #: Keywords for display only, or with an effect that needs several databases to test.
 IMMATERIAL = {"using", "output_field", "stacklevel", "verbose_name", "help_text", "exc_info"}
 #: Parts of the names of calls whose order matters.
-DECIDING = ("refuse", "check", "guard", "lock", "execute", "commit", "release", "clear", "close")
+DECIDING = (
+    "refuse", "raise_if", "check", "guard", "lock", "execute", "commit", "release", "clear",
+    "close",
+)  # fmt: skip
 #: Decorators without which a module can't be used at all.
 STRUCTURAL = {
     "property", "cached_property", "staticmethod", "classmethod", "contextmanager", "overload",

@@ -76,6 +76,7 @@ def decide(
         ClaimRequiredError: if the interrupt requires a claim and nobody has claimed it.
         ClaimedError: if another user has claimed the interrupt, as described above.
         IdempotencyKeyReusedError: if the key was used with another request.
+        InterruptNotFound: if the interrupt doesn't exist or the user may not see it.
         InvalidAnswerError: if the value is not valid, or no decision results in the value
             ``resume``.
         NotAllowedError: if the user may not decide the interrupt.

@@ -124,9 +124,9 @@ class Request:
         try:
             options = answers.read_options(interrupt)
             with schema_keywords.limit_work():
-                read = self._read(options)
-                answer = read._answer(options)
-                proposal = read._proposal(options, answer) if interrupt.quorum > 1 else None
+                read = self._infer_type(options)
+                answer = read._build_resume_value(options)
+                proposal = read._build_proposal(options, answer) if interrupt.quorum > 1 else None
             patch = answers.make_decision_patch(options, read.type, read.value)
             return made(
                 request=read,
@@ -138,21 +138,20 @@ class Request:
         except HitlError as error:
             return made(request=read, refusal=error)
 
-    def _read(self, options: AnswerOptions) -> Request:
+    def _infer_type(self, options: AnswerOptions) -> Request:
         """Return the request with the type and value inferred from ``resume``."""
         if self.resume is UNSET:
             return self
         inferred = answers.infer_decision(options, self.resume)
         return replace(self, type=inferred.type, value=inferred.value)
 
-    def _answer(self, options: AnswerOptions) -> Any:
-        """Return the resume value of the decision."""
+    def _build_resume_value(self, options: AnswerOptions) -> Any:
         if self.resume is not UNSET:
             return self.resume
         value = answers.add_reason(options, self.type, self.value, self.reason)
         return answers.make_resume_value(options, self.type, value)
 
-    def _proposal(self, options: AnswerOptions, answer: Any) -> dict[str, Any] | None:
+    def _build_proposal(self, options: AnswerOptions, answer: Any) -> dict[str, Any] | None:
         """Return a proposed value for others to approve; None for an approval or a rejection."""
         if not needs_agreement(self.type) or quorum.is_seconded(options, answer):
             return None
@@ -275,8 +274,8 @@ def _close(
         batch.guard(queries.RESUME_LATER, later, ChangedRowError)
     elif waits:
         last_event = run_events.append_queued(batch, interrupt.run, "answered")
-        goes_on = {"run": interrupt.run_id, "last_event": last_event}
-        batch.guard(queries.RESUME, goes_on, ChangedRowError)
+        resumed = {"run": interrupt.run_id, "last_event": last_event}
+        batch.guard(queries.RESUME, resumed, ChangedRowError)
     batch.guard(queries.CLOSE, as_seen, ChangedRowError)
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
     _append_entry("decide", decision, thread, request, batch)
@@ -347,7 +346,7 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
         by_id=None if request.by is None else request.by.pk,
         by_label=audit.label_user(request.by) if request.guest is None else request.guest.label,
         via=request.via,
-        claimed_by_label=_holder(interrupt, thread, request),
+        claimed_by_label=_find_other_claimant(interrupt, thread, request),
         key=request.key,
         request_digest=request.digest,
         payload_digest=interrupt.payload_digest,
@@ -355,9 +354,9 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
     )
 
 
-def _holder(interrupt: Interrupt, thread: Thread, request: Request) -> str:
-    held = lookup.is_claimed_by_other(interrupt, thread, request.by)
-    return interrupt.claimed_by_label if held else ""
+def _find_other_claimant(interrupt: Interrupt, thread: Thread, request: Request) -> str:
+    is_claimed = lookup.is_claimed_by_other(interrupt, thread, request.by)
+    return interrupt.claimed_by_label if is_claimed else ""
 
 
 def _append_entry(

@@ -53,7 +53,7 @@ def erase_thread(thread_id: str, *, by: Any = None, via: str = "code") -> list[s
         copies = [copy for name in list_copies(thread) if (copy := _lock_operated_copy(name, by))]
         _refuse_active([thread, *copies])
         for each in (thread, *copies):
-            _erase(each, by, via, {} if each is thread else {"from": thread_id})
+            _erase_thread(each, by, via, {} if each is thread else {"from": thread_id})
         return [each.thread_id for each in (thread, *copies)]
 
 
@@ -75,7 +75,7 @@ def _refuse_active(threads: Sequence[Thread]) -> None:
     )
 
 
-def _erase(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
+def _erase_thread(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
     runs = Run.objects.using(write_alias()).filter(thread=thread)
     if not runs.exists():
         thread.delete(using=write_alias())  # it never had a run

@@ -61,10 +61,12 @@ def find_worker_outage() -> WorkerOutage | None:
     This takes one query, since it is called for the most frequently opened page. The runs are read
     only if no worker has a recent heartbeat.
     """
-    seen = _seen()
+    seen = _build_aggregates()
     alive = GreaterThan(seen["workers"], 0)
-    looked = {name: Case(When(alive, then=False), default=Exists(runs)) for name, runs in _runs()}
-    found = _heartbeats().aggregate(**seen, **looked)
+    checks = {
+        name: Case(When(alive, then=False), default=Exists(runs)) for name, runs in _select_runs()
+    }
+    found = _heartbeats().aggregate(**seen, **checks)
     if found["workers"] or found["driving"]:
         return None
     missed = found["last_seen"] is not None or found["overdue"]
@@ -79,10 +81,10 @@ def worker_health(*, by: Any = None) -> WorkerHealth:
     """
     if by is not None and not get_policy().may_view_workers(by):
         raise NotAllowedError("You don't have permission to view worker health.")
-    runs = dict(_runs())
+    runs = dict(_select_runs())
     due = runs["overdue"].aggregate(overdue=Count("pk"), due_since=Min("queued_at"))
     return WorkerHealth(
-        **_heartbeats().aggregate(**_seen()), **due, driving=runs["driving"].count()
+        **_heartbeats().aggregate(**_build_aggregates()), **due, driving=runs["driving"].count()
     )
 
 
@@ -96,12 +98,12 @@ def _heartbeats() -> QuerySet[WorkerHeartbeat]:
     return WorkerHeartbeat.objects.using(write_alias())
 
 
-def _seen() -> dict[str, Any]:
+def _build_aggregates() -> dict[str, Any]:
     recently = Q(at__gte=Now() - heartbeat.get_heartbeat_limit())
     return {"workers": Count("pk", filter=recently), "last_seen": Max("at")}
 
 
-def _runs() -> Iterator[tuple[str, QuerySet[Run]]]:
+def _select_runs() -> Iterator[tuple[str, QuerySet[Run]]]:
     """Yield the runs that are overdue, and the runs that a worker is running."""
     runs = Run.objects.using(write_alias())
     late = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)

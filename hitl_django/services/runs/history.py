@@ -142,7 +142,7 @@ class _Page:
         line = read_line(self.using, self.thread.pk)
         # A decision belongs to the first step after it; for newer decisions, that step is yet to
         # come.
-        decisions = self._decisions(page, found[-1] if more else None, newest=before is None)
+        decisions = self._read_decisions(page, found[-1] if more else None, newest=before is None)
         steps = []
         remaining = max(0, TASKS - sum(map(len, tasks.values())))
         for row in page:
@@ -219,7 +219,7 @@ class _Page:
         self.remaining -= len(text.encode())
         return Change(node="" if node == START else node, key=key, text=text, cut=cut)
 
-    def _decisions(
+    def _read_decisions(
         self, page: Sequence[Any], since: Any, *, newest: bool
     ) -> dict[str, tuple[DecisionTaken, ...]]:
         """Return the decisions of a page by its steps; ``since`` is the step before the page."""
@@ -228,9 +228,9 @@ class _Page:
         rows = Decision.objects.using(self.using).filter(interrupt__thread=self.thread)
         rows = rows.filter(undone_at=None)  # an undone decision led to no step
         if since is not None:
-            rows = rows.filter(_follows(since))
+            rows = rows.filter(_match_after(since))
         if not newest:
-            rows = rows.exclude(_follows(page[0]))
+            rows = rows.exclude(_match_after(page[0]))
         rows = select_visible_through(rows, "interrupt", self.by)
         found: dict[str, list[DecisionTaken]] = {}
         names = ("id", "interrupt_id", "type", "by_label", "via", "created_at")
@@ -251,7 +251,7 @@ class _Page:
         return {at: tuple(reversed(several)) for at, several in found.items()}
 
 
-def _follows(row: Any) -> Q:
+def _match_after(row: Any) -> Q:
     """Match decisions that were made after a step.
 
     Both may have the same time, since SQLite's clock has milliseconds. A decision on an interrupt

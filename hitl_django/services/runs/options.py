@@ -33,7 +33,7 @@ class RunOptions:
             an interrupt that asks whether to continue.
         interrupt_after: nodes with a breakpoint after them, or ``"*"`` for all.
         durability: "sync", "async" or "exit".
-        metadata: metadata of the run's checkpoints.
+        metadata: metadata of the run, a JSON object.
         context: the value of ``runtime.context`` in nodes: a JSON value, or an instance of the
             graph's context schema.
         configurable: additional keys of ``configurable`` in the nodes' config.

@@ -91,7 +91,7 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
     )
     if run.state == Run.State.INTERRUPTED:
         paused = _read_paused(using, run, registered)
-        due = _following(registered, paused)
+        due = _list_successors(registered, paused)
     elif run.state == Run.State.SUCCEEDED:
         visited.add(END)
     elif run.state in _TO_COME:
@@ -101,11 +101,11 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
             else set()
         )
         due = _read_due(using, thread.pk, head, registered)
-    around = {outer for one in visited | paused for outer in _outer(one)}
+    containers = {outer for one in visited | paused for outer in _list_containers(one)}
     return Position(
         thread.graph,
-        frozenset(visited | around),
-        frozenset(paused | {outer for one in paused for outer in _outer(one)}),
+        frozenset(visited | containers),
+        frozenset(paused | {outer for one in paused for outer in _list_containers(one)}),
         frozenset(failed),
         frozenset(due - paused - failed),
     )
@@ -119,14 +119,14 @@ def _read_visited(
     found = stored_position.read_finished_nodes(using, thread, head)
     if any(node.holds for node in drawn):
         below = stored_position.read_finished_in_subgraphs(using, thread, head)
-        found |= {_ident(ns, name) for ns, name in below}
+        found |= {_build_id(ns, name) for ns, name in below}
     return {_rename(ident, registered) for ident in found} & {node.id for node in drawn}
 
 
 def _read_paused(using: str, run: Run, registered: RegisteredGraph) -> set[str]:
     asked = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
     nodes = asked.order_by().values_list("checkpoint_ns", "node")[:INTERRUPTS]
-    return {_rename(_ident(ns, node), registered) for ns, node in nodes}
+    return {_rename(_build_id(ns, node), registered) for ns, node in nodes}
 
 
 def _read_due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
@@ -139,23 +139,22 @@ def _read_due(using: str, thread: int, head: ThreadHead, registered: RegisteredG
             version = head.versions.get(trigger)
             if version is not None and (trigger not in seen or version > seen[trigger]):
                 moved.setdefault(trigger, []).append(name)
-    held = stored_position.read_stored_channels(using, thread, head, moved)
-    due = {name for trigger in held for name in moved[trigger]}
+    filled = stored_position.read_stored_channels(using, thread, head, moved)
+    due = {name for trigger in filled for name in moved[trigger]}
     if START not in due:
         return due
     # For the engine, START is a node that passes the input on. In a picture, edges begin there.
-    return due - {START} | _following(registered, [START])
+    return due - {START} | _list_successors(registered, [START])
 
 
-def _following(registered: RegisteredGraph, paused: Iterable[str]) -> set[str]:
-    """Return the nodes that may follow these."""
+def _list_successors(registered: RegisteredGraph, paused: Iterable[str]) -> set[str]:
     edges = svg.get_picture(registered.graph).edges
     return {
         edge.target for edge in edges if edge.source in paused and edge.leads in ("always", "maybe")
     }
 
 
-def _ident(ns: str, name: str) -> str:
+def _build_id(ns: str, name: str) -> str:
     return ":".join((*split_path(ns), name))
 
 
@@ -165,7 +164,7 @@ def _rename(ident: str, registered: RegisteredGraph) -> str:
     return f"{registered.renames.rename_node(node)}{separator}{below}"
 
 
-def _outer(ident: str) -> list[str]:
+def _list_containers(ident: str) -> list[str]:
     """Return the ids of the nodes that contain a node."""
     parts = ident.split(":")
     return [":".join(parts[:length]) for length in range(1, len(parts))]

@@ -89,6 +89,7 @@ def start(
         NoSuchThread: if ``by`` may not see the thread.
         UnknownGraphError: if the graph isn't registered.
         EmptyInputError: if the input is None.
+        GraphChangedError: if the thread doesn't fit the graph's current structure.
         InvalidInputError: if an argument is not valid, or the thread has another graph or related
             object.
         IdempotencyKeyReusedError: if the key was used with another input, or for a run that ``by``
