@@ -248,7 +248,7 @@ def test_start_form_accepts_key_and_thread(starter: Client, advance: Advance) ->
     ("make", "said"),
     [
         (lambda thread: Run.objects.update(state="running"), "that hasn’t ended"),
-        (lambda thread: Thread.objects.update(graph="typed"), "belongs to the graph"),
+        (lambda thread: Thread.objects.update(graph="typed"), "belongs to graph"),
     ],
 )
 def test_busy_thread_is_reported_at_its_field(

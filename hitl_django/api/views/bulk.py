@@ -136,7 +136,7 @@ class RunBatch(SeveralResource):
         body=BatchBody,
         headers=(IDEMPOTENCY_KEY,),
         responses={
-            200: ResponseSpec("One result per decision, in request order.", BatchResultsSerializer)
+            200: ResponseSpec("One result per run, in request order.", BatchResultsSerializer)
         },
         throttle="THROTTLE_START",
         example={

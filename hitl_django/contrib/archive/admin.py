@@ -1,4 +1,4 @@
-"""The archive: threads that ended long ago, to be found and read."""
+"""Admin pages of archived threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .services import archived_thread
 
 
 class EndedStateFilter(admin.SimpleListFilter):
-    """Filters by the states in which a run has ended."""
+    """Filters by final run states."""
 
     title = _("state")
     parameter_name = "state"
@@ -44,7 +44,7 @@ class EndedStateFilter(admin.SimpleListFilter):
 
 
 class ArchivedThreadAdmin(ReadOnlyAdmin):
-    """Archived threads, those that ended last first."""
+    """Archived threads, most recently ended first."""
 
     list_display = ("thread", "state_badge", "interrupts", "ended_at")
     list_filter = (EndedStateFilter,)
@@ -68,7 +68,6 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
         return format_state(row.state) if row.state else NOTHING
 
     def show(self, request: HttpRequest, row: ArchivedThread) -> HttpResponse:
-        """Show what became of a thread, and what was asked and decided."""
         return self.page(
             request,
             row,
@@ -80,7 +79,6 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
 
 
 def _display_tables(request: HttpRequest, row: ArchivedThread) -> list[DisplayedValue]:
-    """Return the rows of each table, as far as they can be shown."""
     name = str(ArchivedThread._meta.verbose_name)
     if (size := len(row.document)) > DECODED:
         words = _("%(n)d bytes, too large to display") % {"n": size}

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ArchiveConfig(AppConfig):
-    """Threads that ended long ago, each as one row."""
+    """The archive of ended threads."""
 
     name = "hitl_django.contrib.archive"
     label = "hitl_archive"

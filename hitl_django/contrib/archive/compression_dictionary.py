@@ -1,8 +1,8 @@
-"""Words that are in every document of the archive, so that none has to hold them itself.
+"""The compression dictionary of archive documents.
 
-They are the names of tables and columns, and of what a checkpoint and an entry of the record hold.
-A document can't be read without the very words that it was written with: a list for new documents
-is another one, beside this, under a format of its own.
+It has the names of tables and columns, and the keys of checkpoints and audit entries. A document
+can be read only with the dictionary that it was written with. Never change this one: a new
+dictionary needs a document format of its own.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ payload_digest version created_by_id created_by_label created_at expires_at used
 auditentry id thread_id seq verb subject actor_id actor_label via detail at prev_hash hash
 """
 
-#: As a document has them: each behind its length, as msgpack writes a short text.
+#: As in a document: each word after its length, as msgpack encodes short text.
 DICTIONARY = b"".join(bytes([0xA0 + len(word)]) + word.encode() for word in _WORDS.split())

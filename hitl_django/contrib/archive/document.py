@@ -1,7 +1,7 @@
-"""The document of an archived thread: all of its rows as compressed bytes, with a digest.
+"""The document of an archived thread: all its rows as compressed bytes, with a digest.
 
-It is a sequence of values of the state codec, each behind its length: first the names of tables and
-columns, then row after row. Where ENCRYPTION_KEYS has a key, the whole is encrypted.
+It is a sequence of values of the state codec, each preceded by its length: the names of tables and
+columns, then the rows. With ENCRYPTION_KEYS the document is encrypted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ ArchivedRows = Mapping[type[models.Model], Sequence[models.Model]]
 
 FORMAT = 1
 
-#: Bytes that are decompressed at a time: a few that become gigabytes are refused before they do.
+#: Bytes per decompression step, so that a decompression bomb is rejected early.
 AT_A_TIME = 1 << 20
 
 _LENGTH = struct.Struct(">I")
 
 
 def write_document(rows: ArchivedRows) -> tuple[bytes, str]:
-    """Return the document of these rows, and its digest; PayloadError where one is too large."""
+    """Return the document of these rows, and its digest.
+
+    Raises:
+        PayloadError: if a row is too large.
+    """
     columns = {_name_table(model): [each.attname for each in _fields(model)] for model in rows}
     packer = zlib.compressobj(zdict=DICTIONARY)
     parts = [packer.compress(_frame({"format": FORMAT, "columns": columns}))]
@@ -53,9 +57,10 @@ def write_document(rows: ArchivedRows) -> tuple[bytes, str]:
 
 
 def read_document(archived: ArchivedThread) -> ArchivedRows:
-    """Return the rows of an archived thread, not stored anywhere but there.
+    """Return the rows of an archived thread, as unsaved instances.
 
-    CorruptPayloadError where the document isn't what was written.
+    Raises:
+        CorruptPayloadError: if the document is damaged.
     """
     data = verify(archived.document, archived.digest, f"archived thread {archived.pk}")
     frames = _read_frames(data)
@@ -81,7 +86,7 @@ def read_document(archived: ArchivedThread) -> ArchivedRows:
 
 
 def _name_table(model: type[models.Model]) -> str:
-    # Names of this app's own tables are in every document: without the app they are shorter.
+    # The app's own tables are in every document, so they are stored without app label.
     options = model._meta
     return str(options.model_name) if options.app_label == "hitl_django" else options.label_lower
 
@@ -96,7 +101,7 @@ def _frame(value: Any) -> bytes:
 
 
 def _read_frames(data: bytes) -> Iterator[Any]:
-    """Yield the values of a document, decompressed a part at a time and each within the limits."""
+    """Yield the values of a document, decompressed in parts and each within the limits."""
     buffer = bytearray()
     for part in _decompress(data):
         buffer += part
@@ -127,7 +132,7 @@ def _decompress(data: bytes) -> Iterator[bytes]:
 
 
 def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
-    """Return what a column holds; JSON as its text, which no limit of the codec is about."""
+    """Return the value of a column; JSON as text, because the codec's limits don't apply to it."""
     value = field.value_from_object(row)
     if isinstance(field, JSONTextField):
         return field.encode(value)
@@ -135,7 +140,7 @@ def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
 
 
 def _make_row(model: type[models.Model], names: Sequence[str], values: Sequence[Any]) -> Any:
-    """Return a row; a column that the table has no more is left out."""
+    """Return a row without columns that the table no longer has."""
     row = model()
     found = dict(zip(names, values, strict=True))
     for field in _fields(model):

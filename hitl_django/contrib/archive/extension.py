@@ -16,7 +16,7 @@ from .moves import unarchive
 
 
 class DocumentArchive(Archive):
-    """Threads in the documents of ``ArchivedThread``."""
+    """An archive that stores threads as ``ArchivedThread``."""
 
     column = "document"
 

@@ -1,4 +1,4 @@
-"""The archive of threads that ended."""
+"""The model of archived threads."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ require_app("hitl_django.contrib.archive")
 
 
 class ArchivedThread(models.Model):
-    """A thread that ended and was moved here: what finds it, and one document of all its rows.
+    """An archived thread: the columns to find it, and one document with all its rows.
 
-    A thread is either here or in the tables that it came from. On PostgreSQL the table is
-    partitioned by the month of ``ended_at`` (partitions.py), so that an operator can detach a
-    month or drop it whole; the key of its rows is then (id, ended_at).
+    A thread is either here or in its original tables. On PostgreSQL the table is partitioned by the
+    month of ``ended_at`` (partitions.py), so that an operator can detach or drop a month. The
+    primary key is then (id, ended_at).
     """
 
     id = models.BigIntegerField(primary_key=True, editable=False)
     thread_id = models.CharField(_("thread id"), max_length=255)
     graph = models.CharField(_("graph"), max_length=200, blank=True)
-    #: The idempotency key of the run that began the thread.
+    #: Idempotency key of the thread's first run.
     key = models.CharField(_("idempotency key"), max_length=255, null=True, blank=True)
     subject_type = models.ForeignKey(
         ContentType,
@@ -38,7 +38,7 @@ class ArchivedThread(models.Model):
         db_index=False,
     )
     subject_id = models.CharField(max_length=255, blank=True)
-    #: The state of its last run.
+    #: State of the thread's last run.
     state = models.CharField(_("state"), max_length=20, choices=Run.State.choices)
     runs = models.PositiveIntegerField(_("runs"))
     interrupts = models.PositiveIntegerField(_("requests"))

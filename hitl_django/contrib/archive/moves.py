@@ -1,4 +1,4 @@
-"""Moves of threads into the archive and out of it."""
+"""Moves of threads into the archive and back."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .partitions import make_partitions
 
 
 def select_archivable(using: str, days: float) -> QuerySet[Thread]:
-    """Return the threads that ended so long ago and haven't come back from the archive since.
+    """Return the threads that ended that long ago and were not restored since.
 
-    One that rows of the project's own refer to isn't among them: those would be deleted, or lose
-    what they refer to.
+    Threads that rows of the project refer to are excluded, because archiving would delete or change
+    those rows.
     """
     before = Now() - timedelta(days=days)
     rested = Q(restored_at__isnull=True) | Q(restored_at__lt=before)
@@ -37,21 +37,23 @@ def select_archivable(using: str, days: float) -> QuerySet[Thread]:
 
 
 def make_room(threads: QuerySet[Thread]) -> None:
-    """Make the partitions that these threads need, where the database has partitions."""
+    """Create the partitions for these threads, if the database has partitions."""
     moments = threads.values_list("ended_at", flat=True)
     make_partitions(threads.db, [at for at in moments if at is not None])
 
 
 @retry_on_conflict
 def archive_threads(threads: QuerySet[Thread]) -> list[int]:
-    """Move those of these archivable threads to the archive that nobody has locked.
+    """Archive all unlocked threads of these, or none; return their keys.
 
-    All of them or none; returns their keys. There has to be room for them. PayloadError where a row
-    of one is too large for a document.
+    Their partitions must exist.
+
+    Raises:
+        PayloadError: if a row is too large for a document.
     """
     using = threads.db
     with transaction.atomic(using=using):
-        # Looked at again behind the lock: a new run may have been started just before.
+        # Checked again with the lock: a run may have been started in the meantime.
         free = threads.exclude(Run.exists_live()).select_for_update(skip_locked=True, of=("self",))
         chosen = list(free.values_list("pk", flat=True))
         if not chosen:
@@ -60,8 +62,7 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
         archived = [_make_archived(rows) for rows in found.values()]
         ArchivedThread.objects.using(using).bulk_create(archived)
         _, deleted = Thread.objects.using(using).filter(pk__in=chosen).delete()
-        # What goes is what was stored, and nothing more: somebody may have added a row meanwhile
-        # who had no need of the thread's lock.
+        # Delete only the archived rows: rows added without the thread's lock must not be lost.
         stored = Counter(row._meta.label for rows in found.values() for row in _all_rows(rows))
         if Counter({label: count for label, count in deleted.items() if count}) != stored:
             raise RuntimeError("The thread changed while it was being archived.")
@@ -70,10 +71,12 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
 
 @retry_on_conflict
 def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
-    """Move the first of these threads back to where it came from; None where there is none.
+    """Move the first of these threads back to its tables, or return None without one.
 
-    Its rows are as they were, but for references to users, groups and the like that are gone by
-    now. IntegrityError where another thread or run has got its id or key meanwhile.
+    Its rows are as before, except for references to rows that no longer exist, such as users.
+
+    Raises:
+        IntegrityError: if another thread or run uses its id or key.
     """
     using = archived.db
     with transaction.atomic(using=using):
@@ -94,7 +97,6 @@ def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
 
 
 def _read_rows(using: str, chosen: Sequence[int]) -> dict[int, dict[type[models.Model], list[Any]]]:
-    """Return all rows of these threads, by thread and table."""
     tables = list_thread_tables()
     found: dict[int, dict[type[models.Model], list[Any]]] = {
         pk: {model: [] for model in tables} for pk in chosen
@@ -134,13 +136,12 @@ def _make_archived(rows: ArchivedRows) -> ArchivedThread:
 
 
 def _find_last_state(runs: Sequence[Run]) -> str:
-    """Return the state of the newest run, or of the newest that has begun."""
+    """Return the state of the newest started run, or of the newest run."""
     begun = [run for run in runs if run.input is None] or runs
     return begun[-1].state if begun else ""
 
 
 def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) -> None:
-    """Clear references to rows outside of the thread that are gone by now."""
     tables = list_thread_tables()
     for field in model._meta.concrete_fields:
         target: Any = field.related_model if field.is_relation else None
@@ -158,7 +159,7 @@ def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) 
 
 
 def _reduce_search_texts(rows: ArchivedRows) -> None:
-    """Has questions from before there was a key found by no more than those since."""
+    """Limit search texts from before encryption to those of encrypted interrupts."""
     (thread,), found = rows[Thread], rows[Interrupt]
     keys: dict[Any, Any] = {run.pk: getattr(run, "key", None) for run in rows[Run]}
     asked: Any
@@ -170,7 +171,7 @@ def _reduce_search_texts(rows: ArchivedRows) -> None:
 
 
 def _foreign_references() -> Iterator[Exists]:
-    """Yield whether a row of the project's own refers to a thread, for each way to do so."""
+    """Yield a condition for each way in which a row of the project can refer to a thread."""
     tables = list_thread_tables()
     for model, lookup in tables.items():
         for relation in model._meta.related_objects:

@@ -1,6 +1,6 @@
-"""Partitions of the archive by month, on PostgreSQL: made when the first thread of one comes.
+"""Monthly partitions of the archive on PostgreSQL, created on demand.
 
-An operator may detach a partition, or drop it; nothing else refers to what is in it.
+An operator may detach or drop a partition: nothing else refers to its rows.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ TABLE = ArchivedThread._meta.db_table
 
 
 def make_partitions(using: str, moments: Iterable[datetime]) -> None:
-    """Make the partitions that rows of these moments need, where the database has partitions.
+    """Create the partitions for these times, if the database has partitions.
 
-    In a transaction of its own, which holds for a moment the lock of the whole archive.
+    Uses a transaction of its own, which briefly locks the whole archive.
     """
     if connections[using].vendor != "postgresql":
         return
@@ -31,7 +31,7 @@ def make_partitions(using: str, moments: Iterable[datetime]) -> None:
 
 
 def get_partition_name(month: str) -> str:
-    """Return the name of the table with the threads that ended in a month, such as "2026-08"."""
+    """Return the table name of a month's partition; the month is such as "2026-08"."""
     return f"{TABLE}_{month.replace('-', '_')}"
 
 
@@ -52,12 +52,12 @@ def _make_partition(using: str, month: str) -> None:
     year, number = map(int, month.split("-"))
     after = f"{year + number // 12}-{number % 12 + 1:02}"
     with transaction.atomic(using=using), connection.cursor() as cursor:
-        # Two at once would both find that there is none.
+        # Two processes would otherwise both find that the partition is missing.
         cursor.execute(f"LOCK TABLE {quote(TABLE)} IN SHARE UPDATE EXCLUSIVE MODE")
         cursor.execute(
             f"CREATE TABLE IF NOT EXISTS {quote(get_partition_name(month))} "
             f"PARTITION OF {quote(TABLE)} "
             f"FOR VALUES FROM ('{month}-01 00:00+00') TO ('{after}-01 00:00+00') "
-            # A document is in its row, as long as a page has room for it.
+            # Keep a document in its row as long as it fits on the page.
             "WITH (toast_tuple_target = 8160)"
         )

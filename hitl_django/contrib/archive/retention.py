@@ -1,4 +1,4 @@
-"""Archiving of threads that have ended, by ``ARCHIVE_DAYS`` and ``hitl archive``."""
+"""Archiving of ended threads, by ``ARCHIVE_DAYS`` and ``hitl archive``."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def archive_due() -> None:
 
 
 def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
-    """Archive threads that ended that long ago, of all graphs or of one; returns how many.
+    """Archive threads that ended that long ago, of one graph or all; return their number.
 
-    A transaction moves ``BATCH`` threads at most. One that can't be archived keeps none of the
-    others: the first such error is raised behind them.
+    A transaction moves at most ``BATCH`` threads. A thread that can't be archived does not stop the
+    others; its error is raised afterwards.
     """
     using = write_alias()
     archivable = select_archivable(using, days)
@@ -36,7 +36,7 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
     archived, refused = 0, list[Exception]()
     for chosen in iterate_batches(archivable, BATCH):
         chosen = chosen[: limit - archived]
-        # Where that can't be done, it can for none: the others aren't tried.
+        # If partitions can't be created, no thread can be archived.
         make_room(archivable.filter(pk__in=chosen))
         moved, failures = _archive(archivable, chosen)
         archived += moved
@@ -51,12 +51,12 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def _archive(archivable: QuerySet[Thread], chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Archive these threads together, or where that fails each by itself."""
+    """Archive these threads together or, if that fails, one by one."""
     try:
         return len(archive_threads(archivable.filter(pk__in=chosen))), []
     except Exception as error:
         if len(chosen) == 1:
-            # Its type alone: it may quote what the thread holds.
+            # Only the type: the message may quote content of the thread.
             logger.error("thread %s could not be archived: %s", chosen[0], type(error).__name__)
             return 0, [error]
     each = [_archive(archivable, [thread]) for thread in chosen]

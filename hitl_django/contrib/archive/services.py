@@ -1,4 +1,4 @@
-"""Archived threads: read where they are, and brought back whole."""
+"""Services of archived threads: read and restore."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from .document import read_document
 from .models import ArchivedThread
 from .moves import unarchive
 
-#: The tables whose rows are shown; state and history can be read once the thread is restored.
+#: Tables whose rows are shown; state and history need a restored thread.
 SHOWN = (Run, Interrupt, Decision, Comment, RunEvent, AuditEntry)
-#: Columns of runs that hold state: the input of a run that never began.
+#: Columns of runs with state: the input of a run that never started.
 UNSHOWN = ("input",)
-#: Columns of runs that are for operators.
+#: Columns of runs for operators only.
 OPERATORS = ("error", "traceback")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedThreadInfo:
-    """An archived thread: what became of it, and its rows as plain JSON, by the models' names."""
+    """An archived thread with its rows as plain JSON, by model name."""
 
     thread_id: str
     graph: str
@@ -47,10 +47,11 @@ class ArchivedThreadInfo:
 
 
 def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
-    """Return an archived thread: its runs, questions, decisions, comments, events and record.
+    """Return an archived thread with its rows.
 
-    ThreadNotFound where there is none that ``by`` may see, CorruptPayloadError where what is stored
-    of it is damaged.
+    Raises:
+        ThreadNotFound: if no such thread is archived, or ``by`` may not view it.
+        CorruptPayloadError: if its document is damaged.
     """
     rows = select_visible(_find_all(), by).filter(thread_id=thread_id)
     row = next(iter(rows[:1]), None)
@@ -74,18 +75,21 @@ def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
 
 @retry_on_conflict
 def restore_thread(thread_id: str, *, by: Any = None) -> None:
-    """Move a thread back from the archive, with all of its rows as they were.
+    """Move an archived thread back to its tables, with all rows unchanged.
 
-    It stays for as long as threads do before they are archived. It needs the permission to operate
-    its runs. ThreadNotFound where no such thread is archived or ``by`` may not see it,
-    ThreadExistsError where its id or key is another thread's by now.
+    It is archived again only after the full retention period. ``by`` needs permission to operate
+    its runs.
+
+    Raises:
+        ThreadNotFound: if no such thread is archived, or ``by`` may not view it.
+        ThreadExistsError: if another thread uses its id or key.
     """
     try:
         with transaction.atomic(using=write_alias()):
             thread = unarchive(_find_all().filter(thread_id=thread_id))
             if thread is None:
                 raise NoSuchThread
-            # Asked of the rows themselves, as for any thread: who may not has not moved anything.
+            # Checked on the restored rows, as for any thread; without permission nothing is moved.
             seen = select_visible(Run.objects.using(write_alias()).filter(thread=thread), by)
             if by is not None and not seen.exists():
                 raise NoSuchThread
@@ -99,7 +103,7 @@ def restore_thread(thread_id: str, *, by: Any = None) -> None:
 
 
 def _find_all() -> QuerySet[ArchivedThread]:
-    # In no order: PostgreSQL might go through all months in that order to find the one.
+    # Unordered, or PostgreSQL might scan all months in that order.
     return ArchivedThread.objects.using(write_alias()).order_by()
 
 

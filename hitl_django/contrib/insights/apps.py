@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class InsightsConfig(AppConfig):
-    """Reports on reviews, and spot checks of decisions."""
+    """Statistics on reviews, and spot checks of decisions."""
 
     name = "hitl_django.contrib.insights"
     label = "hitl_insights"

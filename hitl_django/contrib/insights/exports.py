@@ -1,7 +1,7 @@
-"""The decisions of a period, row by row, to be kept outside.
+"""Export of the decisions of a period, row by row.
 
-Each page of rows is a query of its own, from the end of the page before: nothing is open in the
-database while a client reads, and the memory used doesn't grow with the period.
+Each page of rows is a query that starts after the previous page. No cursor stays open while a
+client reads, and memory use does not grow with the period.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hitl_django.permissions import get_policy
 from hitl_django.services.reviews.audit_export import refuse_export_unless
 from hitl_django.services.reviews.periods import Period, may_view_reviewer_reports, select_decided
 
-#: Decisions that one query reads.
+#: Decisions per query.
 PAGE = 1000
 
 
@@ -47,11 +47,11 @@ class ExportedDecision:
 
     @property
     def seconds(self) -> float:
-        """How long it took from question to decision."""
+        """Seconds from the creation of the interrupt to the decision."""
         return (self.decided_at - self.asked_at).total_seconds()
 
 
-#: Columns of a decision by what they are called outside.
+#: Names of decision columns in exports.
 _COLUMNS = {
     "id": F("pk"),
     "decided_at": F("created_at"),
@@ -70,10 +70,10 @@ _OWN = ("type", "by_label", "via", "reason", "approvals", "quorum", "payload_dig
 def export_decisions(
     user: Any, period: Period, *, graph: str | None = None
 ) -> Iterator[ExportedDecision]:
-    """Yield the decisions of people that closed a question in a period, the oldest first.
+    """Yield the decisions by people that closed an interrupt in a period, oldest first.
 
     Raises:
-        NotAllowedError: without permission, before the first row. A user of None has it.
+        NotAllowedError: if the user has no permission, before the first row. None has permission.
     """
     refuse_export_unless(user, get_policy().may_export)
     return _read_decisions(user, period, graph)
@@ -94,5 +94,5 @@ def _read_decisions(user: Any, period: Period, graph: str | None) -> Iterator[Ex
         if len(page) < PAGE:
             return
         at, last = page[-1]["out_decided_at"], page[-1]["out_id"]
-        # As a bound and a rest: an index is entered at the bound, and at no alternative.
+        # A lower bound with a remaining condition, since an index can't be entered at an OR.
         after = Q(created_at__gte=at) & (Q(created_at__gt=at) | Q(pk__gt=last))

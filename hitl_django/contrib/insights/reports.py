@@ -1,7 +1,7 @@
-"""Reports: requests and decisions of a period, by day, graph and reviewer.
+"""Statistics on the requests and decisions of a period, by day, graph and reviewer.
 
-The number of queries is fixed, none of them reads a payload, and their results are bounded by the
-number of days, graphs and reviewers. Deleted and archived threads are not counted.
+The number of queries is fixed and none reads a payload. Results are bounded by the number of days,
+graphs and reviewers. Deleted and archived threads are not counted.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from hitl_django.services.reviews.periods import Period, may_view_reviewer_repor
 
 from .models import SpotCheck
 
-#: Reviewers who are listed, those with the most decisions.
+#: Maximum number of listed reviewers, by number of decisions.
 MAX_REVIEWERS = 100
-#: Where the database has no percentiles, they are those of so many of the latest decisions.
+#: Size of the sample on databases without percentile functions.
 SAMPLE = 20_000
-#: Where one band of ages ends and the next begins.
+#: Boundaries of the age buckets.
 AGES = (
     timedelta(hours=1),
     timedelta(hours=4),
@@ -45,7 +45,7 @@ SHARES = {"median": 0.5, "p90": 0.9}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgeBucket:
-    """How many questions wait that were asked ``since`` a moment and before ``until``."""
+    """Number of pending interrupts created from ``since`` on and before ``until``."""
 
     since: datetime | None
     until: datetime | None
@@ -79,16 +79,16 @@ class DecisionCounts:
 
     @property
     def total(self) -> int:
-        """How many they are together."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewReport:
-    """The report of a period, as far as the user may see its requests.
+    """The statistics of a period, limited to interrupts that the user may view.
 
-    Times are seconds from the request to the decision, of the latest ``sample`` decisions; None is
-    all. ``reviewers`` is None for a user without permission to see figures of each reviewer.
+    Times are seconds from the creation of an interrupt to its decision, of the latest ``sample``
+    decisions; None means all. ``reviewers`` is None without permission to view insights by
+    reviewer.
     """
 
     days: Sequence[DayReport]
@@ -102,12 +102,12 @@ class ReviewReport:
 
     @property
     def asked(self) -> int:
-        """How many questions were asked."""
+        """Number of created interrupts."""
         return sum(day.asked for day in self.days)
 
     @property
     def decided(self) -> int:
-        """How many questions people decided."""
+        """Number of interrupts decided by people."""
         return sum(day.decided for day in self.days)
 
 
@@ -127,10 +127,10 @@ _NONE: _Times = (None, None)
 
 
 def review_report(user: Any, period: Period, *, graph: str | None = None) -> ReviewReport:
-    """Return the figures of a period, of one graph or of all; None sees everything.
+    """Return the statistics of a period, for one graph or all. A user of None sees everything.
 
-    Decisions are those of people that closed their question, on the day that they were made. What
-    waits and what is overdue is so now, whatever the period.
+    Decisions are those by people that closed an interrupt, on the day of the decision. Pending and
+    overdue counts are current, regardless of the period.
     """
     decided = select_decided(user, period, graph=graph)
     asked, types = _count_asked(user, period, graph), _count_types(decided)
@@ -169,7 +169,7 @@ class _Types:
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    """Spot checks of the approvals of one reviewer and one graph."""
+    """Spot checks of one reviewer's approvals in one graph."""
 
     graph: str
     reviewer: Any
@@ -196,9 +196,9 @@ def _count_types(decided: QuerySet[Decision]) -> _Types:
 
 
 def _time(decided: QuerySet[Decision]) -> tuple[dict[date | None, _Times], int | None]:
-    """Return the times of each day, under None those of all, and of how many decisions they are.
+    """Return the times by day, with the total under None, and the number of sampled decisions.
 
-    None is of all of them.
+    A number of None means all decisions.
     """
     day = TruncDate("created_at")
     if connections[decided.db].vendor == "postgresql":
@@ -227,7 +227,7 @@ def _time(decided: QuerySet[Decision]) -> tuple[dict[date | None, _Times], int |
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which that share of them lies, as PostgreSQL's PERCENTILE_CONT."""
+    """Return a percentile, interpolated as PostgreSQL's PERCENTILE_CONT."""
     place = share * (len(ordered) - 1)
     below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
     return below + (above - below) * (place - math.floor(place))
@@ -245,7 +245,7 @@ def _count_checks(user: Any, period: Period, graph: str | None) -> list[_Checks]
 
 
 def _list_reviewers(decided: QuerySet[Decision], checks: list[_Checks]) -> list[DecisionCounts]:
-    """Return the shares of those who decided most; who has no account is one of them."""
+    """Return the counts of the most active reviewers; people without an account are one entry."""
     busiest = decided.values_list("by").annotate(n=Count("pk"), label=Max("by_label"))
     labels = {key: label for key, _n, label in busiest.order_by("-n")[:MAX_REVIEWERS]}
     counts: dict[Any, Counter[str]] = {key: Counter() for key in labels}
@@ -278,7 +278,7 @@ def _make_shares(
 
 
 def _count_ages(waiting: QuerySet[Interrupt]) -> list[AgeBucket]:
-    """Count pending interrupts by age, the youngest first, in one pass through their index."""
+    """Count pending interrupts by age, youngest first, in one index scan."""
     now = timezone.now()
     bounds = [None, *(now - age for age in AGES), None]
     bands = [(since, until) for until, since in pairwise(bounds)]

@@ -41,7 +41,7 @@ from hitl_django.services.results import read_fields
 from . import sampling
 from .models import SpotCheck
 
-#: What the digest is salted with, and how many bits of it are compared.
+#: Salt of the digest, and the number of compared bits.
 SALT, BITS = "hitl_insights.spot_check", 64
 
 _ROWS = RowMapper(SpotCheck)

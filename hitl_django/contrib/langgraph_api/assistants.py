@@ -85,11 +85,11 @@ class AssistantDetail(AgentResource):
 
     @operation("change_assistant", responses={})
     def patch(self, request: Request, assistant_id: str) -> Response:
-        raise NotSupported("Assistants can't be created: there is one per registered graph.")
+        raise NotSupported("Assistants can't be changed: there is one per registered graph.")
 
     @operation("delete_assistant", responses={})
     def delete(self, request: Request, assistant_id: str) -> Response:
-        raise NotSupported("Assistants can't be created: there is one per registered graph.")
+        raise NotSupported("Assistants can't be deleted: there is one per registered graph.")
 
 
 class AssistantGraph(AgentResource):

@@ -1,4 +1,4 @@
-"""Review links: made for a question, looked at, taken back."""
+"""Admin pages of review links: create, view, revoke."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STATES: dict[str, Any] = {
 
 
 class LinkForm(forms.Form):
-    """Whom a link is for, and what."""
+    """Form for a new review link."""
 
     name = forms.CharField(
         label=_("Recipient"), max_length=255, help_text=_("Recorded as the decision maker's name.")
@@ -63,7 +63,7 @@ class LinkForm(forms.Form):
 
 
 class LinkChangeList(LinkedChangeList):
-    """A page of links that know whether they can be used."""
+    """Page of review links with their state."""
 
     def complete_rows(self, request: HttpRequest) -> None:
         super().complete_rows(request)
@@ -73,7 +73,7 @@ class LinkChangeList(LinkedChangeList):
 
 
 class ReviewLinkAdmin(ReadOnlyAdmin):
-    """Links that were made, newest first; their addresses aren't known any more."""
+    """Review links, newest first, without their URLs."""
 
     list_display = ("link", "state", "maker", "expires_at")
     list_select_related = ("interrupt__run", "interrupt__thread", "created_by")
@@ -93,11 +93,11 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         return self.has_view_permission(request)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # A link is to a question, so without one there is nothing to add.
+        # Every link belongs to an interrupt, so there is no "Add" without one.
         return "interrupt" in request.GET and self.has_view_permission(request)
 
     def get_model_perms(self, request: HttpRequest) -> dict[str, bool]:
-        # The index and the menu name no question, so there they offer no adding.
+        # The index and the menu don't belong to an interrupt, so they offer no "Add".
         return {**super().get_model_perms(request), "add": False}
 
     @admin.display(description=_("recipient"), ordering="name")
@@ -130,7 +130,6 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             self.message_user(request, left % {"n": spent}, messages.WARNING)
 
     def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
-        """Show a link, without its address."""
         state = STATES[services.get_link_states([row.pk])[row.pk]]
         title = format_html("{} {}", _("Link for"), escape_hidden(row.name))
         labels: list[Any] = [Decision.Type(word).label for word in row.decisions]
@@ -147,7 +146,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Make a link to a question, and shows its address this once."""
+        """Create a link to an interrupt and show its URL once."""
         pending = self._interrupt(request)
         form = LinkForm(pending, request.POST if request.method == "POST" else None)
         if form.is_valid():
@@ -185,7 +184,6 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         return response
 
     def _interrupt(self, request: HttpRequest) -> Interrupt:
-        """Return the question that the address names, if the user may make links to it."""
         rows = select_visible(Interrupt.objects.select_related("run", "thread"), request.user)
         pending = find_row(rows, Http404, pk=request.GET.get("interrupt", ""))
         if not services.may_make_link(request.user, pending):

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class LinksConfig(AppConfig):
-    """Links with which people without an account decide."""
+    """Review links for people without an account."""
 
     name = "hitl_django.contrib.links"
     label = "hitl_links"

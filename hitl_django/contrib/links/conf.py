@@ -1,4 +1,4 @@
-"""The keys of HITL that this app has, and their defaults."""
+"""Settings of review links."""
 
 from __future__ import annotations
 

@@ -10,14 +10,14 @@ __all__ = ["LinkNotFound", "LinkUnusableError"]
 
 
 class LinkNotFound(HitlError, LookupError, Http404):
-    """There is no such link."""
+    """The review link does not exist."""
 
     http_status = 404
     code = "not_found"
 
 
 class LinkUnusableError(HitlError):
-    """The link can't be used any more."""
+    """The review link can no longer be used."""
 
     http_status = 409
     code = "link_spent"

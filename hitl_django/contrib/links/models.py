@@ -1,4 +1,4 @@
-"""Links with which somebody without an account decides one question."""
+"""The model of review links."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ require_app("hitl_django.contrib.links")
 
 
 class ReviewLink(models.Model):
-    """A link for a named person: to one version of one question, once, and for a while.
+    """A link for one named person to one version of an interrupt. It can be used once.
 
-    The secret in it isn't stored, only its digest: who reads the table can follow no link.
+    Only a digest of the secret is stored, so the table does not reveal usable links.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -31,9 +31,9 @@ class ReviewLink(models.Model):
     secret_digest = models.CharField(max_length=64)
     name = models.CharField(_("recipient"), max_length=255)
     email = models.EmailField(_("email"), blank=True)
-    #: The decisions that it is for; the question may take others.
+    #: Decisions that the link allows; the interrupt may allow more.
     decisions = JSONTextField(_("decisions"), default=list)
-    #: The question as it was when the link was made.
+    #: Version of the interrupt at the creation of the link.
     payload_digest = models.CharField(max_length=32)
     version = models.PositiveIntegerField()
     created_by = models.ForeignKey(

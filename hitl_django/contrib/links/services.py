@@ -1,8 +1,8 @@
-"""Links: one question, decided once by a named person without an account.
+"""Services for review links.
 
-Whoever has the link can look at the question and decide it, so it is made by somebody who may, and
-holds no longer than that: when the maker's account is closed or may do it no more, the link is
-void. What is in the link is a row's id and a secret, of which only a digest is stored.
+A link lets one named person without an account view and decide an interrupt once. Its creator must
+have permission to decide. The link becomes invalid if the creator loses that permission or the
+account. A link contains the id of its row and a secret; only a digest of the secret is stored.
 """
 
 from __future__ import annotations
@@ -48,41 +48,41 @@ from .errors import LinkNotFound, LinkUnusableError
 from .models import ReviewLink
 
 VIA = "link"
-#: The view that a link leads to.
+#: Name of the view that a link leads to.
 PAGE = "hitl_django:link"
 PERMISSION = "hitl_links.link_interrupt"
-#: What the idempotency key of a decision by link begins with; the link's id follows.
+#: Prefix of the idempotency key of a decision by link; the link's id follows.
 LINK_KEY = "link:"
 NAME_LENGTH = 255
 SECRET_BYTES, ID_BYTES = 32, 16
-#: How long a link holds unless its maker says otherwise, and at the most.
+#: Default and maximum validity of a link.
 USUAL, LONGEST = timedelta(days=7), timedelta(days=365)
 
 
 class LinkState(StrEnum):
-    """Whether a link can be used, and if not, why."""
+    """The state of a link: open, or the reason why it can't be used."""
 
     OPEN = "open"
     USED = "used"
     EXPIRED = "expired"
     REVOKED = "revoked"
-    #: Its maker may not hand it out any more.
+    #: The creator no longer has permission.
     VOID = "void"
-    #: The question is another than it was.
+    #: The interrupt has changed.
     STALE = "stale"
-    #: Somebody else decided the question.
+    #: Another person has decided the interrupt.
     DECIDED = "decided"
-    #: The question expired, or is asked no more.
+    #: The interrupt has expired or was withdrawn.
     CLOSED = "closed"
-    #: The question's run has stopped, and may go on.
+    #: The run has stopped and may be retried.
     WAITING = "waiting"
-    #: Somebody else holds the question, which only who holds it decides.
+    #: Another person has claimed the interrupt, which requires a claim.
     CLAIMED = "claimed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkInfo:
-    """A link as it stands; ``url`` only just after it was made."""
+    """A review link. ``url`` is set only on creation."""
 
     id: UUID
     interrupt_id: UUID
@@ -99,10 +99,9 @@ class LinkInfo:
 
 
 def may_make_link(user: Any, interrupt: Interrupt) -> bool:
-    """Return whether the user may create links with which other people decide the interrupt.
+    """Return whether the user may create review links to the interrupt.
 
-    The user could decide with such a link, so they need permission to decide as well. The policy is
-    asked again when a link is used: a link is void if its creator no longer has permission.
+    The user must have permission to decide. The policy is checked again when a link is used.
     """
     policy = get_policy()
     return policy.has_permission(user, PERMISSION) and policy.may_decide(user, interrupt)
@@ -119,11 +118,18 @@ def create_review_link(
     by: Any = None,
     via: str = "code",
 ) -> LinkInfo:
-    """Make a link to an open question; the answer is the only place where it is to be seen.
+    """Create a link to a pending interrupt. Only the returned value contains its URL.
 
-    ``decisions`` narrows what can be decided with it. ``email`` is kept beside the name; nothing is
-    sent to it. The address begins with ``SITE_URL``, or without one is a path. A project that
-    hasn't included ``hitl_django.urls`` gets ImproperlyConfigured.
+    The URL begins with ``SITE_URL``; without that setting it is a path.
+
+    Args:
+        name: the person, recorded with the decision.
+        email: for reference only; no email is sent.
+        decisions: the allowed decisions; empty for all that the interrupt allows.
+        expires: a duration or the time of expiry.
+
+    Raises:
+        ImproperlyConfigured: if the project doesn't include ``hitl_django.urls``.
     """
     _check(name, email)
     _refuse_without_page()
@@ -153,14 +159,18 @@ def create_review_link(
 
 @retry_on_conflict
 def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> LinkInfo:
-    """Take a link back that hasn't been used; LinkUnusableError where it has."""
+    """Revoke an unused link.
+
+    Raises:
+        LinkUnusableError: if the link has been used.
+    """
     row = find_row(_rows(), LinkNotFound, pk=link_id)
     refusal = denied_log.record_denial("revoke", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread = leases.lock_thread(interrupt=row.interrupt_id)
         row = _rows().get(pk=row.pk)
         _refuse_if_not_allowed(row.interrupt, by, LinkNotFound)
-        # Zero rows: it was used, or taken back by somebody else.
+        # Zero rows: the link was used or revoked in the meantime.
         open_links = _rows().filter(pk=row.pk, used_at=None, revoked_at=None)
         if not open_links.update(revoked_at=Now()):
             row.refresh_from_db(write_alias())
@@ -172,7 +182,7 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
 
 
 def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
-    """List the links to a question that were made, newest first."""
+    """List the links of an interrupt, newest first."""
     interrupts = Interrupt.objects.using(write_alias()).select_related("thread")
     interrupt = find_row(interrupts, InterruptNotFound, pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
@@ -182,12 +192,16 @@ def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
 
 
 def resolve_link(token: str) -> LinkInfo:
-    """Return what a link leads to and whether it can be used; LinkNotFound if it is none."""
+    """Return the link of a token, with its state.
+
+    Raises:
+        LinkNotFound: if the token does not belong to a link.
+    """
     return _info(_found(token))
 
 
 def get_link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
-    """Return whether each of these links can be used, and if not, why."""
+    """Return the state of each link, by id."""
     rows = list(_rows().filter(pk__in=link_ids))
     makers = _Creators(rows)
     return {row.pk: _state(row, makers=makers) for row in rows}
@@ -201,11 +215,13 @@ def decide_by_link(
     *,
     reason: str = "",
 ) -> DecisionInfo:
-    """Decide a question with a link, which is used up by it.
+    """Decide an interrupt with a link, which is then used.
 
-    LinkUnusableError says why it can't be: nothing is written then, as with every other refusal.
-    Where a question has to be claimed, the link stands for the claim, unless somebody else than
-    its maker has one.
+    If the interrupt requires a claim, the link counts as one, unless another person than its
+    creator has claimed the interrupt.
+
+    Raises:
+        LinkUnusableError: if the link can't be used. Nothing is stored then.
     """
     link = _found(token)
     guest = Guest(link.name, invitation=str(link.pk), invited_by=link.created_by_label)
@@ -213,7 +229,7 @@ def decide_by_link(
     request = Request.build(type, value, by=None, via=VIA, reason=reason, key=key, guest=guest)
     validated = decide.validate(link.interrupt, request)
     with transaction.atomic(using=write_alias()):
-        # First the thread's lock, as everywhere: what follows sees link and question as they are.
+        # Lock the thread first, as everywhere, so that link and interrupt can't change.
         thread = leases.lock_thread(interrupt=link.interrupt_id)
         row = _rows().get(pk=link.pk)
         state = _state(row, now=thread.now)
@@ -221,7 +237,7 @@ def decide_by_link(
             raise LinkUnusableError(state=str(state))
         if type not in row.decisions:
             raise InvalidAnswerError(f"This review link doesn't allow the decision {type!r}.")
-        # Zero rows: it was used, or its time was up on the database's clock.
+        # Zero rows: the link was used in the meantime, or expired by the database's clock.
         unused = _rows().filter(pk=row.pk, used_at=None, revoked_at=None, expires_at__gt=Now())
         if not unused.update(used_at=Now()):
             raise LinkUnusableError(state=str(LinkState.EXPIRED))
@@ -230,7 +246,7 @@ def decide_by_link(
 
 
 def find_undo_by_link(token: str) -> UndoInfo | None:
-    """Return the decision that was made with a link, if it can be undone at this moment."""
+    """Return the decision of a link, if it can be undone now."""
     if not hitl.UNDO_SECONDS:
         return None
     link = _found(token)
@@ -242,7 +258,10 @@ def find_undo_by_link(token: str) -> UndoInfo | None:
 
 @retry_on_conflict
 def undo_by_link(token: str) -> DecisionInfo:
-    """Undo what was decided with a link, which can be used again; as ``undo`` refuses it."""
+    """Undo the decision of a link. The link can then be used again.
+
+    Raises the same errors as ``undo``.
+    """
     link = _found(token)
     with transaction.atomic(using=write_alias()):
         thread = leases.lock_thread(interrupt=link.interrupt_id)
@@ -256,10 +275,10 @@ def undo_by_link(token: str) -> DecisionInfo:
 
 
 def restore_links(batch: Any, event: Event) -> None:
-    """Keep the links to an interrupt when its decision is undone; a used link is unused again.
+    """Restore the links of an interrupt after an undo; a used link is unused again.
 
-    A link is for the version of the interrupt that it was created for. An undo opens the same
-    request in a new version.
+    A link is valid for one version of the interrupt. An undo opens the same request in a new
+    version.
     """
     if event.name != EventName.INTERRUPT_UNDONE:
         return
@@ -275,14 +294,12 @@ def _name_guest(row: ReviewLink) -> dict[str, Any]:
 
 
 def _find_own_decision(link: ReviewLink) -> Decision | None:
-    """Return the decision that closed a link's question, if it was made with the link."""
     decision = link.interrupt.closing()
     made_with = None if decision is None else (decision.via, decision.key)
     return decision if made_with == (VIA, f"{LINK_KEY}{link.pk}") else None
 
 
 def _refuse_without_page() -> None:
-    """Raise ImproperlyConfigured where a link would lead nowhere."""
     if find_url(PAGE, "token") is None:
         raise ImproperlyConfigured(
             "Review links require path('hitl/', include('hitl_django.urls')) in ROOT_URLCONF."
@@ -290,7 +307,6 @@ def _refuse_without_page() -> None:
 
 
 def _address(link_id: UUID, secret: bytes) -> str:
-    """Return the address of a link."""
     token = base64.urlsafe_b64encode(link_id.bytes + secret).decode()
     return str(find_url(PAGE, token))
 
@@ -333,14 +349,13 @@ def _state(
 
 
 class _Creators:
-    """Who made these links, and whether they still could: each is looked up once for all theirs."""
+    """Creators of links and their permissions, each looked up once."""
 
     def __init__(self, rows: Collection[ReviewLink]) -> None:
         self._rows = rows
         self._seen: dict[Any, tuple[Any, set[UUID]]] = {}
 
     def may(self, row: ReviewLink) -> bool:
-        """Return whether who made the link could still make it."""
         if row.created_by is None:
             return row.created_by_label == audit.SYSTEM
         if row.created_by_id not in self._seen:
@@ -355,7 +370,7 @@ class _Creators:
 
 
 def _is_claimed(row: ReviewLink, now: datetime) -> bool:
-    """Return whether a claim keeps the link from deciding: another's, who is not its maker."""
+    """Return whether a person other than the link's creator has claimed the interrupt."""
     interrupt = row.interrupt
     if not interrupt.claim_required or interrupt.claimed_until is None:
         return False
@@ -363,13 +378,13 @@ def _is_claimed(row: ReviewLink, now: datetime) -> bool:
 
 
 def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
-    """Return the locked thread and the open question, if the user may make links to it."""
+    """Return the locked thread and the pending interrupt, if the user may create links to it."""
     thread = lookup.lock_thread(interrupt_id)
     interrupt = lookup.rows_with_run().get(pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
     quorum.refuse_own(interrupt, APPROVE, by)
     if interrupt.quorum > 1:
-        # Whoever makes links could agree with himself as often as he likes.
+        # The creator of links could approve any number of times.
         reason = "requires several approvals, which need accounts"
         raise InvalidInputError(f"The interrupt {reason}.", [("", reason)])
     if interrupt.status != Interrupt.Status.PENDING:

@@ -8,6 +8,6 @@ from .pages import LinkPage
 
 urlpatterns = [
     path("links/<str:token>/", LinkPage.as_view(), name="link"),
-    # What is nearly the address of a link, too, or Django would write it to a log, or redirect.
+    # Also match URLs close to a link's, which Django would otherwise log or redirect.
     re_path(r"^links/(?P<token>(?s:.+))\Z", LinkPage.as_view()),
 ]

@@ -1,16 +1,16 @@
-"""E-mail and Slack for reviewers: an app that brings two channels to the outbox.
+"""Notifications: an optional app that emails reviewers and posts to Slack.
 
-topics.py          what people are told of, and of which event it comes
-recipients.py      who is to be told of an event, and whether that still holds
-mail_channel.py    the channel of e-mail: one message an event, from it one for each person
-mails.py           subject, texts and headers of a mail
-digests.py         what waits for somebody, once a day
-slack_channel.py   the channel of Slack
-slack_messages.py  a question as Slack's blocks
-scheduled_notifications.py  due reminders and the digest, called by each sweep
-preferences.py     what somebody wants to be told of, and links that end it
-unsubscribe_page.py       the page of such a link
-urls.py            its URL
+topics.py                   topics, and the event of each
+recipients.py               recipients of an event
+mail_channel.py             the email channel: one delivery per event, then one per person
+mails.py                    subject, text and headers of an email
+digests.py                  the daily digest
+slack_channel.py            the Slack channel
+slack_messages.py           an interrupt as Slack blocks
+scheduled_notifications.py  sweep steps: due reminders and digests
+preferences.py              notification settings, and unsubscribe links
+unsubscribe_page.py         the page of an unsubscribe link
+urls.py                     its URL
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of the admin: what one is told oneself, and channels of Slack."""
+"""Admin pages of notification settings and Slack channels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .topics import NotificationTopic
 
 
 class PreferencesForm(forms.Form):
-    """Asks when somebody wants to be told of each topic, and in which language."""
+    """Form for the frequency of each topic and the language."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -48,19 +48,19 @@ class PreferencesForm(forms.Form):
 
 
 class NotificationPreferencesAdmin(ReadOnlyAdmin):
-    """The page on which somebody says what they want to be told of."""
+    """The user's own notification settings."""
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         return rows.filter(user=request.user.pk)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Let in whoever may see any question at all."""
+        """Allow users who may view any interrupt."""
         return not select_visible(Interrupt.objects.all(), request.user).query.is_empty()
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show and saves one's own choices; there is no list of other people's."""
+        """Show and save the user's own settings instead of a list."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         wanted = read_preferences(request.user)
@@ -80,7 +80,7 @@ class NotificationPreferencesAdmin(ReadOnlyAdmin):
 
 
 class SlackChannelForm(EndpointForm):
-    """What a person says of a channel of Slack."""
+    """Form for a Slack channel."""
 
     address = forms.CharField(
         label=_("Incoming webhook URL"),
@@ -120,7 +120,11 @@ class SlackChannelForm(EndpointForm):
         self.initial.update(description=row.description, graphs=row.graphs, group=row.group_label)
 
     def save_with(self, user: Any) -> None:
-        """Has the channel made or changed; InvalidInputError where its address can't be one."""
+        """Save the channel through the service.
+
+        Raises:
+            InvalidInputError: if the URL can't be one of an incoming webhook.
+        """
         values = self.cleaned_data
         slack_channel.save_channel(
             self.instance,
@@ -143,7 +147,7 @@ class SlackChannelForm(EndpointForm):
 
 
 class SlackChannelAdmin(EndpointAdmin):
-    """Channels of Slack."""
+    """Slack channels."""
 
     form = SlackChannelForm
     list_display = ("channel_name", "state", "created_at")

@@ -1,4 +1,4 @@
-"""The app: brings its channels to the outbox, and makes the endpoint that stands for e-mail."""
+"""The app: registers its channels, and creates the email endpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class NotificationsConfig(AppConfig):
-    """E-mail and Slack for reviewers."""
+    """Email and Slack notifications for reviewers."""
 
     name = "hitl_django.contrib.notifications"
     label = "hitl_notifications"
@@ -45,7 +45,7 @@ class NotificationsConfig(AppConfig):
 
 
 def make_mail_endpoint(*, using: str, apps: Any = apps, **kwargs: Any) -> None:
-    """Make the endpoint of e-mail, unless it is there or its table is not migrated yet."""
+    """Create the email endpoint, unless it exists or its table is not migrated yet."""
     from . import mail_channel
 
     if "hitl_webhooks" in apps.app_configs:

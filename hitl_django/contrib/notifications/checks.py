@@ -1,4 +1,4 @@
-"""System check of the e-mail addresses of users."""
+"""System check of the email field of users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.core import checks
 def check_email_field(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report a user model without e-mail addresses."""
+    """Report a user model without an email field."""
     name = get_user_model().get_email_field_name()
     if name in {field.name for field in get_user_model()._meta.fields}:
         return []

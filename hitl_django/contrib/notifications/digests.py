@@ -1,4 +1,4 @@
-"""The daily digest: what waits for somebody, and where comments mention them."""
+"""The daily digest of a user's requests and mentions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hitl_django.services.reviews import queue_filters
 from .models import NotificationPreferences
 from .topics import NotificationTopic
 
-#: Titles that a digest has; the rest are counted.
+#: Titles in a digest; the rest are counted.
 MOST = 20
-#: Mentions that are looked through, the newest first.
+#: Number of mentions that are searched, newest first.
 MENTIONS = 1000
 
 DAILY = NotificationPreferences.When.DAILY
@@ -32,7 +32,7 @@ DAILY = NotificationPreferences.When.DAILY
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a digest says: the first that wait, how many there are, and where one is mentioned."""
+    """Content of a digest: the first pending interrupts, their number, and mentions."""
 
     waiting: Sequence[Interrupt]
     count: int
@@ -41,12 +41,11 @@ class Digest:
 
     @property
     def more(self) -> int:
-        """How many wait beside those that are listed."""
         return self.count - len(self.waiting)
 
 
 def list_readers() -> Sequence[Any]:
-    """List the keys of those who are told of anything once a day."""
+    """List the keys of the users with a daily topic."""
     daily = Q()
     for topic in NotificationTopic.values:
         daily |= Q(**{topic: DAILY})
@@ -57,7 +56,7 @@ def list_readers() -> Sequence[Any]:
 
 
 def build_digest(user: Any, wanted: NotificationPreferences, delivery: Delivery) -> Digest | None:
-    """Return somebody's digest; None where nothing is to be said."""
+    """Return a user's digest, or None if it is empty."""
     seen = select_visible(Interrupt.objects.using(write_alias()), user)
     mine = seen.none()
     if any(
@@ -84,7 +83,7 @@ def _is_for(user: Any) -> Q:
 
 
 def _find_mentions(seen: QuerySet[Interrupt], user: Any, delivery: Delivery) -> QuerySet[Interrupt]:
-    """Return the questions on which comments have mentioned somebody since the last digest."""
+    """Return the interrupts with mentions of the user since the last digest."""
     after, until = (datetime.fromisoformat(delivery.data[name]) for name in ("after", "until"))
     told = Delivery.objects.using(write_alias()).filter(
         endpoint=delivery.endpoint_id,

@@ -1,9 +1,9 @@
-"""The channel of e-mail: one message an event, and from it one for each person.
+"""The email channel: one delivery per event, and from it one per person.
 
-The first is written with the event, in its transaction, whoever is in the group. When it is sent,
-it becomes messages to people, each under an id that follows from both: however often that is begun
-again, nobody has two. Each of those is claimed, sent and tried again by itself, so what a crash
-between the server's word and ours repeats is one mail to one person, under the same Message-ID.
+The first delivery is written in the transaction of the event. Sending it creates a delivery for
+each person, with an id derived from both, so repetitions create no duplicates. Each of these is
+claimed, sent and retried separately. A crash after sending repeats at most one email to one person,
+with the same Message-ID.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .topics import DIGEST, LABELS, TOPICS
 
 logger = logging.getLogger("hitl_django")
 
-#: The one endpoint of e-mail: the project's own mail server.
+#: Id of the email endpoint, which stands for the project's mail server.
 ENDPOINT = UUID("0192f0c4-6d6a-7c3b-9d0e-7a61696c2e01")
 BATCH = 500
 
@@ -39,7 +39,7 @@ When = NotificationPreferences.When
 
 
 def make_endpoint(using: str) -> None:
-    """Make the endpoint of e-mail, unless it is there or this is another database."""
+    """Create the email endpoint, unless it exists or this is another database."""
     if using == write_alias():
         values = {
             "channel": "email",
@@ -51,7 +51,7 @@ def make_endpoint(using: str) -> None:
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Send a message to a person, or makes the messages to people of one about an event."""
+    """Email a person, or create the deliveries to people for an event."""
     if "user" in delivery.data:
         mail = _build_mail(delivery)
         return mail if isinstance(mail, AttemptResult) else _hand_over(mail, deadline - monotonic())
@@ -70,7 +70,7 @@ def _fan_out(delivery: Delivery, found: Any, **data: Any) -> AttemptResult:
     told = [one.user_id for one in found if (one.when or default) == When.NOW]
     undecided = [one.user_id for one in found if not one.when]
     if default == When.DAILY and undecided:
-        # Those who have a row are asked for when the hour of the digest comes.
+        # The digest selects people by their row, so everyone in it needs one.
         rows = [NotificationPreferences(user_id=pk) for pk in undecided]
         NotificationPreferences.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
     if not told:
@@ -91,7 +91,7 @@ def _fan_out(delivery: Delivery, found: Any, **data: Any) -> AttemptResult:
 
 
 def _build_mail(delivery: Delivery) -> EmailMessage | AttemptResult:
-    """Return the mail to a person, or why they are not to have it."""
+    """Return the email to a person, or the reason for not sending it."""
     user = recipients.select_reachable().filter(pk=delivery.data["user"]).first()
     if user is None:
         return _drop("The account doesn't exist, is inactive, or has no email address.")
@@ -115,7 +115,6 @@ def _build_mail(delivery: Delivery) -> EmailMessage | AttemptResult:
 
 
 def _hand_over(mail: EmailMessage, seconds: float) -> AttemptResult:
-    """Hand a mail to the project's mail server."""
     try:
         with _open_connection(seconds) as connection:
             connection.send_messages([mail])
@@ -128,7 +127,7 @@ def _hand_over(mail: EmailMessage, seconds: float) -> AttemptResult:
             f"The mail server rejected the message ({_words(refusal.smtp_error)}).",
         )
     except smtplib.SMTPResponseException as refusal:
-        # A log-in, a sender: it is about all mails, and this one isn't to be given up for it.
+        # Login or sender: this concerns all emails, so this one is not given up.
         return AttemptResult(
             fault=f"The mail server refused the connection ({_words(refusal.smtp_error)})."
         )
@@ -144,7 +143,6 @@ def _hand_over(mail: EmailMessage, seconds: float) -> AttemptResult:
 
 
 def _open_connection(seconds: float) -> Any:
-    """Return a connection to the mail server, which the project's settings describe."""
     mailers = getattr(django_mail, "mailers", None)  # from Django 6.1 on
     connection: Any = django_mail.get_connection() if mailers is None else mailers.default
     if getattr(connection, "timeout", seconds) is None:  # which waits for ever
@@ -153,7 +151,7 @@ def _open_connection(seconds: float) -> Any:
 
 
 def _refused(code: int, fault: str) -> AttemptResult:
-    # 4yz is tried again, of this mail alone; 5yz is the server's last word on it.
+    # 4yz is temporary for this email; 5yz is permanent.
     return AttemptResult(code, fault=fault, ends=Delivery.State.DEAD if code >= 500 else None)
 
 

@@ -1,7 +1,7 @@
-"""Mails: subject, texts and headers of what a person is sent.
+"""Subject, text and headers of emails.
 
-A mail names the question and leads to it. What the question asks is in it only where the policy
-says so: a mailbox is read on other machines, by other programs, and for longer.
+An email names the interrupt and links to it. It contains the payload only if the policy allows
+that, because mailboxes are read on other machines, by other programs, and for longer.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from .topics import NotificationTopic, is_escalation
 
 SUBJECT_LENGTH = 200
 Entry = tuple[str, str, list[str]]
-#: Characters of what is asked that go out, where the policy lets them.
+#: Maximum characters of the payload in a notification.
 PAYLOAD_LENGTH = 8000
 
 
 def build_mail(
     delivery: Delivery, user: Any, wanted: NotificationPreferences, item: Interrupt, topic: str
 ) -> EmailMultiAlternatives:
-    """Return the mail that tells somebody of one question."""
+    """Return the email about one interrupt."""
     with translation.override(wanted.language or settings.LANGUAGE_CODE):
         title = make_line(item.title) or gettext("(erased)")
         headline = (
@@ -69,7 +69,7 @@ def build_mail(
 def build_digest_mail(
     delivery: Delivery, user: Any, wanted: NotificationPreferences, digest: Digest
 ) -> EmailMultiAlternatives:
-    """Return the mail that tells somebody what waits for them."""
+    """Return the daily digest as an email."""
     with translation.override(wanted.language or settings.LANGUAGE_CODE):
         subject = gettext("You were mentioned")
         if digest.count:
@@ -88,12 +88,12 @@ def build_digest_mail(
 
 
 def find_interrupt_url(item: Interrupt) -> str:
-    """Return the address of a question's page; "" where SITE_URL or the page is missing."""
+    """Return the URL of a request page, or "" if SITE_URL or the page is missing."""
     return _find_url(ReviewItem, "change", item.pk)
 
 
 def read_payload(channel: str, item: Interrupt) -> str:
-    """Return what a question asks as text, where the policy lets it go out; else ""."""
+    """Return the payload as text, or "" if the policy forbids sending it."""
     if not get_policy().may_send_payload(channel, item):
         return ""
     hidden = registry.get_redacted_keys(item.graph)
@@ -102,12 +102,12 @@ def read_payload(channel: str, item: Interrupt) -> str:
 
 
 def name_place(item: Interrupt) -> str:
-    """Return where a question was asked: its graph, as people call it, and node."""
+    """Return the title of the interrupt's graph, and its node."""
     return f"{make_line(str(registry.get_title(item.graph)))} ▸ {make_line(item.node)}"
 
 
 def make_line(text: str) -> str:
-    """Return a text of a stranger's as one line, in which nothing is hidden."""
+    """Return untrusted text as one line without invisible characters."""
     return shorten(escape_invisible(text), SUBJECT_LENGTH)
 
 
@@ -151,7 +151,6 @@ def _build(
 
 
 def _write_digest(context: dict[str, Any]) -> list[str]:
-    """Return the lines of a digest's plain text."""
     digest: Digest = context["digest"]
     text = [f"{context['headline']}."]
     if digest.overdue:
@@ -202,7 +201,6 @@ def _name(pk: str | None) -> str:
 
 
 def _list_entries(items: Sequence[Interrupt]) -> list[Entry]:
-    """List questions as a digest has them: title, address, moments."""
     return [
         (
             make_line(item.title) or gettext("(erased)"),

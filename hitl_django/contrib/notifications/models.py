@@ -1,4 +1,4 @@
-"""What people want to be told of, where the sweep has come to, and channels of Slack."""
+"""Models for notification preferences, notification progress and Slack channels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ require_app("hitl_django.contrib.notifications")
 
 
 class NotificationPreferences(models.Model):
-    """What somebody wants to be told of; what is empty is as NOTIFICATION_DEFAULT says.
+    """Notification settings of a user. Empty fields follow NOTIFICATION_DEFAULT.
 
-    Its fields have the names of the topics.
+    The fields are named after the topics.
     """
 
     class When(models.TextChoices):
-        """When somebody is told."""
+        """How often a user is notified."""
 
         NOW = "now", _("immediately")
         DAILY = "daily", _("daily")
@@ -52,7 +52,7 @@ class NotificationPreferences(models.Model):
     overdue = models.CharField(
         NotificationTopic.OVERDUE.label, max_length=10, choices=When.choices, blank=True
     )
-    #: The language of what is sent; the site's where it is empty.
+    #: Language of notifications; empty for the site's.
     language = models.CharField(_("language"), max_length=20, blank=True)
 
     class Meta:
@@ -64,12 +64,12 @@ class NotificationPreferences(models.Model):
         return str(self.user_id)
 
     def get(self, topic: str) -> str:
-        """Return when somebody is told of a topic: their own choice, or the site's."""
+        """Return the frequency of a topic: the user's choice or the default."""
         return str(getattr(self, topic)) or str(hitl.NOTIFICATION_DEFAULT)
 
 
 class NotificationCursor(models.Model):
-    """How far the sweep has told of what comes by the clock: one row for each kind."""
+    """Progress of one kind of scheduled notification."""
 
     name = models.CharField(max_length=20, primary_key=True)
     until = models.DateTimeField()
@@ -82,14 +82,14 @@ class NotificationCursor(models.Model):
 
 
 class SlackChannels(models.Manager["SlackChannel"]):
-    """Only the endpoints that Slack is reached through."""
+    """Manager of the endpoints of Slack channels."""
 
     def get_queryset(self) -> models.QuerySet[Any]:
         return super().get_queryset().filter(channel=SlackChannel.CHANNEL)
 
 
 class SlackChannel(WebhookEndpoint):
-    """A channel of Slack, reached through an incoming webhook whose address is the secret."""
+    """A Slack channel with an incoming webhook. Its URL is the secret."""
 
     CHANNEL = "slack"
 

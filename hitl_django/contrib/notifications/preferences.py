@@ -1,6 +1,6 @@
-"""What somebody wants to be told of; and links in mails that end it without a log-in.
+"""Notification settings, and unsubscribe links that need no login.
 
-A link names a person and a topic, signed. It has no end of its own: old mails are opened late.
+A link contains a signed user and topic. It does not expire, because old emails are opened late.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from .models import NotificationPreferences
 from .topics import NotificationTopic
 
 SALT = "hitl_django.notifications.unsubscribe"
-#: Stands for the daily digest in a link, and for all topics at once.
+#: Topics of links: the daily digest, and all topics.
 DIGEST, ALL = "digest", "all"
 
 
 def read_preferences(user: Any) -> NotificationPreferences:
-    """Return what somebody wants to be told of, chosen or not."""
+    """Return the settings of a user, unsaved if there are none."""
     found = NotificationPreferences.objects.using(write_alias()).filter(user=user.pk).first()
     return NotificationPreferences(user=user) if found is None else found
 
 
 def save_preferences(user: Any, values: Mapping[str, str]) -> None:
-    """Save what somebody has chosen; what isn't named stays."""
+    """Save settings of a user; omitted topics are unchanged."""
     rows = NotificationPreferences.objects.using(write_alias())
     rows.update_or_create(user_id=user.pk, defaults=dict(values))
 
 
 def make_stop_url(user: Any, what: str) -> str | None:
-    """Return the address at which somebody ends a topic; None where the project has no page."""
+    """Return the unsubscribe URL of a topic, or None without the page."""
     token = signing.dumps([str(user.pk), what], salt=SALT)
     return find_url("hitl_django:unsubscribe", token)
 
 
 def read_stop_token(token: str) -> tuple[Any, str] | None:
-    """Return the user and the topic of a link; None where it is none, or the user is gone."""
+    """Return the user and the topic of a link, or None if it is invalid or the user is gone."""
     users = get_user_model()._default_manager.using(write_alias())
     try:
         pk, what = signing.loads(token, salt=SALT)
@@ -52,7 +52,7 @@ def read_stop_token(token: str) -> tuple[Any, str] | None:
 
 
 def stop(user: Any, what: str) -> None:
-    """End a topic for somebody, or all of them; the digest ends for what it was chosen for."""
+    """Turn off one topic or all. For the digest, turn off all topics in it."""
     save_preferences(
         user, dict.fromkeys(_list_topics(user, what), NotificationPreferences.When.OFF)
     )

@@ -1,4 +1,4 @@
-"""Who is told of an event: looked up when the message is sent, and not in the run's transaction."""
+"""Recipients of an event, looked up on sending rather than in the transaction of the run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .topics import TOPICS, NotificationTopic
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Somebody who may be to be told, and when they want to be; "" where they haven't chosen."""
+    """A possible recipient with the chosen frequency; "" for the default."""
 
     user_id: Any
     when: str
 
 
 def find_topic(delivery: Delivery, item: Interrupt) -> NotificationTopic | None:
-    """Return what an event is for those who are told of it; None where nobody is, any more."""
+    """Return the topic of an event, or None if nobody is notified any more."""
     topic = TOPICS[delivery.event]
     if topic == NotificationTopic.MENTIONED:
         return topic
@@ -43,7 +43,7 @@ def find_topic(delivery: Delivery, item: Interrupt) -> NotificationTopic | None:
 def list_recipients(
     delivery: Delivery, item: Interrupt, topic: NotificationTopic
 ) -> Sequence[Recipient]:
-    """List the people who may be to be told of an event, but for who made it happen."""
+    """List the possible recipients of an event, without the user who caused it."""
     rows = select_reachable().filter(_select(delivery, item, topic)).distinct()
     if by := delivery.data.get("by"):
         rows = rows.exclude(pk=by)
@@ -52,20 +52,20 @@ def list_recipients(
 
 
 def select_reachable() -> QuerySet[Any]:
-    """Select the people who can get mail at all."""
+    """Select active users with an email address."""
     users = get_user_model()
     rows = users._default_manager.using(write_alias()).filter(is_active=True)
     return rows.filter(**{f"{users.get_email_field_name()}__gt": ""})
 
 
 def find_item(delivery: Delivery, user: Any = None) -> Interrupt | None:
-    """Return the question of a message; None where there is none that the user may see."""
+    """Return the interrupt of a delivery, or None if the user may not view it."""
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     return select_visible(rows, user).filter(pk=delivery.data["interrupt_id"]).first()
 
 
 def is_theirs(item: Interrupt, user: Any, topic: str) -> bool:
-    """Return whether a question is still what somebody was to be told that it is."""
+    """Return whether the topic still applies to the user."""
     if topic == NotificationTopic.MENTIONED:
         return True
     if item.status != Interrupt.Status.PENDING:

@@ -1,8 +1,7 @@
-"""What comes by the clock: questions that are due soon, and the hour of the daily digest.
+"""Sweep steps of notifications: due reminders and the daily digest.
 
-How far each has been told is a row, moved by a conditional UPDATE in the transaction that writes
-the messages: of several sweeps one does it. It is moved when there is something to tell, so a sweep
-that finds nothing writes nothing.
+The progress of each is a row. A conditional UPDATE moves it in the transaction that writes the
+deliveries, so one of several sweeps does the work. A sweep without anything to send writes nothing.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ DUE, DIGEST = "due", "digest"
 
 @retry_on_conflict
 def publish_due() -> int:
-    """Tell of questions that are due within DUE_REMINDER_SECONDS, a batch; returns how many.
+    """Notify about a batch of interrupts due within DUE_REMINDER_SECONDS; return their number.
 
-    Not of those that were asked with less time than that: whoever is to decide was just told.
+    Interrupts created with less time than that are skipped: their reviewers were just notified.
     """
     lead = timedelta(seconds=hitl.DUE_REMINDER_SECONDS)
     until, now = _read_mark(DUE)
@@ -64,7 +63,7 @@ def publish_due() -> int:
 
 @retry_on_conflict
 def publish_digest() -> bool:
-    """Has the digests of a day written at its DIGEST_HOUR, or when a sweep next comes by."""
+    """Write the deliveries of the day's digests, once DIGEST_HOUR has passed."""
     until, now = _read_mark(DIGEST)
     hour = _find_hour(now)
     if not until < hour <= now:
@@ -80,12 +79,11 @@ def publish_digest() -> bool:
 
 
 def _read_mark(name: str) -> tuple[datetime, datetime]:
-    """Return how far was told, and the time; from now on where nothing ever was."""
+    """Return the progress and the present time; progress starts now."""
     rows = NotificationCursor.objects.using(write_alias()).annotate(now=Now())
     found = rows.filter(name=name).values_list("until", "now").first()
     if found is None:
-        # Not the database's own clock, whose moments SQLite writes in other characters than those
-        # that it is asked for.
+        # Not the database's clock: SQLite formats its times differently from query parameters.
         first = {"until": timezone.now()}
         NotificationCursor.objects.using(write_alias()).get_or_create(name=name, defaults=first)
         found = rows.filter(name=name).values_list("until", "now").get()
@@ -93,7 +91,7 @@ def _read_mark(name: str) -> tuple[datetime, datetime]:
 
 
 def _move_mark(name: str, seen: datetime, until: datetime) -> int:
-    # Zero rows: another sweep has told of it.
+    # Zero rows: another sweep was faster.
     return (
         NotificationCursor.objects.using(write_alias())
         .filter(name=name, until=seen)
@@ -102,7 +100,7 @@ def _move_mark(name: str, seen: datetime, until: datetime) -> int:
 
 
 def _find_hour(now: datetime) -> datetime:
-    """Return the moment of the digest on the day that it is here."""
+    """Return the time of today's digest."""
     return to_local(now).replace(hour=int(hitl.DIGEST_HOUR), minute=0, second=0, microsecond=0)
 
 

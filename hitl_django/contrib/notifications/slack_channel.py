@@ -1,4 +1,4 @@
-"""The channel of Slack: questions for a group or of a graph, to an incoming webhook."""
+"""The Slack channel, which posts interrupts of a group or graph to an incoming webhook."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ EVENTS = frozenset(
         EventName.INTERRUPT_EXPIRED,
     }
 )
-#: Why Slack doesn't take a message, by the status that it answers.
+#: Reasons of permanent failures, by Slack's response status.
 REASONS = {
     400: "Slack returned 400: invalid message, or the channel doesn't accept it.",
     403: "Slack returned 403: the workspace doesn't allow this webhook to post.",
     404: "Slack returned 404: the webhook was revoked or the channel was deleted.",
     410: "Slack returned 410: the channel is archived.",
 }
-#: Answers after which a message is tried again, beside all from 500 on.
+#: Statuses that are retried, in addition to those from 500 on.
 LATER = frozenset({408, 425, 429})
 
 
@@ -55,9 +55,10 @@ def save_channel(
     channel: SlackChannel, *, address: str, description: str, graphs: Collection[str],
     group: str, is_active: bool, by: Any,
 ) -> None:  # fmt: skip
-    """Make or changes a channel; without an ``address`` it keeps the one it has.
+    """Create or change a channel; an empty ``address`` keeps the present one.
 
-    Whoever gives it its address counts as its maker: it tells of what they may see.
+    A user who sets the address becomes the creator: the channel gets only interrupts that this user
+    may view.
     """
     _refuse_if_not_allowed(by)
     values: dict[str, Any] = {
@@ -76,14 +77,14 @@ def save_channel(
         values |= {"failures": 0, "rests_until": None, "stopped": ""}
     for name, value in values.items():
         setattr(channel, name, value)
-    # Nothing else of one that there is: a worker may have claimed it since it was read.
+    # Write only these columns: a worker may have leased the endpoint in the meantime.
     changed = None if channel._state.adding else [*values]
     channel.save(using=write_alias(), update_fields=changed)
     outbox.clear_listeners()
 
 
 def check_address(address: str) -> None:
-    """Raise InvalidInputError where no incoming webhook can have this address."""
+    """Raise InvalidInputError if the address can't be one of an incoming webhook."""
     try:
         check_url(address)
     except AddressRefused as refusal:
@@ -91,7 +92,7 @@ def check_address(address: str) -> None:
 
 
 def delete_channel(channel: SlackChannel, *, by: Any) -> None:
-    """Remove a channel and every message to it."""
+    """Delete a channel and its deliveries."""
     _refuse_if_not_allowed(by)
     channel.delete(using=write_alias())
     outbox.clear_listeners()
@@ -99,7 +100,7 @@ def delete_channel(channel: SlackChannel, *, by: Any) -> None:
 
 @retry_on_conflict
 def try_channel(channel: SlackChannel, *, by: Any) -> None:
-    """Send a test message without an event, at once even where the channel rests."""
+    """Queue a test notification, even if the channel is paused."""
     _refuse_if_not_allowed(by)
     with transaction.atomic(using=write_alias()):
         rows = WebhookEndpoint.objects.using(write_alias()).filter(pk=channel.pk)
@@ -110,7 +111,7 @@ def try_channel(channel: SlackChannel, *, by: Any) -> None:
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Post a question to the channel, unless it was closed meanwhile; or a test."""
+    """Post an interrupt to the channel unless it was closed in the meantime, or post a test."""
     if delivery.event == TEST:
         return _post(endpoint, slack_messages.build_test(), deadline)
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
@@ -137,7 +138,7 @@ def _refuse_if_not_allowed(by: Any) -> None:
 
 
 def _judge(answer: AttemptResult) -> AttemptResult:
-    """Give up at once what Slack will not have the next time, either."""
+    """Give up immediately if Slack would reject the message again."""
     status = answer.status
     if status is None or status >= 500 or status in LATER or 200 <= status < 300:
         return answer

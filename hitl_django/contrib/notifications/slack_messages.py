@@ -1,7 +1,7 @@
-"""A question as Slack's blocks.
+"""An interrupt as Slack blocks.
 
-Whatever comes from a stranger is plain text, which Slack neither formats nor searches for people
-and channels; in the fallback text its three signs are escaped, so that <!channel> calls nobody.
+Untrusted text is plain text, which Slack neither formats nor scans for mentions. In the fallback
+text, control characters are escaped, so that ``<!channel>`` mentions nobody.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ from hitl_django.models import Interrupt
 from .mails import find_interrupt_url, make_line, name_place, read_payload
 from .topics import DUE_SOON, is_escalation
 
-#: What Slack takes of a text in a block.
+#: Slack's limit for a text in a block.
 TEXT_LENGTH = 2900
 
 
 def build_body(delivery: Delivery, item: Interrupt) -> bytes:
-    """Return the message that tells a channel of a question, as JSON in ASCII."""
+    """Return the message about an interrupt, as ASCII JSON."""
     with translation.override(settings.LANGUAGE_CODE):
         return json.dumps(_build(delivery, item)).encode("ascii")
 
 
 def build_test() -> bytes:
-    """Return a message that tells of nothing."""
     with translation.override(settings.LANGUAGE_CODE):
         return json.dumps({"text": gettext("This is a test notification.")}).encode("ascii")
 
 
 def escape_text(text: str) -> str:
-    """Escape the signs by which Slack's texts call people and link."""
+    """Escape Slack's control characters for mentions and links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -1,4 +1,4 @@
-"""Topics: what reviewers are told of, and of which event each comes."""
+"""Topics of notifications, and the event of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hitl_django.models import Interrupt
 
 
 class NotificationTopic(models.TextChoices):
-    """What somebody can be told of."""
+    """A topic of notifications."""
 
     REQUESTED = "requested", _("A request is addressed to me or one of my groups")
     ASSIGNED = "assigned", _("A request is assigned to me")
@@ -20,11 +20,11 @@ class NotificationTopic(models.TextChoices):
     OVERDUE = "overdue", _("One of my requests is overdue or has expired")
 
 
-#: Messages that the sweep writes: before an interrupt is due, and at the hour of the digest.
+#: Deliveries written by the sweep: before an interrupt is due, and for the digest.
 DUE_SOON, DIGEST = "interrupt.due", "digest"
 LABELS = {DUE_SOON: _("request due soon"), DIGEST: _("daily digest")}
 
-#: The topic of each event that people are told of, where the event itself says it.
+#: Topic of each event that has exactly one.
 TOPICS: dict[str, NotificationTopic] = {
     EventName.INTERRUPT_CREATED: NotificationTopic.REQUESTED,
     EventName.INTERRUPT_ASSIGNED: NotificationTopic.ASSIGNED,
@@ -36,8 +36,8 @@ TOPICS: dict[str, NotificationTopic] = {
 
 
 def is_escalation(delivery: Delivery, item: Interrupt) -> bool:
-    """Return whether an event gave a question to another group, because nobody answered in time."""
+    """Return whether the event gave an expired interrupt to another group."""
     if delivery.event != EventName.INTERRUPT_EXPIRED or item.then != "escalate":
         return False
-    # Where there was no such group, it is overdue and no more.
+    # Without such a group, the interrupt is only overdue.
     return item.group_label == (item.expiry or {}).get("group")

@@ -1,9 +1,8 @@
-"""The page behind a mail's link that ends such mails; it ends them by POST only.
+"""The page of an unsubscribe link, which unsubscribes by POST only.
 
-Programs that look at mails follow every link, so to open the page changes nothing. A mail program
-that offers to unsubscribe sends one POST, as RFC 8058 has it: without cookies, and so without
-Django's own check of forms. What the signed address allows is all that anybody could do here: to
-be told less.
+Mail scanners follow every link, so GET changes nothing. Mail clients unsubscribe with one POST as
+in RFC 8058, without cookies and so without Django's CSRF check. The signed URL allows nothing but
+unsubscribing.
 """
 
 from __future__ import annotations
@@ -31,12 +30,11 @@ MESSAGE = "hitl_django/public/message.html"
 
 @method_decorator([login_not_required, never_cache, csrf_exempt], name="dispatch")
 class UnsubscribeView(View):
-    """Asks whether somebody wants no more of some mails, and takes their word."""
+    """The page of an unsubscribe link."""
 
     http_method_names = ("get", "head", "post")
 
     def get(self, request: HttpRequest, token: str) -> HttpResponse:
-        """Show what the link would end; changes nothing."""
         found = read_stop_token(token)
         if found is None:
             return render_page(request, MESSAGE, status=404, message=UNKNOWN)
@@ -44,7 +42,7 @@ class UnsubscribeView(View):
         return self._page(request, what, name=label_user(user))
 
     def post(self, request: HttpRequest, token: str) -> HttpResponse:
-        """End what the link is for, or all of it."""
+        """Turn off the topic of the link, or all."""
         found = read_stop_token(token)
         if found is None:
             return render_page(request, MESSAGE, status=404, message=UNKNOWN)

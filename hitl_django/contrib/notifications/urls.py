@@ -1,4 +1,4 @@
-"""URLs of the app, below those of ``hitl_django.urls``."""
+"""URL patterns of notifications, below those of ``hitl_django.urls``."""
 
 from __future__ import annotations
 

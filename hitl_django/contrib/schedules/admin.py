@@ -1,4 +1,4 @@
-"""Schedules: what is started when, paused and resumed."""
+"""Admin pages of schedules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .models import Schedule
 
 
 class ScheduleAdmin(ReadOnlyAdmin):
-    """Schedules, newest first; they are made in code and over the API."""
+    """Schedules, newest first. They are created in code and over the API."""
 
     list_display = ("schedule", "state", "next_due", "started", "skipped")
     list_filter = ("is_active",)
@@ -70,7 +70,6 @@ class ScheduleAdmin(ReadOnlyAdmin):
         return len(chosen)
 
     def show(self, request: HttpRequest, row: Schedule) -> HttpResponse:
-        """Show a schedule: what it starts when, and how far it has come."""
         runs = select_visible(Run.objects.filter(pk__in=[row.last_run_id]), request.user)
         return self.page(
             request,

@@ -1,4 +1,4 @@
-"""System checks of the schedules of the code."""
+"""System checks of schedules defined in code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .registered import list_registered
 
 @checks.register("hitl_django")
 def check_cron(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[checks.CheckMessage]:
-    """Report schedules of the code if cronsim, which reads their expressions, is missing."""
+    """Report schedules defined in code if cronsim is missing."""
     graphs = list(list_registered())
     if not graphs or cron.is_installed():
         return []
@@ -34,7 +34,7 @@ def check_cron(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[c
 def check_graphs(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report schedules of the code whose graph isn't registered or doesn't take their context."""
+    """Report schedules defined in code with an unknown graph or an invalid context."""
     known = {*registry.list_names()} - {*registry.list_duplicates()}
     found: list[checks.CheckMessage] = []
     for graph, scheduled in list_registered().items():

@@ -1,9 +1,9 @@
-"""Cron expressions: what is due when, by the wall clock of a time zone.
+"""Due times of cron expressions, in the local time of a time zone.
 
-They are read by cronsim, which need not be installed: it is what ``hitl-django[schedules]`` brings.
-Where the clock is put forward, what would have come in the missing hour comes right after it; where
-it is put back, what has come doesn't come again. That holds for expressions that name hours and
-minutes; ``*/10 * * * *`` goes by what has passed.
+cronsim parses the expressions; ``hitl-django[schedules]`` installs it. When clocks go forward, due
+times in the missing hour move to its end. When clocks go back, due times in the repeated hour occur
+once. This applies to expressions with fixed hours and minutes; ``*/10 * * * *`` follows elapsed
+time.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from zoneinfo import ZoneInfo
 
-#: What has to be installed for any of it.
+#: The extra that installs cronsim.
 EXTRA = "hitl-django[schedules]"
-#: By how much more than that no clock is put back at once.
+#: No clock goes back by more than this at once.
 LONGEST_CHANGE = timedelta(hours=3)
 EXPRESSION_LENGTH, TIMEZONE_LENGTH = 100, 64
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A cron expression in a time zone, both of which can be read."""
+    """A valid cron expression in a valid time zone."""
 
     expression: str
     timezone: str
 
     def find_next(self, after: datetime) -> datetime | None:
-        """Return the first due time after a moment; None where there is none for fifty years."""
+        """Return the first due time after a time, or None if there is none in fifty years."""
         return next(self.iterate(after), None)
 
     def iterate(self, after: datetime) -> Iterator[datetime]:
-        """Yield the due times after a moment, in UTC and in order."""
+        """Yield the due times after a time, in UTC and in order."""
         from cronsim import CronSim
 
         for found in CronSim(self.expression, after.astimezone(ZoneInfo(self.timezone))):
             moment = found.astimezone(UTC)
-            # Within the hour that comes twice it begins with the first of the two.
+            # In the repeated hour, cronsim starts with its first occurrence.
             if moment > after:
                 after = moment
                 yield moment
 
     def find_newest(self, until: datetime) -> datetime | None:
-        """Return the last due time that is not after a moment, however many were before it."""
+        """Return the last due time up to a time."""
         from cronsim import CronSim
 
-        # Where the clock was just put back it shows less than it did at what was due before that.
+        # Just after clocks go back, local time is earlier than at the last due time.
         begin = (until + LONGEST_CHANGE).astimezone(ZoneInfo(self.timezone))
         for found in CronSim(self.expression, begin, reverse=True):
             moment = found.astimezone(UTC)
@@ -57,12 +57,12 @@ class Cron:
 
 
 def is_installed() -> bool:
-    """Return whether cron expressions can be read here."""
+    """Return whether cronsim is installed."""
     return find_spec("cronsim") is not None
 
 
 def find_expression_fault(expression: str) -> str:
-    """Return what is wrong with a cron expression; empty where nothing is."""
+    """Return the fault of a cron expression, or "" if it is valid."""
     if not is_installed():
         return f"can't be parsed: {EXTRA} is not installed"
     from cronsim import CronSim, CronSimError
@@ -81,7 +81,7 @@ def find_expression_fault(expression: str) -> str:
 
 
 def find_timezone_fault(timezone: str) -> str:
-    """Return what is wrong with the name of a time zone; empty where nothing is."""
+    """Return the fault of a time zone name, or "" if it is valid."""
     try:
         ZoneInfo(timezone)
     except (KeyError, ValueError, OSError):  # unknown, no name at all, or that of a directory

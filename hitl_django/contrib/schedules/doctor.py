@@ -10,7 +10,7 @@ from .due_times import select_schedules
 
 
 def report_failing() -> Iterator[Finding]:
-    """Yield each active schedule that started nothing at its last due time, with the reason."""
+    """Yield each active schedule that could not start a run at its last due time."""
     for row in select_schedules().filter(is_active=True).exclude(last_error=""):
         yield Finding(
             "warning",

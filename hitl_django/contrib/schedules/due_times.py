@@ -1,4 +1,4 @@
-"""Due times of schedules, as the database has them."""
+"""Due times of schedules, by the database's clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from .models import Schedule
 
 
 def select_schedules() -> QuerySet[Schedule]:
-    """Return all schedules, where they are written."""
     return Schedule.objects.using(write_alias())
 
 
@@ -24,6 +23,6 @@ def read_now() -> datetime:
 
 
 def find_next(cron: Cron) -> datetime | None:
-    """Return the first due time from now on, as it is stored."""
+    """Return the first due time from now on, as stored."""
     found = cron.find_next(read_now())
     return None if found is None else to_stored(found)

@@ -10,14 +10,14 @@ __all__ = ["CodeDefinedScheduleError", "ScheduleNotFound"]
 
 
 class ScheduleNotFound(HitlError, LookupError, Http404):
-    """There is no such schedule."""
+    """The schedule does not exist."""
 
     http_status = 404
     code = "not_found"
 
 
 class CodeDefinedScheduleError(HitlError):
-    """The schedule is defined in code and changed there; it can be paused here."""
+    """The schedule is defined in code. Here it can only be paused."""
 
     http_status = 409
     code = "code_defined_schedule"

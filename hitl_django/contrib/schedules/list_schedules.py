@@ -1,4 +1,4 @@
-"""``hitl schedules``: which graphs are started by themselves, and when."""
+"""``hitl schedules``: a list of schedules."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ COLUMNS = ("id", "graph", "expression", "timezone", "next", "started", "skipped"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print each schedule, as a line of a table or as JSON."""
     rows = Schedule.objects.using(write_alias()).order_by(F("next_at").asc(nulls_last=True), "pk")
     found = [ScheduleInfo.from_row(row) for row in rows]
     if options["json"]:

@@ -1,4 +1,4 @@
-"""Schedules: when runs of a graph are started by themselves."""
+"""The model of schedules."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ require_app("hitl_django.contrib.schedules")
 
 
 class Schedule(models.Model):
-    """A cron expression, the graph that is started by it, and how far it has come.
+    """A cron expression that starts runs of a graph, with its progress.
 
-    The sweep starts a run in the transaction that moves ``next_at`` on, so each due time has one
-    run, or is counted among those that have none.
+    The sweep starts a run in the transaction that advances ``next_at``. Each due time therefore has
+    one run or is counted as skipped.
     """
 
     class Overlap(models.TextChoices):
-        """What becomes of a due time while the schedule's last run isn't over."""
+        """What a due time does while the schedule's last run is active."""
 
         SKIP = "skip", _("skip the scheduled run")
         ALLOW = "allow", _("start another run")
@@ -36,32 +36,32 @@ class Schedule(models.Model):
     expression = models.CharField(_("cron expression"), max_length=100)
     timezone = models.CharField(_("time zone"), max_length=64)
     input = EncryptedJSONField(_("input"))
-    #: Of its runs, where they have any.
+    #: Context and configurable of its runs.
     context = EncryptedJSONField(null=True, blank=True, editable=False)
     configurable = EncryptedJSONField(null=True, blank=True, editable=False)
     overlap = models.CharField(
         _("overlap"), max_length=10, choices=Overlap.choices, default=Overlap.SKIP
     )
-    #: Whether the code defines it, by ``schedule()``; the sweep keeps it equal to that.
+    #: Whether ``schedule()`` defines it in code; the sweep keeps it in sync.
     is_registered = models.BooleanField(_("defined in code"), default=False, editable=False)
     is_active = models.BooleanField(_("active"), default=True)
-    #: The next due time; NULL where the expression has none any more.
+    #: Next due time; NULL if the expression has none.
     next_at = models.DateTimeField(_("next run"), null=True, blank=True, editable=False)
 
-    #: How many runs it has started, the due time of the last one, and which that is. No foreign
-    #: key, as deleting a run would have to look for those that name it.
+    #: Number of started runs, due time of the last one, and its id. No foreign key, because
+    #: deleting a run would have to search for schedules.
     started = models.PositiveIntegerField(_("runs started"), default=0, editable=False)
     last_due_at = models.DateTimeField(_("last due time"), null=True, blank=True, editable=False)
     last_run_id = models.UUIDField(_("last run"), null=True, blank=True, editable=False)
-    #: Due times that have no run: missed while nothing swept, while the last run wasn't over, or
-    #: for the reason of ``last_error``, which the next run empties.
+    #: Due times without a run: missed while no sweep ran, skipped while the last run was active, or
+    #: failed with ``last_error``, which the next run clears.
     skipped = models.PositiveIntegerField(_("skipped runs"), default=0, editable=False)
     last_skipped_at = models.DateTimeField(
         _("last skipped at"), null=True, blank=True, editable=False
     )
     last_error = EncryptedTextField(_("error"), blank=True, editable=False)
 
-    #: In whose name runs are started; nobody's where the label is empty, too.
+    #: User who starts the runs; an empty label means code.
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.SET_NULL,

@@ -1,4 +1,4 @@
-"""The schedules of the code."""
+"""Schedules defined in code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OVERLAPS: tuple[str, ...] = get_args(Overlap)
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchedule:
-    """The arguments of ``schedule()``. Without a time zone it is Django's."""
+    """The arguments of ``schedule()``; without a time zone, TIME_ZONE applies."""
 
     expression: str
     input: Any
@@ -40,20 +40,20 @@ def schedule(
 ) -> None:
     """Start runs of a graph by a cron expression.
 
-    Called once for a graph, in the module that registers it. A later call replaces the schedule.
-    Each sweep brings the row of the schedule to these arguments; whether it is paused stays.
+    Call it once per graph, in the module that registers the graph. A later call replaces the
+    schedule. Each sweep updates the row of the schedule, except whether it is paused.
 
     Args:
         graph: the name of the graph; runs start with its newest version.
-        expression: minute, hour, day of the month, month and day of the week, by the wall clock of
-            the time zone.
+        expression: minute, hour, day of the month, month and day of the week, in local time of the
+            time zone.
         input: a JSON value; by default an empty state.
         context: a JSON value, for a graph with a context schema.
         timezone: the name of a time zone; by default Django's TIME_ZONE.
-        overlap: "skip" skips a due time while the last run isn't over, "allow" starts another run.
+        overlap: "skip" skips a due time while the last run is active, "allow" starts another run.
 
     Raises:
-        GraphDefinitionError: if an argument can't be used. Without cronsim the expression is not
+        GraphDefinitionError: if an argument is invalid. Without cronsim the expression is not
             checked; a system check reports that.
     """
     _registered[graph] = _check(graph, expression, input, timezone, overlap, context)
@@ -65,7 +65,7 @@ def unschedule(graph: str) -> None:
 
 
 def list_registered() -> Mapping[str, RegisteredSchedule]:
-    """List the schedules of the code by graph."""
+    """List the schedules defined in code, by graph."""
     return dict(sorted(_registered.items()))
 
 

@@ -1,4 +1,4 @@
-"""Schedules: made, changed, paused, resumed and deleted."""
+"""Services of schedules: create, change, pause, resume and delete."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .registered import OVERLAPS, list_registered
 
 logger = logging.getLogger("hitl_django")
 
-#: The permission to create, change and delete schedules.
+#: Permission to create, change and delete schedules.
 MANAGE = "hitl_schedules.manage_schedules"
 DESCRIPTION_LENGTH = 255
-#: What ``change_schedule`` takes. Whoever changes more than whether it is active owns it.
+#: Keys that ``change_schedule`` accepts. All but ``is_active`` change the owner.
 CHANGEABLE = frozenset(
     {
         "expression", "timezone", "input", "context", "configurable", "overlap", "description",
@@ -43,7 +43,7 @@ CHANGEABLE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleInfo:
-    """A schedule as it stands; ``next_at`` is when it is due next, if it isn't paused."""
+    """A schedule. ``next_at`` is its next due time, unless it is paused."""
 
     id: UUID
     graph: str
@@ -66,7 +66,6 @@ class ScheduleInfo:
 
     @classmethod
     def from_row(cls, row: Schedule) -> ScheduleInfo:
-        """Return a schedule's row as a plain value."""
         shown = read_fields(cls, row)
         return cls(**{**shown, "input": registry.mask_values(row.graph, row.input)})
 
@@ -84,13 +83,16 @@ def create_schedule(
     is_active: bool = True,
     by: Any = None,
 ) -> ScheduleInfo:
-    """Make a schedule, by which the sweep starts runs of the graph on ``input``, a JSON value.
+    """Create a schedule, by which the sweep starts runs of the graph.
 
-    ``expression`` is a cron expression of five fields, about the wall clock in ``timezone``, which
-    is Django's TIME_ZONE unless another is named. A due time while the run before isn't over is
-    skipped, or with ``overlap="allow"`` starts another. ``context`` and ``configurable`` are those
-    of its runs, as for ``start``. Its runs are started in the name of ``by``,
-    and only as long as ``by`` may start them.
+    The runs are started in the name of ``by``, as long as this user may start them.
+
+    Args:
+        expression: a cron expression with five fields, in local time of ``timezone``.
+        input: a JSON value.
+        context, configurable: as for ``start``.
+        timezone: the name of a time zone; by default Django's TIME_ZONE.
+        overlap: "skip" skips a due time while the last run is active, "allow" starts another run.
     """
     _refuse_unless_may_manage(by)
     _refuse_unless_may_start(by, graph)
@@ -118,11 +120,10 @@ def create_schedule(
 
 
 def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) -> ScheduleInfo:
-    """Change what ``create_schedule`` was given, but for the graph; ``is_active`` pauses it.
+    """Change the values given to ``create_schedule``, except the graph; ``is_active`` pauses.
 
-    What is due from now on counts: nothing that passed while it was paused, or under another
-    expression. Whoever changes more than that is its owner from then on. One that the code made is
-    paused and resumed here, and changed there.
+    Due times before the change are not made up for. A user who changes more than ``is_active``
+    becomes the owner. A schedule defined in code can only be paused and resumed here.
     """
     row = _find_managed(schedule_id, by)
     if unknown := changes.keys() - CHANGEABLE:
@@ -147,9 +148,9 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
 
 
 def delete_schedule(schedule_id: UUID | str, *, by: Any = None) -> None:
-    """Remove a schedule; what it has started goes on.
+    """Delete a schedule. Its runs continue.
 
-    One that the code has would be back with the next sweep, and can be paused instead.
+    A schedule defined in code would return with the next sweep; it can be paused instead.
     """
     row = _find_managed(schedule_id, by)
     if row.is_registered and row.graph in list_registered():
@@ -164,7 +165,6 @@ def _log(verb: str, schedule_id: UUID | str, by: Any) -> None:
 
 
 def _check_values(graph: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the values as they are stored, or names what is wrong with each."""
     faults = []
     if "input" in given:
         if given["input"] is None:

@@ -1,4 +1,4 @@
-"""start_due: the runs of schedules whose time has come."""
+"""The sweep step that starts the runs of due schedules."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from .registered import RegisteredSchedule, list_registered
 
 logger = logging.getLogger("hitl_django")
 
-#: Through what such runs are started.
+#: Value of ``via`` for such runs.
 VIA = "schedule"
-#: Missed times are counted one by one, and no more of them at once.
+#: Maximum number of missed due times that are counted at once.
 MOST_COUNTED = 1000
 
 
 def start_due() -> list[UUID]:
-    """Start a run for each schedule that is due, as many as one batch holds; returns the runs.
+    """Start a run for each due schedule, up to one batch; return the ids of the runs.
 
-    What the code says of schedules is brought to their rows before. Of the times that were missed
-    while nothing swept the newest has a run, and the others are counted.
+    Schedules defined in code are synced first. Of several missed due times, the newest gets a run
+    and the others count as skipped.
     """
     _sync_registered()
     due = select_due().order_by("next_at").values_list("pk", flat=True)
@@ -53,7 +53,7 @@ def start_due() -> list[UUID]:
         try:
             run_id = _start_one(pk)
         except Exception:
-            # Mostly the database: it stays due, and keeps no other from its time.
+            # Mostly a database error: the schedule stays due, and others are processed.
             fields = {"schedule_id": str(pk)}
             logger.exception("schedule %s could not be processed", pk, extra=fields)
             continue
@@ -63,7 +63,7 @@ def start_due() -> list[UUID]:
 
 
 def find_overdue_since(late: Combinable) -> datetime | None:
-    """Return the earliest due time before a moment that has no run yet."""
+    """Return the earliest due time before a time that has no run yet."""
     found: datetime | None = (
         select_due().filter(next_at__lt=late).aggregate(at=Min("next_at"))["at"]
     )
@@ -71,33 +71,32 @@ def find_overdue_since(late: Combinable) -> datetime | None:
 
 
 def select_due() -> QuerySet[Schedule]:
-    """Return the schedules that are due."""
     return select_schedules().filter(is_active=True, next_at__lte=Now())
 
 
 @dataclass(frozen=True, slots=True)
 class _DueTime:
-    """The due time that is to have a run, how many before it have none, and what comes next."""
+    """A due time that gets a run, the number of skipped ones before it, and the next one."""
 
     at: datetime
     missed: int
-    #: The last of those.
+    #: Last skipped due time.
     missed_at: datetime | None
     following: datetime | None
 
 
 @retry_on_conflict
 def _start_one(pk: UUID) -> UUID | None:
-    """Move a schedule to its next due time and start its run, in one transaction."""
+    """Advance a schedule and start its run, in one transaction."""
     with transaction.atomic(using=write_alias()):
-        # Another sweep that has the row is at this very time of it: there is nothing to wait for.
+        # Another sweep with the row is processing the same due time, so there is no need to wait.
         free = select_due().select_for_update(skip_locked=True, no_key=True, of=("self",))
         row = free.select_related("owner").filter(pk=pk).first()
         if row is None:
             return None
         due = _find_due_time(row)
-        # The predicate is the promise: what the UPDATE leaves isn't due, so of any number of sweeps
-        # one matches. Zero rows: another was here, or somebody has paused or changed the schedule.
+        # The condition guarantees one run: after the UPDATE the row no longer matches, so only one
+        # sweep matches. Zero rows: another sweep was faster, or the schedule was changed or paused.
         following = None if due.following is None else to_stored(due.following)
         moved = {"next_at": following, "last_due_at": to_stored(due.at)}
         if not select_due().filter(pk=pk).update(**moved):
@@ -126,7 +125,7 @@ def _start_one(pk: UUID) -> UUID | None:
 def _find_due_time(row: Schedule) -> _DueTime:
     assert row.next_at is not None
     rule, now, first = Cron(row.expression, row.timezone), read_now(), to_utc(row.next_at)
-    # The clock is carried on from when it was read, and may be a little behind the database's.
+    # The time is extrapolated from the last read and may be slightly behind the database's.
     newest = max(first, rule.find_newest(now) or first)
     between = takewhile(lambda each: each < newest, rule.iterate(first))
     missed = [] if newest == first else [first, *islice(between, MOST_COUNTED)]
@@ -143,7 +142,7 @@ def _is_last_run_over(row: Schedule) -> bool:
 
 @retry_on_conflict
 def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
-    """Start the run of a due time; returns it, or why there is none."""
+    """Return the run of a due time, or the reason why none was started."""
     moment = due_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     try:
         with transaction.atomic(using=write_alias()):
@@ -155,7 +154,7 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
                 configurable=row.configurable,
                 by=row.owner,
                 via=VIA,
-                # Numbered as well: in a test of a product the same moment may be due twice.
+                # Numbered too, because in a project's test the same time may be due twice.
                 key=f"schedule:{row.pk}:{row.started + 1}:{moment}",
                 metadata={"schedule": str(row.pk), "due_at": moment},
             )
@@ -174,7 +173,7 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
 
 
 def _refuse_unless_wanted(row: Schedule) -> None:
-    """Raise an error where neither the code nor the owner has a right to the run any more."""
+    """Raise an error if neither the code nor the owner may start the run any more."""
     if row.is_registered:
         if row.graph not in list_registered():
             raise GraphDefinitionError(f"The graph {row.graph!r} isn't scheduled in code any more.")
@@ -187,7 +186,7 @@ def _refuse_unless_wanted(row: Schedule) -> None:
 
 
 def _sync_registered() -> None:
-    """Bring what the code says of schedules to their rows; whether one is paused stays."""
+    """Sync the rows of schedules defined in code; whether they are paused stays."""
     registered = list_registered()
     if not registered:
         return
@@ -211,7 +210,7 @@ def _sync_one(graph: str, said: RegisteredSchedule, row: Schedule | None) -> Non
         if changes:
             select_schedules().filter(pk=row.pk).update(**changes)
         return
-    # Of several that find none, the unique constraint lets one through, and the others find it.
+    # If several sweeps find no row, the unique constraint lets one insert it.
     select_schedules().get_or_create(
         graph=graph,
         is_registered=True,

@@ -1,6 +1,6 @@
-"""DjangoStore: items that threads share, as rows of the database.
+"""DjangoStore: items shared by threads, stored in the database.
 
-It is imported at its first use, as its models need the app registry.
+The class is imported on first use, because its models need the app registry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The app: registers the sweep of expired items."""
+"""The app: registers the removal of expired items."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class StoreConfig(AppConfig):
-    """Items that threads share."""
+    """The store of items shared by threads."""
 
     name = "hitl_django.contrib.store"
     label = "hitl_store"

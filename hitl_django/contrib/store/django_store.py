@@ -1,4 +1,4 @@
-"""DjangoStore: what threads share, in the project's database."""
+"""The store in the project's database."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from .item_reads import read_batch, select_items
 from .models import StoreItem
 from .vector_bytes import encode_vectors
 
-#: Bytes of a namespace and a key together: an entry of an index holds no more.
+#: Maximum bytes of namespace and key together, which an index entry has to hold.
 MAX_NAME_BYTES = 2000
 
 
 class DjangoStore(IndexedStore):
-    """Keeps items in the project's database, for all threads and processes.
+    """A store in the project's database, for all threads and processes.
 
-    It does what InMemoryStore does, with these bounds: values are plain JSON (a tuple comes back as
-    a list); namespace and key take 2,000 bytes together; a search over several namespaces goes
-    through them by name. A batch is stored whole or not at all; within a transaction of the
-    caller's, as in ``transact()``, it is a part of that. Times are the database's.
+    It behaves as InMemoryStore, with these limits: values are plain JSON (a tuple comes back as a
+    list); namespace and key have at most 2,000 bytes together; a search over several namespaces is
+    ordered by their names. A batch is stored completely or not at all, and joins an open
+    transaction, for example of ``transact()``. Times are the database's.
 
-    With ``index`` items are embedded when they are put; those that are there already are found
-    without a score until they are put again. A search by meaning reads the vectors of all items
-    below its namespace that fit its filter: this is made for up to some ten thousand of them, which
-    take from a fraction of a second to a few, by the length of the vectors.
+    With ``index``, items are embedded when they are put. Items from before are found without a
+    score until they are put again. A semantic search reads the vectors of all matching items below
+    its namespace. It is designed for up to about ten thousand items, which take up to a few
+    seconds, depending on the length of the vectors.
 
-    Expired items are seen by nobody, and removed by the sweep.
+    Expired items are invisible, and the sweep removes them.
     """
 
     def __init__(self, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None) -> None:
         super().__init__(index, ttl)
 
     def sweep_ttl(self) -> int:
-        """Remove all that has expired, without waiting for the sweep; return how many items."""
+        """Remove all expired items without waiting for the sweep; return their number."""
         return sum(takewhile(bool, iter(lambda: delete_expired(BATCH), None)))
 
     def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
@@ -68,14 +68,12 @@ class DjangoStore(IndexedStore):
             return read_batch(write_alias(), ops, embedded)
         return _perform_together(ops, embedded, list(puts), new)
 
-    # Django's connections belong to threads, so the async form runs on the one thread that asgiref
-    # keeps for them.
+    # Django's connections belong to OS threads, so async methods use asgiref's thread for them.
 
     async def aperform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
         return await sync_to_async(self.perform, thread_sensitive=True)(ops, embedded)
 
     def _make_row(self, op: PutOp, embedded: EmbeddedTexts) -> StoreItem:
-        """Return the row of an item that is put; raise what is wrong with it."""
         if not isinstance(op.key, str):
             raise TypeError(f"Store keys must be str, not {type(op.key).__name__}.")
         value = dict(op.value or {})
@@ -97,7 +95,7 @@ class DjangoStore(IndexedStore):
 def _perform_together(
     ops: Sequence[Op], embedded: EmbeddedTexts, put: Sequence[ItemKey], new: Sequence[StoreItem]
 ) -> list[Result]:
-    """Read what a batch asks for, and stores what it puts, in one transaction."""
+    """Perform the reads and the writes of a batch in one transaction."""
     using = write_alias()
     kept = {(row.namespace, row.key) for row in new}
     with transaction.atomic(using=using):

@@ -1,4 +1,4 @@
-"""Items whose time is up: who still sees them, how they live on, and their removal."""
+"""Expiry of items: visibility, refresh and removal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hitl_django.models.functions import Now
 from .models import StoreItem
 
 IS_EXPIRED = Q(expires_at__lte=Now())
-#: Rows of one statement.
+#: Rows per statement.
 BATCH = 500
 
 
@@ -24,7 +24,7 @@ def select_alive(using: str) -> QuerySet[StoreItem]:
 
 
 def refresh_items(using: str, keys: Sequence[int]) -> None:
-    """Has items live on from now, as long as each of them lives."""
+    """Restart the time to live of items."""
     later = ExpressionWrapper(Now() + F("ttl"), output_field=DateTimeField())
     for start in range(0, len(keys), BATCH):
         rows = StoreItem.objects.using(using).filter(pk__in=keys[start : start + BATCH])
@@ -33,12 +33,12 @@ def refresh_items(using: str, keys: Sequence[int]) -> None:
 
 @retry_on_conflict
 def delete_expired(limit: int) -> int:
-    """Delete items that have expired, those first that did so first; return how many."""
+    """Delete expired items, earliest first; return their number."""
     using = write_alias()
     expired = StoreItem.objects.using(using).filter(IS_EXPIRED).order_by("expires_at")
     keys = list(expired.values_list("pk", flat=True)[:limit])
     if not keys:
         return 0
-    # Looked at again: one that was read or put since lives on.
+    # Checked again: an item that was read or put in the meantime has not expired.
     rows = StoreItem.objects.using(using).filter(IS_EXPIRED, pk__in=keys)
     return rows.delete()[0]

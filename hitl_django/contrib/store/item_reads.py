@@ -1,4 +1,4 @@
-"""The reads of a batch of the store's operations, and how long what they read lives on."""
+"""The reads of a batch, and the refresh of the items that it read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .models import StoreItem
 
 
 def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-    """Return the result of each operation that reads, None for those that don't."""
+    """Return the result of each read operation, and None for the others."""
     reads = _Reads(using, ops, embedded)
     results = [reads.read(op) for op in ops]
     refresh_items(using, list(reads.refreshed))
@@ -35,7 +35,7 @@ def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[R
 
 
 class _Reads:
-    """The items that a batch gets, read together, and the keys of all that live on."""
+    """The items of a batch's gets, read together, and the keys to refresh."""
 
     def __init__(self, using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> None:
         self.using, self.embedded = using, embedded
@@ -47,7 +47,6 @@ class _Reads:
         self.refreshed: dict[int, None] = {}
 
     def read(self, op: Op) -> Result:
-        """Perform one operation, as far as it reads."""
         if isinstance(op, GetOp):
             row = self.got.get((op.namespace, op.key))
             return None if row is None else _as_item(self._live_on(row, op.refresh_ttl))
@@ -67,7 +66,7 @@ class _Reads:
 def select_items(
     rows: QuerySet[StoreItem], names: Sequence[ItemKey]
 ) -> Iterator[QuerySet[StoreItem]]:
-    """Yield of these rows those of these names, so many of them at a time as a statement takes."""
+    """Yield querysets of the rows with these names, as many names as fit in a statement."""
     for start in range(0, len(names), BATCH):
         keys: dict[Namespace, list[str]] = {}
         for namespace, key in names[start : start + BATCH]:
@@ -86,7 +85,7 @@ def _list_namespaces(using: str, op: ListNamespacesOp) -> list[Namespace]:
 
 
 def _take_known(condition: MatchCondition) -> Namespace:
-    """Return the labels that all namespaces begin with which meet a condition."""
+    """Return the literal labels at the start of a condition."""
     if condition.match_type != "prefix":
         return ()
     return tuple(takewhile("*".__ne__, condition.path))

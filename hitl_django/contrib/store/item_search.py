@@ -1,4 +1,4 @@
-"""Searches of the store's rows: by namespace and filter, and by meaning."""
+"""Searches in the store by namespace and filter, and by meaning."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .expiry import select_alive
 from .models import StoreItem
 from .vector_bytes import decode_vectors
 
-#: Texts of a filter that the database looks for.
+#: Maximum texts of a filter that the database searches for.
 MOST_TEXTS = 20
 
-#: An item that a search found, and its score.
+#: A found item and its score.
 Found = tuple[StoreItem, float | None]
 
 
 def find_items(using: str, op: SearchOp, query: Vector | None) -> list[Found]:
-    """Return the items of a search's page; with a query's vector the nearest first."""
+    """Return the items of a search page; with a query vector, nearest first."""
     rows = _select_candidates(using, op)
     end = op.offset + op.limit
-    # A bound below zero counts from the end, and so needs all.
+    # A negative bound counts from the end, which needs all items.
     is_page = min(op.offset, op.limit) >= 0
     if query is not None:
         return _find_nearest(rows, op, query)
@@ -42,7 +42,7 @@ def find_items(using: str, op: SearchOp, query: Vector | None) -> list[Found]:
 
 
 def select_below(rows: QuerySet[StoreItem], prefix: Namespace) -> QuerySet[StoreItem]:
-    """Return of these items those of a namespace and of those below it."""
+    """Return the items of a namespace and of the namespaces below it."""
     if not prefix:
         return rows
     first, behind = namespace_bounds(prefix)
@@ -51,7 +51,7 @@ def select_below(rows: QuerySet[StoreItem], prefix: Namespace) -> QuerySet[Store
 
 def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
     rows = select_below(select_alive(using), op.namespace_prefix)
-    # Which items fit is decided by their values: a few texts leave out most of the others.
+    # Values decide which items match; a few texts exclude most others in the database.
     texts = islice(_list_needed_texts(op.filter or {}), MOST_TEXTS)
     conditions = [Q(text__contains=text) for text in texts]
     if conditions:
@@ -60,9 +60,9 @@ def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
 
 
 def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what stands in the JSON of every item that fits a filter.
+    """Yield texts that the JSON of every matching item contains.
 
-    Only texts are equal to nothing but themselves; whether an item fits is decided by its value.
+    Other values are compared after reading, because only texts have a single JSON form.
     """
     for key, each in wanted.items():
         if isinstance(each, Mapping):
@@ -76,7 +76,7 @@ def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _iterate_fitting(rows: QuerySet[StoreItem], op: SearchOp) -> Iterator[StoreItem]:
-    # A filter that is refused ends it in the middle, and its error would keep the cursor open.
+    # An invalid filter ends the loop early, and its error would keep the cursor open.
     found: Any = rows.iterator()
     with closing(found):
         for item in found:
@@ -85,7 +85,7 @@ def _iterate_fitting(rows: QuerySet[StoreItem], op: SearchOp) -> Iterator[StoreI
 
 
 def _find_nearest(rows: QuerySet[StoreItem], op: SearchOp, query: Vector) -> list[Found]:
-    # Values are long: they are read where a filter asks for them, and of what is returned.
+    # Values are large: read them only for filters and for returned items.
     columns = ("pk", "vectors", "value") if op.filter else ("pk", "vectors")
     candidates = (
         (row.pk, decode_vectors(bytes(row.vectors)))
@@ -94,5 +94,5 @@ def _find_nearest(rows: QuerySet[StoreItem], op: SearchOp, query: Vector) -> lis
     )
     ranked = rank_candidates(query, candidates)[op.offset : op.offset + op.limit]
     items = rows.defer("vectors").in_bulk([key for key, _ in ranked])
-    # One that somebody has removed since isn't there any more.
+    # An item may have been removed in the meantime.
     return [(items[key], score) for key, score in ranked if key in items]

@@ -1,4 +1,4 @@
-"""What threads share: the items of the store."""
+"""The model of store items."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ require_app("hitl_django.contrib.store")
 
 
 class StoreItem(models.Model):
-    """One item of the store: a JSON object under a namespace and a key.
+    """A JSON object under a namespace and a key.
 
-    Nobody sees an item any more from ``expires_at`` on, which lies ``ttl`` behind the moment when
-    it was stored or last read. ``vectors`` are its embeddings, where the store has any.
+    An item is invisible from ``expires_at`` on, which is ``ttl`` after it was stored or last read.
+    ``vectors`` are its embeddings, if the store has any.
     """
 
     namespace = NamespaceField(_("namespace"))
@@ -38,7 +38,7 @@ class StoreItem(models.Model):
             models.UniqueConstraint(fields=["namespace", "key"], name="hitl_store_key"),
         ]
         indexes: ClassVar = [
-            # A search goes through a namespace and those below it in the order of storing.
+            # A search reads a namespace and those below it in the order of storing.
             models.Index(fields=["namespace", "id"], name="hitl_store_order"),
             models.Index(
                 condition=models.Q(expires_at__isnull=False),

@@ -1,4 +1,4 @@
-"""The vectors of an item as the bytes of a column."""
+"""Encoding of vectors as bytes of a column."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from struct import Struct
 
 from hitl_django.engine.store.ranking import Vector
 
-#: How many numbers each vector has; they follow as 32-bit floats, the lowest byte first.
+#: Number of values per vector; they follow as little-endian 32-bit floats.
 _HEAD = Struct("<I")
 
 
 def encode_vectors(vectors: Sequence[Vector]) -> bytes:
-    """Return vectors, which are of one length, as bytes; without any, none."""
+    """Return vectors of one length as bytes; no bytes without vectors."""
     if not vectors:
         return b""
     return _HEAD.pack(len(vectors[0])) + b"".join(map(_order_bytes, vectors))
 
 
 def decode_vectors(data: bytes) -> list[Vector]:
-    """Return the vectors that these bytes are."""
     if not data:
         return []
     [length] = _HEAD.unpack_from(data)
@@ -30,10 +29,7 @@ def decode_vectors(data: bytes) -> list[Vector]:
 
 
 def _order_bytes(vector: Vector) -> Vector:
-    """Return a vector with its bytes as they are stored, or what is stored as the machine has it.
-
-    That is the same on most machines.
-    """
+    """Swap the bytes of a vector if the machine is big-endian."""
     if sys.byteorder == "little":
         return vector
     turned = vector[:]

@@ -1,8 +1,8 @@
-"""Addresses of webhooks: which of them may be sent to.
+"""Allowed addresses of webhooks.
 
-An endpoint's address is typed by somebody who may not reach our own network himself. What he gives
-is a name, and what a name leads to can change between two looks; so a name is resolved once for
-each attempt, every address it leads to is checked, and the connection is made to one of those.
+The person who enters a URL may have no access to the internal network. A name can resolve to
+different addresses over time. A name is therefore resolved once per attempt, every address is
+checked, and the connection uses one of the checked addresses.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hitl_django.conf import hitl
 IP = IPv4Address | IPv6Address
 
 MAX_URL = 2000
-#: All that is unicast and reached from everywhere has its address in one of these.
+#: Ranges of global unicast addresses.
 _UNICAST = (ip_network("0.0.0.0/0"), ip_network("2000::/3"))
-#: What IANA's registries of special-purpose addresses take out of them, globally reachable or not:
-#: nobody's web server is there. ``is_global`` knows more or less of it with each patch of Python.
+#: Exceptions from IANA's registries of special-purpose addresses, globally reachable or not.
+#: ``is_global`` differs between Python's patch releases.
 _SPECIAL = tuple(
     ip_network(known)
     for known in (
@@ -53,23 +53,22 @@ _SPECIAL = tuple(
         "3fff::/20",  # documentation
     )
 )
-#: A prefix under which the last 32 bits of an IPv6 address are an IPv4 address: that of NAT64, by
-#: which a host without IPv4 reaches whoever has nothing else.
+#: Prefix of IPv6 addresses with an IPv4 address in the last 32 bits, as NAT64 uses.
 _TRANSLATED = ip_network("64:ff9b::/96")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 _NAME = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?\.?")
-#: The end of a name that is a number: resolvers read such a one as an IPv4 address, in any base
-#: and in one to four parts.
+#: A numeric last label. Resolvers read such names as IPv4 addresses, in any base and with one to
+#: four parts.
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?")
 
 
 class AddressRefused(Exception):
-    """The address may not be sent to; the message says why, for whoever looks after it."""
+    """The address is not allowed. The message explains why, for operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address that was taken apart."""
+    """A parsed URL."""
 
     is_tls: bool
     host: str
@@ -78,15 +77,16 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """What the Host header says."""
+        """Value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
 
 
 def check_url(url: str) -> Target:
-    """Take an address apart; AddressRefused where it can't be one of a webhook.
+    """Parse a webhook URL, without resolving its host.
 
-    Names aren't resolved: what they lead to now says nothing about later.
+    Raises:
+        AddressRefused: if the URL can't be one of a webhook.
     """
     if len(url) > MAX_URL or not _VISIBLE.fullmatch(url):
         raise AddressRefused(f"The URL must be 1 to {MAX_URL} visible ASCII characters.")
@@ -120,8 +120,12 @@ def check_url(url: str) -> Target:
 
 
 def resolve_host(target: Target, seconds: float) -> Sequence[str]:
-    """Return the addresses of the host, checked; AddressRefused if any of them isn't allowed."""
-    # Any, because a name that leads here and there is how somebody would try to get past a check.
+    """Return the addresses of the host.
+
+    Raises:
+        AddressRefused: if any of them is not allowed.
+    """
+    # Any, because a name with both kinds of addresses is a way to bypass the check.
     found = _look_up(target, seconds)
     for address in found:
         _check(ip_address(address.partition("%")[0]), target)
@@ -129,7 +133,7 @@ def resolve_host(target: Target, seconds: float) -> Sequence[str]:
 
 
 def _look_up(target: Target, seconds: float) -> Sequence[str]:
-    """Ask the resolver, which knows no timeout of its own, for so long."""
+    """Resolve a host within a time limit, which the resolver itself does not support."""
     answer: dict[str, Any] = {}
 
     def ask() -> None:
@@ -162,7 +166,7 @@ def _check(address: IP, target: Target) -> None:
 
 
 def _to_ipv4(address: IP) -> IP:
-    """Return the IPv4 address that an IPv6 one is another way of writing, else the address."""
+    """Return the IPv4 address embedded in an IPv6 address, or the address itself."""
     if isinstance(address, IPv4Address):
         return address
     if address in _TRANSLATED:

@@ -1,4 +1,4 @@
-"""Webhook endpoints, and the deliveries to them."""
+"""Admin pages of webhooks and deliveries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _list_choices() -> list[tuple[str, Any]]:
 
 
 class EndpointForm(forms.ModelForm):
-    """Asks which graphs an endpoint hears of."""
+    """Form for the graphs of an endpoint."""
 
     graphs = forms.MultipleChoiceField(
         label=_("Graphs"),
@@ -61,7 +61,7 @@ class EndpointForm(forms.ModelForm):
 
 
 class WebhookForm(EndpointForm):
-    """What a person says of a webhook; the service says whether it can be."""
+    """Form for a webhook, validated by the service."""
 
     url = forms.CharField(
         label=_("URL"),
@@ -95,14 +95,14 @@ class WebhookForm(EndpointForm):
 
 
 class EndpointAdmin(ReadOnlyAdmin):
-    """Endpoints of one channel, for those who manage webhooks."""
+    """Endpoints of one channel, for users with permission to manage webhooks."""
 
     actions = ("try_them",)
-    # They are changed here, so their page is Django's own form.
+    # Endpoints are edited here, so the page is Django's own form.
     change_view = admin.ModelAdmin.change_view
 
     def send_test(self, row: Any, user: Any) -> object:
-        """Has a worker send a test message."""
+        """Queue a test delivery."""
         raise NotImplementedError
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -134,12 +134,12 @@ class EndpointAdmin(ReadOnlyAdmin):
             self.delete_model(request, row)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        # Its messages go with it, however many; nobody wants to read a list of them.
+        # All its deliveries are deleted too; a list of them would be useless.
         return [str(row) for row in objs], {}, set(), []
 
 
 class WebhookEndpointAdmin(EndpointAdmin):
-    """Webhook endpoints, which are changed through the services."""
+    """Webhooks, changed through the services."""
 
     form = WebhookForm
     list_display = ("webhook", "state", "created_at")
@@ -160,7 +160,7 @@ class WebhookEndpointAdmin(EndpointAdmin):
         return {"secret": ("<path:object_id>/secret/", self.secret_view)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Has the service make or change it; the row that the form filled in isn't saved."""
+        """Save through the service instead of saving the form's row."""
         values = {name: form.cleaned_data[name] for name in form.fields}
         if change:
             given = {name: values[name] for name in form.changed_data}
@@ -175,18 +175,18 @@ class WebhookEndpointAdmin(EndpointAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
     ) -> HttpResponse:
-        # Each leads to its secret when it is made, so there is one way to save it.
+        # Each new webhook leads to its secret, so there is only one save button.
         context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
         return super().render_change_form(request, context, *args, **options)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the secret at once, on no page that can be come back to."""
+        """Show the secret once, on a page without a URL of its own."""
         return self._secret(request, obj, obj.new_secret)
 
     def secret_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask whether there is to be another secret, and shows it."""
+        """Confirm the rotation of the secret and show the new one."""
         row = self.get_object(request, unquote(object_id))
         if not self.has_change_permission(request, row):
             return HttpResponse(status=403)
@@ -202,7 +202,7 @@ class WebhookEndpointAdmin(EndpointAdmin):
 
 
 class DeliveryChangeList(LinkedChangeList):
-    """A page of messages, each with whom it is for."""
+    """Page of deliveries with their recipients."""
 
     def complete_rows(self, request: HttpRequest) -> None:
         super().complete_rows(request)
@@ -212,7 +212,7 @@ class DeliveryChangeList(LinkedChangeList):
 
 
 class DeliveryAdmin(ReadOnlyAdmin):
-    """Messages, newest first; those that came to their end can be sent again."""
+    """Deliveries, newest first. Finished deliveries can be redelivered."""
 
     list_display = ("message", "recipient", "outcome", "attempts", "created_at")
     list_filter = ("state", "event")
@@ -256,7 +256,6 @@ class DeliveryAdmin(ReadOnlyAdmin):
         self.message_user(request, count % {"n": len(chosen)}, messages.SUCCESS)
 
     def show(self, request: HttpRequest, row: Delivery) -> HttpResponse:
-        """Show a message: its event, and how far it has come."""
         title = row.get_event_display()
         return self.page(
             request,
@@ -269,9 +268,9 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
 
 def link_recipients(request: HttpRequest, rows: Iterable[Delivery]) -> dict[UUID, SubjectLink]:
-    """Return the people whom messages are for, by message: in their names for who may see users.
+    """Return the recipients of deliveries, by delivery, with names if the user may view users.
 
-    A message to an endpoint, or one that becomes messages to people, is for no person.
+    Only personal deliveries have a recipient.
     """
     users = get_user_model()._meta
     keys = {

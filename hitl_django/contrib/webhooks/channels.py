@@ -1,8 +1,8 @@
 """Channels: the ways to send deliveries, by name.
 
-Each endpoint has a channel. Claims, retries, rests and giving up are the same for all channels; a
-channel names its events and sends one delivery. An app registers its channels when it is loaded:
-without the app no delivery to them is written.
+Each endpoint has a channel. Leases, retries, pauses and giving up are the same for all channels. A
+channel names its events and sends one delivery. An app registers its channels when it is loaded.
+Without the app, no delivery to them is written.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .models import Delivery, WebhookEndpoint
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """The answer to an attempt: a status, or in ``fault`` why there is none.
+    """The result of an attempt: the response status, or the reason for a missing one in ``fault``.
 
-    ``ends`` is the state that the message comes to whatever the status is.
+    ``ends`` is the final state of the delivery, whatever the status is.
     """
 
     status: int | None = None

@@ -1,7 +1,7 @@
-"""Claims of webhooks: one worker at a time sends to an endpoint, and each message once at a time.
+"""A worker's lease on an endpoint, and its claim on each delivery.
 
-Both are conditional UPDATEs on the database's clock, and both run out by themselves: what a worker
-had claimed that was killed is sent by another, with the same id.
+Both are conditional UPDATEs by the database's clock, and both expire. If a worker is killed,
+another worker sends its deliveries again, with the same ids.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .models import Delivery, WebhookEndpoint
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A message that this worker may send until ``deadline``, on the process's own clock."""
+    """A delivery that this worker may send until ``deadline``, by the process's own clock."""
 
     delivery: Delivery
     attempt: int
     deadline: float
 
     def row(self) -> QuerySet[Delivery]:
-        """Select the message as long as nobody else has claimed or changed it."""
+        """Select the delivery unless another worker has claimed or changed it."""
         return select_deliveries().filter(
             pk=self.delivery.pk, state=Delivery.State.PENDING, attempts=self.attempt
         )
@@ -40,11 +40,11 @@ class Claim:
 
 @retry_on_conflict
 def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
-    """Claim an endpoint for this worker; None where another has it, or it is off or resting."""
+    """Lease an endpoint for this worker, or return None if it is leased, paused or inactive."""
     free = Q(lease_until__isnull=True) | Q(lease_until__lte=Now())
     rested = Q(rests_until__isnull=True) | Q(rests_until__lte=Now())
     with transaction.atomic(using=write_alias()):
-        # Zero rows: it is gone, off, resting, or another worker's.
+        # Zero rows: the endpoint is deleted, inactive, paused, or leased by another worker.
         taken = select_endpoints().filter(free, rested, pk=endpoint_id, is_active=True)
         if not taken.update(epoch=F("epoch") + 1, lease_until=Now() + _while()):
             return None
@@ -52,26 +52,29 @@ def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
 
 
 def select_claimed(endpoint: WebhookEndpoint) -> QuerySet[WebhookEndpoint]:
-    """Select the endpoint as long as this worker has claimed it."""
+    """Select the endpoint while this worker has its lease."""
     return select_endpoints().filter(pk=endpoint.pk, epoch=endpoint.epoch)
 
 
 @retry_on_conflict
 def release_endpoint(endpoint: WebhookEndpoint, **changes: Any) -> None:
-    """End this worker's claim on an endpoint, and changes these columns of it."""
+    """End this worker's lease on an endpoint, and change these columns."""
     select_claimed(endpoint).update(lease_until=None, **changes)
 
 
 @retry_on_conflict
 def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
-    """Claim the message that has been due longest; None without one, or without the endpoint."""
-    # Zero rows: another worker has taken over, or somebody has turned the endpoint off.
+    """Claim the delivery that has been due longest.
+
+    Returns None if no delivery is due or the lease on the endpoint is lost.
+    """
+    # Zero rows: another worker has taken over, or the endpoint was deactivated.
     if not select_claimed(endpoint).filter(is_active=True).update(lease_until=Now() + _while()):
         return None
     while found := select_due(endpoint).order_by("due_at", "created_at", "pk").first():
         deadline = monotonic() + hitl.WEBHOOK_TIMEOUT_SECONDS
-        # The count of attempts is what makes the claim: of two that saw the same, one UPDATE
-        # matches. Zero rows: a worker that should have let go was faster, or it was withdrawn.
+        # The attempt count makes the claim: of two workers that read the same count, one UPDATE
+        # matches. Zero rows: another worker was faster, or the delivery was withdrawn.
         seen = select_due(endpoint).filter(pk=found.pk, attempts=found.attempts)
         if seen.update(attempts=F("attempts") + 1, due_at=Now() + _while()):
             return Claim(found, found.attempts + 1, deadline)
@@ -79,23 +82,21 @@ def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
 
 
 def select_due(endpoint: WebhookEndpoint) -> QuerySet[Delivery]:
-    """Select the messages that are to be sent to the endpoint now."""
+    """Select the deliveries of the endpoint that are due."""
     return select_deliveries().filter(
         endpoint=endpoint.pk, state=Delivery.State.PENDING, due_at__lte=Now()
     )
 
 
 def select_endpoints() -> QuerySet[WebhookEndpoint]:
-    """Select the endpoints in the database that they are written to."""
     return WebhookEndpoint.objects.using(write_alias())
 
 
 def select_deliveries() -> QuerySet[Delivery]:
-    """Select the messages in the database that they are written to."""
     return Delivery.objects.using(write_alias())
 
 
 def _while() -> timedelta:
-    # An attempt ends within its timeout, unless its process is frozen; and then it is over when
-    # the process wakes up, because its deadline has passed.
+    # An attempt ends within its timeout unless its process is frozen. A frozen process stops when
+    # it wakes up, because its deadline has passed.
     return timedelta(seconds=3 * hitl.WEBHOOK_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""deliver: sends what is due to an endpoint, and notes what became of it."""
+"""Attempts of due deliveries, and their results."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ from .models import Delivery, WebhookEndpoint
 
 logger = logging.getLogger("hitl_django")
 
-#: Seconds that one task sends for, so that a worker comes back to its runs.
+#: Maximum seconds of one task, after which the worker returns to its runs.
 SLICE = 20.0
-#: Seconds before the second attempt at a message, how much longer each further one waits, and the
-#: most of any: twelve attempts are a day and a half.
+#: Seconds before the second attempt of a delivery, the factor for each further attempt, and the
+#: maximum. Twelve attempts take a day and a half.
 FIRST, FACTOR, LONGEST = 10.0, 3, 6 * 3600.0
-#: Seconds that everything to an endpoint rests when it fails, doubled each time, and the most.
+#: Initial and maximum pause in seconds of a failing endpoint, doubled each time.
 REST, LONGEST_REST = 5.0, 300.0
 FAULT_LENGTH = 255
-#: Answers that say something about the receiver as a whole, and not about this message.
+#: Statuses that concern the receiver as a whole rather than one delivery.
 UNWELL = frozenset({408, 425, 429})
 GONE = 410
 NO_CHANGES: Mapping[str, Any] = {}
 
 
 def deliver(endpoint_id: str) -> None:
-    """Send what is due to the endpoint, the longest due first, until nothing is or time is up.
+    """Send due deliveries of the endpoint, oldest first, until none is due or the time is up.
 
-    Returns at once where another worker is at it or the endpoint rests. Nothing is raised: what
-    can't be noted is due again when its claim is over.
+    Returns immediately if another worker has the lease or the endpoint is paused. Raises nothing: a
+    delivery without a stored result is due again after its claim expires.
     """
     try:
         endpoint = claims.claim_endpoint(UUID(str(endpoint_id)))
         while endpoint is not None:
             if not _send_all(endpoint, monotonic() + _slice()):
                 return
-            # A worker that got a message meanwhile found us at work and left it to us.
+            # A worker that received a message in the meantime found the lease taken and stopped.
             again = claims.select_due(endpoint).exists()
             endpoint = claims.claim_endpoint(endpoint.pk) if again else None
     except Exception:
@@ -61,7 +61,7 @@ def deliver(endpoint_id: str) -> None:
 
 
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
-    """Send what is due; returns whether to look again once the endpoint was let go."""
+    """Send due deliveries; return whether to check again after the lease is released."""
     while (claim := claims.claim_next(endpoint)) is not None:
         answer = _attempt(claim, endpoint)
         if not _settle(claim, endpoint, answer):
@@ -77,7 +77,7 @@ def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
 
 
 def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
-    """Send a message once; None where there was one attempt too many, and nobody to say so."""
+    """Send a delivery once, or return None if its attempts are used up."""
     if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
         return None
     channel = channels.find_channel(endpoint.channel)
@@ -87,7 +87,7 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
 
 
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult | None) -> bool:
-    """Note what came of an attempt; returns whether to go on with the next message."""
+    """Store the result of an attempt; return whether to continue with the next delivery."""
     if answer is None:
         fault = "The worker died during the last attempt."
         _end(claim, endpoint, state=Delivery.State.DEAD, attempts=F("attempts") - 1, fault=fault)
@@ -113,7 +113,7 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult) -> 
     goes_on = answer.status is not None and answer.status < 500 and answer.status not in UNWELL
     resting: dict[str, Any] = {}
     if not goes_on:
-        # Trying the others now would only hold up this worker, which others wait for.
+        # Trying the other deliveries now would only block this worker.
         rest = max(_jittered(_growing(REST, 2, endpoint.failures + 1, LONGEST_REST)), asked)
         until = Now() + timedelta(seconds=rest)
         resting = {"lease_until": None, "failures": F("failures") + 1, "rests_until": until}
@@ -127,7 +127,7 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult) -> 
 
 
 def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
-    """Turn off an endpoint that has answered that it is gone for good."""
+    """Deactivate an endpoint that answered 410 Gone."""
     stopped = "The receiver returned 410 Gone."
     off = {"lease_until": None, "is_active": False, "stopped": stopped}
     _end(claim, endpoint, off, state=Delivery.State.DEAD, status=GONE, fault=stopped)
@@ -145,7 +145,6 @@ def _end(
 def _store(
     claim: Claim, endpoint: WebhookEndpoint, changes: Mapping[str, Any], **noted: Any
 ) -> None:
-    """Store the result of an attempt in the delivery and the endpoint, in one transaction."""
     with transaction.atomic(using=write_alias()):
         claim.row().update(**noted)
         if changes:
@@ -165,12 +164,12 @@ def _growing(first: float, factor: int, count: int, most: float) -> float:
 
 
 def _jittered(seconds: float) -> float:
-    # So that what failed together isn't tried together for ever.
+    # Spread retries, so that deliveries that failed together aren't retried together.
     return seconds * random.uniform(0.75, 1.25)
 
 
 def _retry_after(header: str) -> float:
-    """Return the seconds that a receiver asks for, as far as we go along with it; 0 for none."""
+    """Return the delay in seconds that the receiver asks for, limited; 0 without one."""
     try:
         seconds = float(min(int(header), LONGEST))
     except ValueError:

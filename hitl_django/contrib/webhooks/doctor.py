@@ -1,4 +1,4 @@
-"""Findings of the app for ``manage.py hitl doctor``."""
+"""Findings of ``hitl doctor`` about webhooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .models import WebhookEndpoint
 
 
 def report_missing_site() -> Iterator[Finding]:
-    """Yield a finding if messages are sent without the links that they should have."""
+    """Yield a finding if deliveries lack links because of a missing setting."""
     if hitl.SITE_URL:
         return
     names = [channel.name for channel in list_channels()]

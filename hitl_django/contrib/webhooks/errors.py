@@ -1,4 +1,4 @@
-"""Errors of the app."""
+"""Errors of webhooks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hitl_django.errors import HitlError
 
 
 class WebhookNotFound(HitlError, LookupError, Http404):
-    """There is no such webhook or delivery."""
+    """The webhook or delivery does not exist."""
 
     http_status = 404
     code = "not_found"

@@ -1,4 +1,4 @@
-"""Labels of the events and other messages that deliveries are about."""
+"""Labels of events and other deliveries."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import events
 
-#: The name of a test message.
+#: Name of a test delivery.
 TEST = "webhook.test"
 
-#: Messages that are about no event, by name.
+#: Deliveries without an event, by name.
 _messages: dict[str, str | Promise] = {TEST: _("test event")}
 
 
 def add_labels(labels: Mapping[str, str | Promise]) -> None:
-    """Add messages that a channel writes itself, each name with its label."""
+    """Add labels of deliveries without an event, by name."""
     _messages.update(labels)
 
 
 def list_labels() -> dict[str, Any]:
-    """Return the events and other messages by name, each with its label."""
+    """Return the labels of all events and other deliveries, by name."""
     return {**events.list_labels(), **_messages}
 
 
 def list_choices() -> list[tuple[str, Any]]:
-    """List the same as the choices of a field."""
+    """List the same labels as field choices."""
     return [*list_labels().items()]

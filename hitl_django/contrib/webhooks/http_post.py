@@ -1,9 +1,8 @@
-"""One POST, to an address that was checked, within one deadline.
+"""One POST to one checked address, within one deadline.
 
-The standard library does it: what matters here is that the socket is connected to the very address
-that was looked at, which clients made for comfort (their pools, redirects and proxies from the
-environment) have to be talked into. The answer's body is never read, so it can't be too long; each
-read of its head has what is left of the deadline, so it can't drip.
+The standard library connects the socket to exactly the checked address, which HTTP clients with
+pools, redirects and proxies make difficult. The response body is never read. Each read of the head
+has the rest of the deadline, so a slow response can't exceed it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .channels import AttemptResult
 
 
 def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> AttemptResult:
-    """Send the body and return the head of the answer; whatever goes wrong is in ``fault``."""
+    """Send the body and return the head of the response. Any failure is in ``fault``."""
     deadline = monotonic() + seconds
     try:
         target = addresses.check_url(url)
@@ -42,7 +41,7 @@ def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float)
     except RemoteDisconnected:
         return AttemptResult(fault="The connection was closed before the response was complete.")
     except HTTPException as error:
-        # Its words may quote what was received.
+        # Its message may quote received data.
         return AttemptResult(fault=f"The response was not valid HTTP ({type(error).__name__}).")
     except OSError as error:
         return AttemptResult(fault=f"The connection failed: {error.strerror or error}.")
@@ -54,7 +53,7 @@ def _connect(target: addresses.Target, found: Sequence[str], deadline: float) ->
         return plain
     try:
         plain.settimeout(_left(deadline))
-        # The certificate has to be that of the name, although the address is what was dialled.
+        # The certificate must match the name, although the connection uses the address.
         return _context().wrap_socket(plain, server_hostname=target.host)
     except BaseException:
         plain.close()
@@ -98,7 +97,7 @@ def _receive(connection: socket.socket, deadline: float) -> AttemptResult:
 
 
 class _Readable:
-    """A connection as HTTPResponse takes one: it asks for a file."""
+    """A connection with the ``makefile`` that HTTPResponse needs."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._raw = _Reading(connection, deadline)
@@ -108,7 +107,7 @@ class _Readable:
 
 
 class _Reading(io.RawIOBase):
-    """Reads from a connection, each time with what is left until the deadline."""
+    """A reader whose reads end at the deadline."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection, self._deadline = connection, deadline
@@ -120,7 +119,7 @@ class _Reading(io.RawIOBase):
         self._connection.settimeout(_left(self._deadline))
         count = self._connection.recv_into(buffer)
         if not count:
-            # Only the head is read, so its end is missing; http.client would make do without.
+            # Only the head is read, so its end is missing; http.client would accept that.
             raise RemoteDisconnected("")
         return count
 

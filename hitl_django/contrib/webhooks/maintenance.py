@@ -1,4 +1,4 @@
-"""Maintenance of webhooks by the sweep: enqueues what is due, and removes old messages."""
+"""Sweep steps of webhooks: enqueue due deliveries and delete old ones."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from hitl_django.models.functions import Now
 from . import claims, tasks
 from .models import Delivery
 
-#: How long a message waits before somebody looks whether its endpoint still exists.
+#: Age at which a delivery is checked for a missing endpoint.
 LEFT_OVER = timedelta(hours=1)
 
 
 @retry_on_conflict
 def enqueue_due() -> list[UUID]:
-    """Enqueue a message for each endpoint that has deliveries due; returns the endpoints' ids.
+    """Enqueue a message for each endpoint with due deliveries; return the ids of the endpoints.
 
-    Those that rest or that a worker is at are left out, and none is enqueued again within
-    SWEEP_SECONDS: with no worker around, the queue doesn't fill with repetitions.
+    Paused and leased endpoints are skipped. An endpoint is enqueued at most once per SWEEP_SECONDS,
+    so the queue doesn't grow while no worker runs.
     """
     using = write_alias()
     due = claims.select_deliveries().filter(
@@ -52,13 +52,13 @@ def enqueue_due() -> list[UUID]:
 
 
 def remove_old() -> int:
-    """Remove messages that came to their end long ago, and those that nobody is going to get.
+    """Delete one batch of deliveries that finished long ago or have no endpoint.
 
-    A batch of them; returns how many.
+    Returns the number of deleted deliveries.
     """
     before = Now() - timedelta(days=hitl.DELIVERY_DAYS)
     finished = claims.select_deliveries().filter(finished_at__lt=before)
-    # What was written by a process that hadn't heard yet that the endpoint is gone.
+    # Written by a process that did not know yet that the endpoint was deleted.
     there = claims.select_endpoints().filter(pk=OuterRef("endpoint"))
     waiting = claims.select_deliveries().filter(
         state=Delivery.State.PENDING, due_at__lt=Now() - LEFT_OVER

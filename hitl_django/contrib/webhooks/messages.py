@@ -1,7 +1,8 @@
-"""The channel of webhooks: body and headers of a message, which are ids, a moment and links.
+"""The webhook channel: body and headers of a delivery.
 
-The question itself is added for endpoints that want it, and read when the message is sent: it is
-left out where it has changed since, was erased, or may not be seen by whoever made the endpoint.
+The body has ids, a time and links. Endpoints can opt in to the content of the interrupt, which is
+read when the delivery is sent. The content is left out if the interrupt has changed or was erased,
+or if the endpoint's creator may not view it.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from .http_post import post_body
 from .models import Delivery, WebhookEndpoint
 from .signatures import sign_message
 
-#: Names of links, the view each leads to, and the id that the view takes.
+#: Names of links, their views, and the id that each view takes.
 LINKS = (
     ("interrupt", "hitl_django:interrupt", "interrupt_id"),
     ("run", "hitl_django:run", "run_id"),
 )
 
 
-#: The events of this package that programs go on with.
+#: Core events that webhooks receive.
 EVENTS = frozenset(
     {
         EventName.INTERRUPT_CREATED,
@@ -54,12 +55,12 @@ EVENTS = frozenset(
 
 
 def list_events() -> frozenset[str]:
-    """Return the events that a webhook may be sent, and is sent unless it names some."""
+    """Return the events that webhooks can subscribe to."""
     return EVENTS.union(*(extension.events for extension in list_extensions()))
 
 
 def send_webhook(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Post a message to a webhook, signed."""
+    """Post a signed delivery to a webhook."""
     body = build_body(delivery, endpoint)
     headers = build_headers(delivery, endpoint, body)
     return post_body(endpoint.url, headers, body, deadline - monotonic())
@@ -69,7 +70,7 @@ WEBHOOK = Channel("webhook", list_events, send_webhook)
 
 
 def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
-    """Return the body of a message, as JSON in ASCII."""
+    """Return the body of a delivery, as ASCII JSON."""
     data: dict[str, Any] = {**delivery.data}
     if links := _links(data):
         data["links"] = links
@@ -85,7 +86,7 @@ def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
 
 
 def build_headers(delivery: Delivery, endpoint: WebhookEndpoint, body: bytes) -> dict[str, str]:
-    """Return the headers of a message: its id, and signatures with the endpoint's secrets."""
+    """Return the headers of a delivery: its id and the signatures."""
     message_id, now = str(delivery.pk), int(time.time())
     secrets = [endpoint.secret]
     if endpoint.old_secret_until is not None and endpoint.old_secret_until > timezone.now():
@@ -128,8 +129,8 @@ def _interrupt(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any
 def select_visible_to_creator(
     endpoint: WebhookEndpoint, rows: QuerySet[Interrupt]
 ) -> QuerySet[Interrupt]:
-    """Narrow a queryset to the questions that whoever made the endpoint may see by now."""
+    """Narrow a queryset to the interrupts that the endpoint's creator may view now."""
     if endpoint.created_by is not None:
         return get_policy().visible_interrupts(endpoint.created_by, rows)
-    # Without a maker it was made by code, or the account is gone.
+    # No creator: created by code, or the account was deleted.
     return rows if endpoint.created_by_label == SYSTEM else rows.none()

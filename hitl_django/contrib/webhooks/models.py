@@ -1,4 +1,4 @@
-"""Endpoints that messages are sent to, and the deliveries to them."""
+"""Endpoints and their deliveries."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ require_app("hitl_django.contrib.webhooks")
 
 
 class WebhookEndpoint(models.Model):
-    """An address that events are sent to, and the secret that the messages are signed with.
+    """A URL that receives events, with the secret that signs its deliveries.
 
-    It is a webhook's, unless its ``channel`` says that an app reaches it in another way.
+    A ``channel`` other than the default belongs to another app.
 
-    One worker at a time sends to it: ``lease_until`` and ``epoch`` are that worker's lease. Where
-    the endpoint doesn't answer, ``rests_until`` keeps everybody off for a while that grows with
-    ``failures``. Secrets are kept as they are, because signing needs them; nothing shows one again.
+    One worker at a time sends to an endpoint, with the lease in ``lease_until`` and ``epoch``.
+    After failures the endpoint is paused until ``rests_until``, which grows with ``failures``.
+    Secrets are stored in clear, because signing needs them, and are shown only once.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    #: The name of its channel (channels.py).
+    #: Name of its channel (channels.py).
     channel = models.CharField(
         max_length=20, default="webhook", db_default="webhook", editable=False
     )
     url = models.CharField(_("URL"), max_length=2000)
     description = models.CharField(_("description"), max_length=255, blank=True)
-    #: Which events, of which graphs, are sent to it; all where the list is empty.
+    #: Its events and graphs; an empty list means all.
     events = JSONTextField(_("events"), default=list, blank=True)
     graphs = JSONTextField(_("graphs"), default=list, blank=True)
-    #: The group whose questions alone it hears of; all where it is empty.
+    #: If set, only interrupts of this group.
     group_label = models.CharField(max_length=150, blank=True, db_default="", editable=False)
-    #: Whether messages about a question hold what it asks.
+    #: Whether deliveries include the content of interrupts.
     with_interrupt = models.BooleanField(_("include request content"), default=False)
-    #: What messages are signed with, or an address that is a secret itself.
+    #: Signing secret, or a URL that is a secret itself.
     secret = models.CharField(max_length=2000, editable=False)
-    #: The secret before the last change: messages are signed with both until then.
+    #: The previous secret, which also signs deliveries until then.
     old_secret = models.CharField(max_length=100, blank=True, editable=False)
     old_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
 
     is_active = models.BooleanField(_("active"), default=True)
-    #: Why it is not, where nobody turned it off.
+    #: Reason of an automatic deactivation.
     stopped = models.CharField(_("stopped"), max_length=255, blank=True, editable=False)
     failures = models.PositiveIntegerField(_("consecutive failures"), default=0, editable=False)
     rests_until = models.DateTimeField(_("paused until"), null=True, blank=True, editable=False)
     lease_until = models.DateTimeField(null=True, blank=True, editable=False)
     epoch = models.BigIntegerField(default=0, editable=False)
-    #: When a message for it was last enqueued; the sweep enqueues another after a while.
+    #: Time of its last message; the sweep enqueues another one after a while.
     hinted_at = models.DateTimeField(db_default=Now(), editable=False)
 
     created_by = models.ForeignKey(
@@ -83,22 +83,22 @@ class WebhookEndpoint(models.Model):
 
 
 class Delivery(models.Model):
-    """A message to an endpoint, written in the transaction of the event that it is about.
+    """A delivery to an endpoint, written in the transaction of its event.
 
-    ``attempts`` counts claims and not answers, so a worker that dies counts too. ``due_at`` is when
-    somebody may try: a claim moves it to where the claim is over, whatever becomes of the claimer.
+    ``attempts`` counts claims, not responses, so attempts of killed workers count too. A claim
+    moves ``due_at`` to the end of the claim.
     """
 
     class State(models.TextChoices):
-        """The state of a message."""
+        """The state of a delivery."""
 
         PENDING = "pending", _("pending")
         DELIVERED = "delivered", _("delivered")
         DEAD = "dead", _("failed")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    #: Without a constraint: a process may not have heard yet that the endpoint is gone, and what
-    #: it is about must not fail for that. The sweep removes what is left over.
+    #: No constraint: a process may not know yet that the endpoint was deleted, and the transaction
+    #: of the event must not fail. The sweep deletes such rows.
     endpoint = models.ForeignKey(
         WebhookEndpoint,
         on_delete=models.CASCADE,
@@ -108,13 +108,13 @@ class Delivery(models.Model):
         db_index=False,
     )
     event = models.CharField(_("event"), max_length=50, choices=list_choices)
-    #: Ids, and nothing that a graph or a person said.
+    #: Ids only, without content from graphs or people.
     data = JSONTextField(_("data"))
     state = models.CharField(
         _("state"), max_length=20, choices=State.choices, default=State.PENDING
     )
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    #: What the last attempt came to: the answer's status, and why it doesn't count as received.
+    #: Result of the last attempt: response status and reason of the failure.
     status = models.PositiveIntegerField(_("response"), null=True, blank=True)
     fault = models.CharField(_("error"), max_length=255, blank=True)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)

@@ -1,8 +1,8 @@
-"""The transactional outbox: messages to endpoints, written in the transaction of their event.
+"""The transactional outbox: deliveries written in the transaction of their event.
 
-``write_messages`` subscribes to the events. Each process reads the endpoints every LOOK_SECONDS: a
-new or changed endpoint gets the events after that time at the latest. Without an endpoint an event
-costs a look at a tuple. ``delivery`` sends the rows through their ``channels``.
+``write_messages`` subscribes to the events. Each process rereads the endpoints every LOOK_SECONDS,
+so a new or changed endpoint gets events after that time at the latest. ``delivery`` sends the rows
+through their ``channels``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hitl_django.extensions import Event
 from . import channels, tasks
 from .models import Delivery, WebhookEndpoint
 
-#: How long a process goes by what it has read of the endpoints.
+#: Seconds for which a process caches the endpoints.
 LOOK_SECONDS = 5.0
 
 _NEW = BulkInsert(
@@ -31,7 +31,7 @@ _NEW = BulkInsert(
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """An endpoint as far as it takes to know which messages it gets."""
+    """The columns of an endpoint that decide which deliveries it gets."""
 
     id: UUID
     events: frozenset[str]
@@ -40,19 +40,18 @@ class Subscription:
     is_personal: bool
 
     def wants(self, event: Event) -> bool:
-        """Return whether the endpoint gets a message about this event."""
         wanted = event.name in self.events and self.group in ("", event.group)
         if self.is_personal and not event.is_assigned:
             return False
         return wanted and (not self.graphs or event.graph in self.graphs)
 
 
-#: The active endpoints of a database, and when they are to be read again.
+#: The active endpoints of a database, and when to reread them.
 _known: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
 
 
 def write_messages(batch: WriteBatch, event: Event) -> None:
-    """Write a message to each endpoint that wants the event: ids, without contents."""
+    """Write a delivery to each subscribed endpoint: ids, without contents."""
     listeners = _listeners(batch.using)
     if listeners:
         endpoints = [listener.id for listener in listeners if listener.wants(event)]
@@ -62,7 +61,7 @@ def write_messages(batch: WriteBatch, event: Event) -> None:
 def add_messages(
     batch: WriteBatch, event: str, data: Mapping[str, Any], endpoints: Sequence[UUID]
 ) -> list[UUID]:
-    """Add a message to each of these endpoints, wanted or not; returns the messages' ids."""
+    """Add a delivery to each endpoint, regardless of its subscription; return their ids."""
     plain = {key: str(value) for key, value in data.items()}
     made = [new_id() for _ in endpoints]
     pending = str(Delivery.State.PENDING)
@@ -77,13 +76,13 @@ def add_messages(
 
 
 def list_user_keys(delivery: Delivery) -> list[str]:
-    """List the keys of the users that a message is about, or for."""
+    """List the keys of the users that a delivery names."""
     data = delivery.data
     return [*(data.get(name, "") for name in ("to", "by", "user")), *data.get("users", "").split()]
 
 
 def clear_listeners() -> None:
-    """Clear what this process knows of the endpoints, because it has just changed one."""
+    """Clear this process's cache of endpoints after a change."""
     _known.clear()
 
 
@@ -91,7 +90,7 @@ def _listeners(using: str) -> tuple[Subscription, ...]:
     found = _known.get(using)
     if found is not None and monotonic() < found[0]:
         return found[1]
-    # Timed before the look: what is committed while it is taken may not be seen.
+    # The time is taken before the query, which may miss later commits.
     until = monotonic() + LOOK_SECONDS
     rows = WebhookEndpoint.objects.using(using).filter(is_active=True)
     columns = ("pk", "channel", "events", "graphs", "group_label")

@@ -1,4 +1,4 @@
-"""Services of webhooks: create, change and test them, and send messages again."""
+"""Services of webhooks: create, change and test them, and redeliver."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from .signatures import make_secret
 
 logger = logging.getLogger("hitl_django")
 
-#: How long messages are signed with the secret before, too.
+#: How long the previous secret also signs deliveries.
 OVERLAP = timedelta(hours=24)
 DESCRIPTION_LENGTH = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookInfo:
-    """A webhook as it stands; ``secret`` only just after it was made."""
+    """A webhook. ``secret`` is set only on creation and rotation."""
 
     id: UUID
     url: str
@@ -59,13 +59,12 @@ class WebhookInfo:
 
     @classmethod
     def from_row(cls, endpoint: WebhookEndpoint, *, secret: str = "") -> WebhookInfo:
-        """Return an endpoint's row as a plain value."""
         return cls(**read_fields(cls, endpoint, but=["secret"]), secret=secret)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryInfo:
-    """A message to a webhook, and how far it has come."""
+    """A delivery to a webhook."""
 
     id: UUID
     endpoint_id: UUID
@@ -81,7 +80,6 @@ class DeliveryInfo:
 
     @classmethod
     def from_row(cls, delivery: Delivery) -> DeliveryInfo:
-        """Return a delivery's row as a plain value."""
         return cls(**read_fields(cls, delivery))
 
 
@@ -95,11 +93,14 @@ def create_webhook(
     is_active: bool = True,
     by: Any = None,
 ) -> WebhookInfo:
-    """Make a webhook; the answer is the only place where its secret is to be seen.
+    """Create a webhook. Only the returned value contains its secret.
 
-    Without ``events`` or ``graphs`` it hears of all. ``with_interrupt`` sends what is asked along;
-    otherwise messages hold ids and links. It hears of what happens from five seconds on, which is
-    how long other processes go by what they have read.
+    The webhook receives events from five seconds on, because processes cache the endpoints.
+
+    Args:
+        events: event types; empty for all.
+        graphs: graph names; empty for all.
+        with_interrupt: whether deliveries include the content of interrupts.
     """
     _refuse_if_not_allowed(by)
     secret = make_secret()
@@ -119,15 +120,15 @@ def create_webhook(
 
 
 def check_webhook(**given: Any) -> None:
-    """Raise InvalidInputError, with what is wrong with each, where no webhook can have these."""
+    """Raise InvalidInputError with all faults, if a webhook can't have these values."""
     _check_values(**given)
 
 
 def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) -> WebhookInfo:
-    """Change what ``create_webhook`` was given; one that is turned on again begins afresh.
+    """Change a webhook. Reactivating it resets its failures.
 
-    Whoever gives it another address, or has it send the questions along, counts as its maker from
-    then on: it sends no question that they may not see.
+    A user who changes the URL or includes interrupt content becomes the creator: the webhook then
+    sends only interrupts that this user may view.
     """
     row = _managed(webhook_id, by)
     known = {"url", "events", "graphs", "description", "with_interrupt", "is_active"}
@@ -154,7 +155,7 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
 
 @retry_on_conflict
 def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
-    """Remove a webhook and every message to it."""
+    """Delete a webhook and its deliveries."""
     row = _managed(webhook_id, by)
     row.delete(using=write_alias())  # with its messages, which Django does in one transaction
     outbox.clear_listeners()
@@ -163,10 +164,10 @@ def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
 
 @retry_on_conflict
 def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
-    """Give a webhook another secret, and return it; for a day messages are signed with both."""
+    """Replace the secret of a webhook and return it. For a day both secrets sign deliveries."""
     row = _managed(webhook_id, by)
     secret = make_secret()
-    # One statement: of two at the same moment one comes after the other, and both secrets are kept.
+    # One statement, so that concurrent rotations run one after the other and keep both secrets.
     changes = {"old_secret": F("secret"), "old_secret_until": Now() + OVERLAP, "secret": secret}
     if not _rows().filter(pk=row.pk).update(**changes):
         raise WebhookNotFound  # it was deleted since it was read
@@ -176,7 +177,7 @@ def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
 
 @retry_on_conflict
 def send_test_event(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
-    """Send a test message without an event, at once even where the endpoint rests."""
+    """Queue a test delivery, even if the endpoint is paused."""
     row = _managed(webhook_id, by)
     with transaction.atomic(using=write_alias()):
         _rows().filter(pk=row.pk).update(rests_until=None)
@@ -188,16 +189,16 @@ def send_test_event(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
 
 @retry_on_conflict
 def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
-    """Send a message again that was delivered or given up, under the id it had."""
+    """Queue a finished delivery again, with the same id."""
     seen = select_visible_through(_deliveries(), "endpoint", by)
     delivery = find_row(seen, WebhookNotFound, pk=delivery_id)
     _refuse_if_not_allowed(by)
     with transaction.atomic(using=write_alias()):
-        # Zero rows: it is pending already, so it will be sent anyway.
+        # Zero rows: the delivery is pending and will be sent anyway.
         _deliveries().filter(pk=delivery.pk).exclude(state=Delivery.State.PENDING).update(
             state=Delivery.State.PENDING, attempts=0, due_at=Now(), finished_at=None, fault=""
         )
-        # Its endpoint need not be a webhook: messages of all channels are sent again here.
+        # The endpoint may belong to any channel.
         endpoints = WebhookEndpoint.objects.using(write_alias())
         endpoints.filter(pk=delivery.endpoint_id).update(rests_until=None)
         batch = WriteBatch(write_alias())
@@ -209,7 +210,6 @@ def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
 
 
 def _check_values(**given: Any) -> dict[str, Any]:
-    """Return the values of those that were given, or names what is wrong with each."""
     values, faults = {}, []
     known = {"events": messages.list_events(), "graphs": frozenset(registry.list_names())}
     for name, value in given.items():
@@ -241,7 +241,6 @@ def _managed(webhook_id: UUID | str, by: Any) -> WebhookEndpoint:
 
 
 def may_manage(user: Any) -> bool:
-    """Return whether a user may create, change and test webhooks, and send messages again."""
     return get_policy().has_permission(user, "hitl_webhooks.manage_webhooks")
 
 

@@ -1,4 +1,4 @@
-"""Secrets and signatures of webhooks, as Standard Webhooks (version 1) has them."""
+"""Secrets and signatures of webhooks, by Standard Webhooks version 1."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ SECRET_BYTES = 32
 
 
 def make_secret() -> str:
-    """Return a secret that nobody can guess."""
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
 def sign_message(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """Return the signature over id, time of sending and body."""
+    """Return the signature of id, timestamp and body."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{message_id}.{timestamp}.".encode() + body
     digest = hmac.new(key, signed, hashlib.sha256).digest()

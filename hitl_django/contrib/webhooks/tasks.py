@@ -1,4 +1,4 @@
-"""The message by which a worker learns that deliveries to an endpoint are due."""
+"""The message that an endpoint has due deliveries."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ DELIVER = "hitl_django.contrib.webhooks.delivery.deliver"
 
 
 def enqueue_delivery(endpoint_id: object, batch: WriteBatch) -> None:
-    """Add a message to the batch that an endpoint has deliveries due."""
+    """Add a message to the batch, so that a worker sends the endpoint's deliveries."""
     dispatcher.enqueue_task(DELIVER, endpoint_id, batch)

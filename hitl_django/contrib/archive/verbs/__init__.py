@@ -1,1 +1,1 @@
-"""Verbs of ``manage.py hitl``."""
+"""Commands of the archive for ``manage.py hitl``."""

@@ -1,4 +1,4 @@
-"""``hitl archive``: moves threads that ended long ago to the archive."""
+"""``hitl archive``: archive ended threads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ PORTION = 100  # threads after which the command says how far it has come
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument(
         "--older-than",
         type=parse_days,
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Archive until nothing is left that is old enough."""
+    """Archive in batches until no thread is old enough."""
     days, graph, total = options["older_than"], options["graph"], 0
     if options["dry_run"]:
         found = select_archivable(write_alias(), days)

@@ -1,4 +1,4 @@
-"""``hitl restore``: brings archived threads back."""
+"""``hitl restore``: restore archived threads."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument("threads", nargs="+", metavar="THREAD", help="thread id")
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Restore the threads, one after the other; one that can't be restored stops no other."""
+    """Restore each thread; continue if one can't be restored."""
     errors = []
     for thread_id in options["threads"]:
         try:

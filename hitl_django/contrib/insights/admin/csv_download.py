@@ -1,4 +1,4 @@
-"""CSV that is sent while it is read, and that no spreadsheet takes for formulas."""
+"""CSV downloads, streamed and safe to open in spreadsheets."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from django.http import HttpRequest, StreamingHttpResponse
 
 from hitl_django.db.clock import to_utc
 
-#: What a cell begins with that a spreadsheet may take for a formula, behind blanks as well.
+#: First characters of a formula, possibly after blanks.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-#: Without it Excel reads UTF-8 as something else.
+#: Excel reads UTF-8 only with this mark.
 BYTE_ORDER_MARK = "\ufeff"
-#: Rows that are sent together.
+#: Rows per chunk.
 TOGETHER = 100
 
 
 def stream_csv(
     request: HttpRequest, name: str, head: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> StreamingHttpResponse:
-    """Return a file of these rows, each of which is made when it is sent."""
+    """Return a streaming CSV response."""
     parts = _write(head, rows)
     on_loop = isinstance(request, ASGIRequest)
     response = StreamingHttpResponse(
@@ -41,10 +41,9 @@ def stream_csv(
 
 
 def format_cell(value: Any) -> str:
-    """Return a value as the text of a cell.
+    """Return the text of a cell.
 
-    An apostrophe goes before what would be a formula, which spreadsheets take for a mark of text.
-    Numbers stay what they are.
+    Text that a spreadsheet would run as a formula gets a leading apostrophe. Numbers are unchanged.
     """
     if value is None:
         return ""

@@ -1,8 +1,7 @@
-"""Plots as SVG: lines over days, and bars side by side.
+"""Plots as SVG: lines over days, and stacked bars.
 
-They have classes and no styles, so that the stylesheet of a page colours them, light and dark.
-Lines differ in their dashes as well as in their colours, and a table beside each plot says the
-same.
+Elements have classes and no styles, so the page's stylesheet sets the colours for light and dark
+themes. Lines differ in their dashes too, and a table next to each plot has the same numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from django.utils.html import format_html, format_html_join
 #: In units of the drawing, which a page scales.
 WIDTH, HEIGHT = 400, 190
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 24
-#: Lines across the plot, and names below it, at the most.
+#: Maximum numbers of grid lines and of labels.
 LEVELS, NAMES = 4, 4
 
 Point = tuple[float, float]
@@ -25,7 +24,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line: its name, and a value for each place; None where there is none."""
+    """A line with a name and a value per place; None leaves a gap."""
 
     name: Any
     values: Sequence[float | None]
@@ -41,10 +40,10 @@ def draw_lines(
     describe_level: Callable[[float], Any] = str,
     steps: Sequence[float] = (),
 ) -> str:
-    """Return the plot of series over places, such as days.
+    """Return a line plot over places, such as days.
 
-    ``describe_level`` says a value in words beside its line; ``steps`` are the distances that such
-    lines may have, and any round number beyond.
+    ``describe_level`` formats the value of a grid line. ``steps`` are the allowed distances between
+    grid lines; beyond the largest, any round number is.
     """
     largest = max((value for one in series for value in one.values if value is not None), default=0)
     step = _choose_step(largest, steps)
@@ -64,7 +63,7 @@ def draw_lines(
 
 
 def draw_shares(ident: str, title: Any, shares: Sequence[tuple[str, int]]) -> str:
-    """Return one bar that is divided as these counts are to each other, each with its class."""
+    """Return a bar divided in proportion to the counts, one class per part."""
     total, parts, x = sum(count for _name, count in shares), [], 0.0
     for name, count in shares:
         width = 100 * count / total if total else 0
@@ -78,7 +77,6 @@ def draw_shares(ident: str, title: Any, shares: Sequence[tuple[str, int]]) -> st
 def _draw(
     ident: str, size: tuple[int, int], parts: Sequence[str], fit: str = "xMidYMid", **words: Any
 ) -> str:
-    """Draw the parts in a picture that these elements of ``words`` name."""
     named = [(tag, f"{ident}-{tag}", text) for tag, text in words.items()]
     return format_html(
         '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-plot" role="img" viewBox="0 0 {} {}"'
@@ -127,7 +125,7 @@ def _draw_names(places: Sequence[Any], place: Callable[[int, float], Point]) -> 
 
 
 def _draw_series(number: int, series: Series, place: Callable[[int, float], Point]) -> str:
-    """Draw a line from value to value; where there is none it is broken, and one alone a dot."""
+    """Draw a line. A gap interrupts it, and a single value is a dot."""
     runs: list[list[Point]] = [[]]
     for index, value in enumerate(series.values):
         if value is None:

@@ -1,4 +1,4 @@
-"""The page of reports, and its rows as CSV."""
+"""The Insights page and its CSV downloads."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ from .csv_download import stream_csv
 
 logger = logging.getLogger("hitl_django")
 
-#: Days that are shown where none are asked for.
+#: Default number of days.
 USUAL = 30
 MINUTE, HOUR, DAY = 60, 3600, 86400
-#: Distances between the lines of a plot of times.
+#: Distances between grid lines of a plot of times.
 TIME_STEPS = (
     *(MINUTE * n for n in (1, 5, 15, 30)),
     *(HOUR * n for n in (1, 2, 4, 6, 12)),
     *(DAY * n for n in (1, 2, 7, 14, 30, 90, 365)),
 )
 
-#: A field of a form has a copy of its own.
+#: Form fields are copied per form, so they can be shared here.
 _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
 class ReportFilterForm(forms.Form):
-    """The period and the graph of a report."""
+    """Form for the period and the graph."""
 
     first = forms.DateField(label=gettext_lazy("From"), widget=_DAY)
     last = forms.DateField(label=gettext_lazy("To"), widget=_DAY)
@@ -86,7 +86,7 @@ class ReportFilterForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number with its label, and the URL of the rows that it counts."""
+    """A number with its label and the URL of the counted rows."""
 
     label: Any
     text: str
@@ -96,7 +96,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawing with its legend, and the same numbers as a table."""
+    """A plot with its legend and a table of its numbers."""
 
     ident: str
     title: Any
@@ -108,7 +108,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """A graph or a reviewer: how many decisions of each type, and how many spot checks agree."""
+    """Decisions by type and agreement of spot checks, for a graph or a reviewer."""
 
     label: Figure
     bar: str
@@ -118,42 +118,35 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """URLs of the rows that the numbers count."""
+    """URLs of the counted rows."""
 
     request: HttpRequest
     period: Period
     graph: str | None
 
     def decisions(self, day: date | None = None, **narrowed: Any) -> str:
-        """Return the list of decisions of people that closed a question, of a day or of all."""
         query = {"type__in": ",".join(DECISION_TYPES), "effective__exact": 1, **self._graph()}
         return self._list(Decision, {**query, **self._days(day), **narrowed})
 
     def interrupts(self, day: date | None = None, **narrowed: Any) -> str:
-        """Return the list of questions that were asked on a day or on all."""
         return self._list(Interrupt, {**self._graph(), **self._days(day), **narrowed})
 
     def still_waiting(self) -> str:
-        """Return the list of all questions that wait."""
         return self._list(Interrupt, {"status__exact": "pending", **self._graph()})
 
     def waiting(self, band: AgeBucket) -> str:
-        """Return the list of questions that have waited for so long."""
         bounds = {"created_at__gte": band.since, "created_at__lt": band.until}
         times = {name: at.isoformat() for name, at in bounds.items() if at is not None}
         return self._list(Interrupt, {"status__exact": "pending", **self._graph(), **times})
 
     def overdue(self) -> str:
-        """Return the list of the queue with what is overdue."""
         return self._list(ReviewItem, {"show": "overdue", **self._graph()})
 
     def spot_checks(self, **narrowed: Any) -> str:
-        """Return the list of spot checks with a result, of approvals of all days."""
         query = {"result": "given", **self._graph(), **self._days(None)}
         return self._list(SpotCheck, {**query, **narrowed})
 
     def download(self, url: str) -> str:
-        """Return the address of a download of the same days and graph."""
         days = {"first": self.period.first.isoformat(), "last": self.period.last.isoformat()}
         return f"{url}?{urlencode({**days, **self._graph()})}"
 
@@ -173,7 +166,7 @@ class _Rows:
 
 
 class ReportPages(ReadOnlyAdmin):
-    """The page of reports, and the downloads."""
+    """Mixin with the Insights page and its downloads."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
@@ -184,7 +177,7 @@ class ReportPages(ReadOnlyAdmin):
         }
 
     def reports_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the report of a period."""
+        """Show the statistics of a period."""
         form = self._read_form(request)
         context: dict[str, Any] = {"form": form, "title": _("Insights")}
         if form.is_valid():
@@ -237,7 +230,7 @@ class ReportPages(ReadOnlyAdmin):
 
 
 def describe_seconds(seconds: float | None) -> str:
-    """Says in one unit how long something took."""
+    """Return a duration in one unit."""
     if seconds is None:
         return "–"
     for unit, words in (
@@ -252,7 +245,6 @@ def describe_seconds(seconds: float | None) -> str:
 
 
 def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
-    """Return the figures as the page shows them."""
     waiting = sum(band.count for band in figures.waiting)
     timed = rows.decisions() if figures.median is not None else ""
     return {
@@ -373,7 +365,7 @@ def _describe_count(value: float) -> str:
 
 
 def _list_ages(bands: Sequence[AgeBucket], rows: _Rows) -> list[tuple[Figure, str]]:
-    """Return the bands of ages, each with a bar as long as it is large beside the largest."""
+    """Return the age buckets, each with the width of its bar relative to the largest."""
     most = max((band.count for band in bands), default=0)
     ages = [describe_seconds(age.total_seconds()) for age in AGES]
     labels = [

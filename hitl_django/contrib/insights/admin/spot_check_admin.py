@@ -54,7 +54,7 @@ class ResultFilter(admin.SimpleListFilter):
 
     title = _("result")
     parameter_name = "result"
-    #: Stands for any of them.
+    #: Value for all results.
     GIVEN = "given"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
@@ -121,9 +121,9 @@ class SpotCheckAdmin(ReportPages):
         return f"{check.get_result_display()} ({escape_hidden(check.by_label)})"
 
     def show(self, request: HttpRequest, check: SpotCheck) -> HttpResponse:
-        """Show the interrupt and store the result; afterwards show the decision too."""
+        """Show the interrupt and store the result; then show the decision too."""
         form = ResultForm(request.POST or None, use_required_attribute=False)
-        # What they have sent twice was recorded once, and that is what the page shows.
+        # A form submitted twice is stored once; the page then shows the stored result.
         if request.method == "POST" and check.by_id != request.user.pk and form.is_valid():
             response = self._record(request, check, form)
             if response is not None:
@@ -146,9 +146,9 @@ class SpotCheckAdmin(ReportPages):
         )
 
     def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Hand out a file that the payload names, as the question's own page does.
+        """Return a file of the payload.
 
-        The way to that page would lead by who approved.
+        The request page also has the file, but it shows the approver.
         """
         check = self.get_object(request, unquote(object_id))
         if "at" not in request.GET:

@@ -1,4 +1,4 @@
-"""Review links: the body that makes one, and how they are shown."""
+"""Serializers of review links."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _decisions(**options: Any) -> serializers.ListField:
 
 
 class LinkBody(StrictSerializer):
-    """Whom a link is for, and what."""
+    """Request body for creating a review link."""
 
     name = StrictCharField(
         max_length=255, help_text="Name of the recipient. Recorded with the decision."
@@ -43,7 +43,7 @@ class LinkBody(StrictSerializer):
 
 
 class LinkSerializer(serializers.Serializer):
-    """A link, and whether it can still be used."""
+    """A review link with its state."""
 
     id = Id()
     interrupt = Id(source="interrupt_id")
@@ -59,7 +59,7 @@ class LinkSerializer(serializers.Serializer):
 
 
 class NewLinkSerializer(LinkSerializer):
-    """A link with its address, which is shown this once."""
+    """A new review link with its URL, which is shown once."""
 
     url = serializers.CharField(
         help_text="The link to send to the recipient. It is not shown again."

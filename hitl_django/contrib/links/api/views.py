@@ -1,4 +1,4 @@
-"""Views of review links: list, make, revoke."""
+"""Views of review links: list, create, revoke."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .serializers import LinkBody, LinkSerializer, NewLinkSerializer
 
 
 class LinkList(Resource):
-    """The links to a question; posting to them makes one."""
+    """The review links of an interrupt."""
 
     @operation(
         "list_links", responses={200: ResponseSpec("All of them.", LinkSerializer, paged=True)}
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """List the links to a question, newest first, without their addresses."""
+        """List the review links of an interrupt, newest first, without their URLs."""
         return self.render_all(LinkSerializer, services.list_links(interrupt_id, by=request.user))
 
     @operation(
@@ -41,7 +41,7 @@ class LinkList(Resource):
         example={"name": "Dana K.", "decisions": ["approve", "reject"]},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Make a link with which a named person without an account decides, once."""
+        """Create a review link with which a named person without an account can decide once."""
         wanted = self.read_body()
 
         def find(link_id: str) -> services.LinkInfo:
@@ -65,7 +65,7 @@ class LinkList(Resource):
 
 
 class LinkDetail(Resource):
-    """One link."""
+    """A review link of an interrupt."""
 
     @operation(
         "revoke_link",
@@ -73,7 +73,7 @@ class LinkDetail(Resource):
         errors=(LinkUnusableError,),
     )
     def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:
-        """Take a link back that hasn't been used; it stays in the list."""
+        """Revoke an unused review link. It stays in the list."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         if not ReviewLink.objects.filter(interrupt=interrupt, pk=link_id).exists():
             raise LinkNotFound

@@ -1,4 +1,4 @@
-"""The page behind a review link: one question, for somebody without an account."""
+"""The public page of a review link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of a link's page where there is nothing to decide."""
+"""Messages of the public page for links that can't be used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAILED = Notice(
 )
 TOO_OFTEN = Notice(_("Too many requests"), (_("Wait a minute, then open the link again."),))
 
-#: Above a form that may not have been sent from the page.
+#: Shown above a form whose signature is missing or invalid.
 UNSIGNED = _("Your session could not be verified. Check the page and submit again.")
 
 BY_STATE: dict[str, Notice] = {
@@ -62,7 +62,7 @@ REQUEST_NEW_LINK = frozenset(
 
 
 def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
-    """Return what to say of a link that can't be used."""
+    """Return the message for a link that can't be used."""
     if decision is not None:
         thanks = gettext("Thank you, %(name)s. Your response has been saved.")
         type_ = DECISION_TYPES.get(decision.type)
@@ -79,5 +79,5 @@ def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
 
 
 def get_creator(link: LinkInfo) -> str:
-    """Name who made a link; nobody, if it was code."""
+    """Return the name of the link's creator, or "" for links created by code."""
     return "" if link.created_by_label == SYSTEM else escape_hidden(link.created_by_label)

@@ -1,10 +1,9 @@
-"""The view of a review link; it decides by POST only, since mail scanners follow every link.
+"""The view of a review link.
 
-The address is the secret. So nothing of the page is kept by a cache or found by a search engine, no
-request that follows says where a visitor came from, be it a link of the question or the style
-sheet, and the address gets into no log: every answer is made here, whatever was sent and whatever
-goes wrong. Django's own check of forms is not for this page: it needs a
-cookie, and logs the address of what it refuses. ``signature`` says what there is instead.
+Only POST decides, since mail scanners follow every link. The URL is the secret. Responses are
+therefore not cached or indexed, send no referrer, and errors are answered here instead of by
+Django, which logs the URL. Django's CSRF check does not apply: it needs a cookie and logs the URL
+of rejected requests. See ``signature`` for its replacement.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ from .signature import is_signed, sign_form
 
 logger = logging.getLogger("hitl_django")
 
-#: Where the page has its files: at its own address, which the page itself doesn't say.
+#: Base of the page's file URLs. The page itself does not contain its own URL.
 FILE_URL = "./"
 ALLOW = {"Allow": "GET, HEAD, POST"}
 
@@ -71,7 +70,7 @@ ALLOW = {"Allow": "GET, HEAD, POST"}
     [login_not_required, never_cache, csrf_exempt, sensitive_post_parameters()], name="dispatch"
 )
 class LinkPage(View):
-    """The one page there is: the question with its form, or why there is none."""
+    """The public page of a review link."""
 
     http_method_names = ("get", "head", "post")
 
@@ -84,7 +83,7 @@ class LinkPage(View):
             return self._fail(request, token, error)
 
     def get(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponseBase:
-        """Show the question, a file that it names, or what became of the link; changes nothing."""
+        """Show the interrupt, one of its files, or the state of the link."""
         if link.state != LinkState.OPEN:
             return self._spent(request, link, token)
         interrupt = _interrupt(link)
@@ -93,7 +92,7 @@ class LinkPage(View):
         return self._ask(request, link, make_interrupt_forms(interrupt), sign_form(link, interrupt))
 
     def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Decide the question, or undoes that; reads nothing of what is sent to any other link."""
+        """Decide the interrupt or undo the decision. Ignore the form if the link can't be used."""
         undoes = services.find_undo_by_link(token) is not None
         if link.state != LinkState.OPEN and not undoes:
             return self._spent(request, link, token)
@@ -185,7 +184,7 @@ class LinkPage(View):
             return self._say(request, NO_FILE, status=404)
 
     def _spent(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Says why the link can't be used, and nothing of what it was about."""
+        """Explain why the link can't be used, without content of the interrupt."""
         used = link.state == LinkState.USED
         message = get_closed_message(link, _decision(link) if used else None)
         again = link.state in (LinkState.CLAIMED, LinkState.WAITING)
@@ -205,10 +204,10 @@ class LinkPage(View):
         signature: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> HttpResponse:
-        """Says why there is no question.
+        """Return a page with a message.
 
-        With ``again`` what was typed can be sent once more; with a ``signature`` what was decided
-        can be undone.
+        With ``again`` the visitor can submit the form again. With a ``signature`` the visitor can
+        undo the decision.
         """
         context = {
             "message": message,
@@ -220,7 +219,7 @@ class LinkPage(View):
         )
 
     def _fail(self, request: HttpRequest, token: str, error: Exception) -> HttpResponse:
-        """Answers in the place of Django, whose report of an error holds all that it can find."""
+        """Return the error page. Django's own error report would contain the URL."""
         text = "".join(traceback.format_exception(error)).replace(token, HIDDEN)
         logger.error("The page of a review link failed.\n%s", text)
         try:
@@ -235,7 +234,6 @@ class LinkPage(View):
 
 
 def _fields(request: HttpRequest) -> list[tuple[str, str]]:
-    """Return what was sent, as far as it can be read."""
     try:
         form = submission.read_form(request)
     except (*submission.TOO_LARGE, *submission.UNREADABLE):
@@ -244,7 +242,6 @@ def _fields(request: HttpRequest) -> list[tuple[str, str]]:
 
 
 def _interrupt(link: LinkInfo) -> Interrupt:
-    """Read the question as the link shows it: with those decisions only that it is for."""
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     interrupt = rows.get(pk=link.interrupt_id)
     interrupt.allowed_decisions = list(link.decisions)

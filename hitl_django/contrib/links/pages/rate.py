@@ -1,4 +1,4 @@
-"""The rate limit of the pages: a bound on guessing, and on who presses reload all day."""
+"""The rate limit of the public pages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hitl_django.conf import Rate, hitl
 
 
 def is_too_often(request: HttpRequest, link_id: UUID | None) -> bool:
-    """Count a call of a link, or of what is none, and says whether it is one too many.
+    """Count a request and return whether it exceeds the rate limit.
 
-    Who has a link is held up by nobody else, whatever proxy they share. Who has none is counted by
-    address; what a header claims to be it counts only where DRF's ``NUM_PROXIES`` says how many
-    proxies have written there, or each guess could come with an address of its own.
+    Requests with a valid link are counted by link, so visitors behind one proxy don't block each
+    other. Other requests are counted by IP address. Headers with the address are trusted only as
+    far as DRF's ``NUM_PROXIES`` allows, or each guess could use a new address.
     """
     if hitl.THROTTLE_LINK is None:
         return False

@@ -1,12 +1,12 @@
-"""Keeps a link's token out of logs: the request forgets it before anything is done with it.
+"""Removal of a link's token from the request, so that no log contains it.
 
-Django logs the path of every answer from 400 on, and mails it with headers and traceback; others
-take it from the request when they report an error. gunicorn, uvicorn and hypercorn write their
-access logs when the answer is sent, from the very environment that the request was made of. So the
-token is taken out of all of that at once, where it comes in.
+Django logs the path of every response from 400 on, and emails it with headers and traceback. Error
+reporters read the request too. gunicorn, uvicorn and hypercorn write access logs after the
+response, from the same environment. The token is therefore removed from all of these before the
+view runs.
 
-What was read before a view is asked stays as it was: the line that Django's development server,
-daphne or a proxy writes, and what a middleware of the host's has noted.
+Earlier readers still see the URL: access logs of Django's development server, daphne or a proxy,
+and the project's middleware.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HIDDEN = "hidden"
 
 
 def redact_token(request: HttpRequest, token: str) -> None:
-    """Replace the token wherever the request holds its own address."""
+    """Replace the token in every place where the request stores its URL."""
     request.path = request.path.replace(token, HIDDEN)
     request.path_info = request.path_info.replace(token, HIDDEN)
     if request.resolver_match is not None:
@@ -33,7 +33,7 @@ def redact_token(request: HttpRequest, token: str) -> None:
 def _redact_environment(meta: dict[str, Any], token: str) -> None:
     meta.pop("HTTP_REFERER", None)
     for name, value in meta.items():
-        # Servers and proxies keep the address under names of their own, as it was sent.
+        # Servers and proxies store the URL as it was sent under keys of their own.
         if isinstance(value, str) and f"/{token}" in (plain := unquote(value)):
             meta[name] = plain.replace(token, HIDDEN)
 

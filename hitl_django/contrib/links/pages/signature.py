@@ -1,11 +1,10 @@
-"""The signature in a link's form, which shows that whoever sends it was shown the page.
+"""The signature of a link's form, which proves that the sender has seen the page.
 
-Another site can't send the form, as it doesn't know the address: the token in it is what protects
-the link, and who has it may decide without any form. The signature is against who knows the
-address but can't read the page, because only somebody else's browser gets to the site, behind a
-firewall say; and against programs that send something to every address they find. It is bound to
-the link and to the question as it was shown. It needs no cookie and no session, so it holds in
-every tab and in a mail program's own window, and it has no end of its own: the link has.
+The token in the URL protects the link. The signature protects against senders who know the URL but
+can't read the page, for example through another person's browser behind a firewall, and against
+programs that post to every URL. It is bound to the link and to the version of the interrupt. It
+needs no cookie or session, so it works in every tab and in mail clients. It does not expire; the
+link does.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ SALT = "hitl_django.links.form"
 
 
 def sign_form(link: LinkInfo, interrupt: Interrupt) -> str:
-    """Return what the form has to bring back."""
+    """Return the signature of the form."""
     return Signer(salt=SALT).signature(_shown(link, interrupt))
 
 
 def is_signed(signature: str, link: LinkInfo, interrupt: Interrupt) -> bool:
-    """Return whether a form was made for this link and this question, with a key that is valid."""
+    """Return whether the signature belongs to this link and version, with a valid key."""
     try:
         Signer(salt=SALT).unsign(f"{_shown(link, interrupt)}:{signature}")
     except BadSignature:

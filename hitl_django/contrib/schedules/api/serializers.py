@@ -1,4 +1,4 @@
-"""Schedules: the bodies that make and change one, and how it is shown."""
+"""Serializers of schedules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..models import Schedule
 
 
 class ScheduleChange(StrictSerializer):
-    """What of a schedule is to be another; what isn't named stays."""
+    """Request body for changing a schedule; omitted fields are unchanged."""
 
     expression = StrictCharField(
         max_length=cron.EXPRESSION_LENGTH,
@@ -60,7 +60,7 @@ class ScheduleChange(StrictSerializer):
 
 
 class ScheduleBody(ScheduleChange):
-    """A schedule that is to be made."""
+    """Request body for creating a schedule."""
 
     graph = StrictCharField(max_length=200, help_text="Graph name from graphs/.")
     expression = StrictCharField(
@@ -72,7 +72,7 @@ class ScheduleBody(ScheduleChange):
 
 
 class ScheduleSerializer(serializers.Serializer):
-    """A schedule: what it starts when, and how far it has come."""
+    """A schedule."""
 
     id = Id()
     url = Hyperlink("schedule", source="id")

@@ -1,4 +1,4 @@
-"""Views of schedules: list, make, change, pause and resume, delete."""
+"""Views of schedules: list, create, change, pause and resume, delete."""
 
 from __future__ import annotations
 
@@ -33,24 +33,23 @@ def select_visible_schedules(user: Any) -> QuerySet[Schedule]:
 
 
 class ScheduleResource(Resource):
-    """A view that makes or changes schedules."""
+    """Base view of schedules."""
 
     input_pointer = "/input"
 
     def find_schedule(self, schedule_id: str) -> services.ScheduleInfo:
-        """Return a schedule as a service does."""
         return services.ScheduleInfo.from_row(self.find(select_visible_schedules, pk=schedule_id))
 
 
 class ScheduleList(ScheduleResource):
-    """The schedules; posting to them makes one."""
+    """The schedules."""
 
     @operation(
         "list_schedules",
         responses={200: ResponseSpec("All of them.", ScheduleSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """List the schedules that you may see, newest first; all on one page."""
+        """List the schedules that you may view, newest first, on one page."""
         return self.render_all(ScheduleSerializer, select_visible_schedules(request.user))
 
     @operation(
@@ -69,7 +68,7 @@ class ScheduleList(ScheduleResource):
         example={"graph": "refund", "expression": "0 7 * * 1-5", "input": {"amount": 120}},
     )
     def post(self, request: Request) -> Response:
-        """Make a schedule, by which runs of a graph are started."""
+        """Create a schedule that starts runs of a graph."""
         wanted = self.read_body()
         return self.run_idempotent(
             lambda: services.create_schedule(by=request.user, **wanted),
@@ -79,11 +78,11 @@ class ScheduleList(ScheduleResource):
 
 
 class ScheduleDetail(ScheduleResource):
-    """One schedule."""
+    """A schedule."""
 
     @operation("get_schedule", responses={200: ResponseSpec("The schedule.", ScheduleSerializer)})
     def get(self, request: Request, schedule_id: UUID) -> Response:
-        """Says what a schedule starts when, and how far it has come."""
+        """Return a schedule."""
         schedule = self.find(select_visible_schedules, pk=schedule_id)
         return Response(self.render(ScheduleSerializer, schedule))
 
@@ -95,7 +94,7 @@ class ScheduleDetail(ScheduleResource):
         example={"active": False},
     )
     def patch(self, request: Request, schedule_id: UUID) -> Response:
-        """Change what the body names, pauses or resumes; what is due from now on counts."""
+        """Change, pause or resume a schedule. Due times before the change are not made up for."""
         changed = services.change_schedule(schedule_id, by=request.user, **self.read_body())
         return Response(self.render(ScheduleSerializer, changed))
 
@@ -105,6 +104,6 @@ class ScheduleDetail(ScheduleResource):
         errors=(CodeDefinedScheduleError,),
     )
     def delete(self, request: Request, schedule_id: UUID) -> Response:
-        """Remove a schedule that the code doesn't have; that can be paused."""
+        """Delete a schedule. A schedule defined in code can only be paused."""
         services.delete_schedule(schedule_id, by=request.user)
         return Response(status=204)

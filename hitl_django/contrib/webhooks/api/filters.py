@@ -1,4 +1,4 @@
-"""The query parameters of the list of deliveries."""
+"""Query parameters of the list of deliveries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..models import Delivery
 
 
 class DeliveryFilterSet(filters.FilterSet):
-    """Messages by their state and event, newest first."""
+    """Filters of deliveries by state and event."""
 
     state = filters.ChoiceFilter(choices=Delivery.State.choices, label="Delivery state.")
     event = filters.ChoiceFilter(choices=list_choices(), label="Their event.")

@@ -1,4 +1,4 @@
-"""Querysets of the webhooks and deliveries that a user may see."""
+"""Querysets of visible webhooks and deliveries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from ..models import Delivery, WebhookEndpoint
 
 
 def visible_webhooks(user: Any) -> QuerySet[WebhookEndpoint]:
-    """Return the webhooks that a user may see."""
     rows = WebhookEndpoint.objects.using(write_alias()).filter(channel=WEBHOOK.name)
     return select_visible(rows, user)
 
 
 def visible_deliveries(user: Any) -> QuerySet[Delivery]:
-    """Return the messages to the endpoints that a user may see."""
     return select_visible_through(Delivery.objects.using(write_alias()), "endpoint", user)

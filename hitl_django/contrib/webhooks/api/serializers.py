@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries: the bodies that make and change one, and how they are shown."""
+"""Serializers of webhooks and deliveries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _events(**options: Any) -> serializers.ListField:
 
 
 class WebhookChange(StrictSerializer):
-    """What of a webhook is to be another; what isn't named stays."""
+    """Request body for changing a webhook; omitted fields are unchanged."""
 
     url = StrictCharField(
         max_length=2000,
@@ -40,7 +40,7 @@ class WebhookChange(StrictSerializer):
         child=StrictCharField(max_length=200),
         max_length=200,
         required=False,
-        help_text="Event types; empty for all.",
+        help_text="Graph names; empty for all.",
     )
     with_interrupt = StrictBooleanField(
         required=False, help_text="Include the interrupt's content in deliveries."
@@ -49,7 +49,7 @@ class WebhookChange(StrictSerializer):
 
 
 class WebhookBody(WebhookChange):
-    """A webhook that is to be made."""
+    """Request body for creating a webhook."""
 
     url = StrictCharField(
         max_length=2000, help_text="URL to deliver to: https and publicly reachable."
@@ -57,7 +57,7 @@ class WebhookBody(WebhookChange):
 
 
 class WebhookSerializer(serializers.Serializer):
-    """A webhook: where it leads, what it hears of, and how it is."""
+    """A webhook."""
 
     id = Id()
     self = Hyperlink("webhook", source="id")
@@ -82,13 +82,13 @@ class WebhookSerializer(serializers.Serializer):
 
 
 class NewWebhookSerializer(WebhookSerializer):
-    """A webhook with its secret, which is shown this once."""
+    """A webhook with its secret, which is shown once."""
 
     secret = serializers.CharField(help_text="Signing secret. It is not shown again.")
 
 
 class DeliverySerializer(serializers.Serializer):
-    """A message to a webhook, and how far it has come."""
+    """A delivery to a webhook."""
 
     id = Id(help_text="The delivery's webhook-id header.")
     url = Hyperlink("delivery", source="id")

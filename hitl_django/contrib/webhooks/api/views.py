@@ -25,7 +25,7 @@ from .serializers import (
     WebhookSerializer,
 )
 
-#: A secret is for one pair of eyes, and for no cache on the way.
+#: Keeps secrets out of caches.
 SECRET = {"Cache-Control": "no-store"}
 
 QUEUED = {202: ResponseSpec("A worker has yet to send it.", DeliverySerializer, headers=(MADE,))}
@@ -38,28 +38,26 @@ EXAMPLE = {
 
 
 class WebhookResource(Resource):
-    """A view that changes webhooks or messages to them."""
+    """Base view of webhooks and deliveries."""
 
     def find_webhook(self, webhook_id: str) -> services.WebhookInfo:
-        """Return a webhook as a service does, without its secret."""
         return services.WebhookInfo.from_row(self.find(querysets.visible_webhooks, pk=webhook_id))
 
     def find_delivery(self, delivery_id: str) -> services.DeliveryInfo:
-        """Return a message as a service does."""
         return services.DeliveryInfo.from_row(
             self.find(querysets.visible_deliveries, pk=delivery_id)
         )
 
 
 class WebhookList(WebhookResource):
-    """The webhooks; posting to them makes one."""
+    """The webhooks."""
 
     @operation(
         "list_webhooks",
         responses={200: ResponseSpec("All of them.", WebhookSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """List the webhooks that you may see, newest first; all on one page."""
+        """List the webhooks that you may view, newest first, on one page."""
         return self.render_all(WebhookSerializer, querysets.visible_webhooks(request.user))
 
     @operation(
@@ -75,7 +73,7 @@ class WebhookList(WebhookResource):
         example=EXAMPLE,
     )
     def post(self, request: Request) -> Response:
-        """Make a webhook; its secret is in the answer and nowhere else again."""
+        """Create a webhook. Only this response contains its secret."""
         wanted = self.read_body()
         return self.run_idempotent(
             lambda: services.create_webhook(by=request.user, **wanted),
@@ -90,11 +88,11 @@ class WebhookList(WebhookResource):
 
 
 class WebhookDetail(WebhookResource):
-    """One webhook."""
+    """A webhook."""
 
     @operation("get_webhook", responses={200: ResponseSpec("The webhook.", WebhookSerializer)})
     def get(self, request: Request, webhook_id: UUID) -> Response:
-        """Says where a webhook leads, what it hears of, and how it is."""
+        """Return a webhook."""
         webhook = self.find(querysets.visible_webhooks, pk=webhook_id)
         return Response(self.render(WebhookSerializer, webhook))
 
@@ -106,7 +104,7 @@ class WebhookDetail(WebhookResource):
         example={"active": False},
     )
     def patch(self, request: Request, webhook_id: UUID) -> Response:
-        """Change what the body names; one that is turned on again begins afresh."""
+        """Change a webhook. Reactivating it resets its failures."""
         changed = services.change_webhook(webhook_id, by=request.user, **self.read_body())
         return Response(self.render(WebhookSerializer, changed))
 
@@ -114,13 +112,13 @@ class WebhookDetail(WebhookResource):
         "delete_webhook", responses={204: ResponseSpec("It is gone, and every message to it.")}
     )
     def delete(self, request: Request, webhook_id: UUID) -> Response:
-        """Remove a webhook and all that was or is to be sent to it."""
+        """Delete a webhook and its deliveries."""
         services.delete_webhook(webhook_id, by=request.user)
         return Response(status=204)
 
 
 class WebhookSecret(WebhookResource):
-    """The secret, of which only another one can be had."""
+    """The secret of a webhook."""
 
     @operation(
         "rotate_secret",
@@ -130,7 +128,7 @@ class WebhookSecret(WebhookResource):
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Give a webhook another secret; for a day messages are signed with both."""
+        """Rotate the secret of a webhook. For a day both secrets sign deliveries."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.rotate_secret(webhook_id, by=request.user),
@@ -140,7 +138,7 @@ class WebhookSecret(WebhookResource):
 
 
 class WebhookTest(WebhookResource):
-    """A message that tells of nothing."""
+    """Test deliveries of a webhook."""
 
     @operation(
         "send_test_event",
@@ -150,7 +148,7 @@ class WebhookTest(WebhookResource):
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Send a message that tells of nothing, to see whether it arrives."""
+        """Send a test delivery to a webhook."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.send_test_event(webhook_id, by=request.user),
@@ -160,7 +158,7 @@ class WebhookTest(WebhookResource):
 
 
 class DeliveryList(Collection):
-    """What was and is to be sent to a webhook."""
+    """The deliveries of a webhook."""
 
     serializer_class = DeliverySerializer
     filterset_class = DeliveryFilterSet
@@ -175,22 +173,22 @@ class DeliveryList(Collection):
         responses={200: ResponseSpec("A page of messages.", DeliverySerializer, paged=True)},
     )
     def get(self, request: Request, webhook_id: UUID) -> Response:
-        """List the messages to a webhook, newest first."""
+        """List the deliveries of a webhook, newest first."""
         return self.render_page()
 
 
 class DeliveryDetail(Resource):
-    """One message."""
+    """A delivery."""
 
     @operation("get_delivery", responses={200: ResponseSpec("The message.", DeliverySerializer)})
     def get(self, request: Request, delivery_id: UUID) -> Response:
-        """Says how far a message has come."""
+        """Return a delivery."""
         delivery = self.find(querysets.visible_deliveries, pk=delivery_id)
         return Response(self.render(DeliverySerializer, delivery))
 
 
 class Redelivery(WebhookResource):
-    """A message once more."""
+    """Redeliveries of a delivery."""
 
     @operation(
         "redeliver",
@@ -200,7 +198,7 @@ class Redelivery(WebhookResource):
         example={},
     )
     def post(self, request: Request, delivery_id: UUID) -> Response:
-        """Send a message again that was delivered or given up, under the id it had."""
+        """Send a finished delivery again, with the same id."""
         self.read_body()
         return self.run_idempotent(
             lambda: services.redeliver(delivery_id, by=request.user),
