@@ -50,7 +50,7 @@ def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
     _compare(first, _run_story(story, _CrashPlan()), ignore, "on the second run")
     for number in range(1, times + 1):
         for stored in (False, True):
-            when = "behind" if stored else "before"
+            when = "after" if stored else "before"
             again = _run_story(story, _CrashPlan(at=number, stored=stored))
             _compare(
                 first, again, ignore, f"with the worker killed {when} commit {number} of {times}"
@@ -144,7 +144,7 @@ def _compare(first: Any, again: Any, ignore: Collection[str], when: str) -> None
     if found is not None:
         path, one, other = found
         raise NondeterminismError(
-            f"Nondeterministic {when}: {path} was {other!r}, before it was {one!r}."
+            f"Nondeterministic {when}: {path} was {other!r}, not {one!r} as on the first run."
         )
 
 

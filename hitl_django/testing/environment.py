@@ -151,8 +151,9 @@ class GraphEnvironment:
         asked = sorted(self.interrupts(run=run).values_list("title", flat=True))
         if asked != sorted(titles) or not asked:
             raise AssertionError(
-                "Expected the run to have the interrupts "
-                f"{', '.join(map(repr, titles)) or 'any'}, but "
+                "Expected the run to have "
+                f"{'the interrupts ' * bool(titles)}"
+                f"{', '.join(map(repr, titles)) or 'pending interrupts'}, but "
                 f"{'it has ' + ', '.join(map(repr, asked)) if asked else self._describe(run)}."
             )
 
@@ -189,8 +190,8 @@ class GraphEnvironment:
         found = self.get_run(run)
         if found.state == Run.State.INTERRUPTED:
             titles = self.interrupts(run=run).values_list("title", flat=True)
-            return f"asks {', '.join(map(repr, titles))}"
-        return f"is {found.state}" + (f": {found.error}" if found.error else "")
+            return f"it has the interrupts {', '.join(map(repr, titles))}"
+        return f"it is {found.state}" + (f": {found.error}" if found.error else "")
 
     def _list_open(self) -> str:
         rows = self.interrupts().values_list("title", "graph", "node")[:20]

@@ -102,7 +102,7 @@ def test_fixed_arguments_cannot_be_edited_per_action() -> None:
         infer_decision,
         lambda asked, resume: make_resume_value(asked, "respond", resume["decisions"]),
     ):
-        with pytest.raises(InvalidAnswerError, match="can’t be changed"):
+        with pytest.raises(InvalidAnswerError, match="fields that are not editable"):
             give(interrupt, {"decisions": [edit, {"type": "respond", "message": "No."}]})
 
 

@@ -243,7 +243,7 @@ def test_transact_with_async_function_is_rejected(node: Any) -> None:
     async def act() -> None:
         pass
 
-    assert "transaction belongs to a thread" in node(lambda state: transact("k", act)).error
+    assert "transactions are bound to a thread" in node(lambda state: transact("k", act)).error
 
 
 def test_transact_conflict_is_retried(node: Any) -> None:

@@ -309,7 +309,7 @@ def test_nodes_longer_than_a_time_slice_are_not_interrupted(
     workers.wait_for(lambda: len(begun(book)) == queue.width)
     (waiting,) = start_laps(book, 1, laps=1, seconds=0)
     workers.wait_for(all_succeeded([*runs, waiting]))
-    assert "starting them anew" not in workers.log.read_text()
+    assert "restarting" not in workers.log.read_text()
     assert set(Run.objects.filter(pk__in=runs).values_list("thread__epoch", flat=True)) == {1}
 
 

@@ -107,7 +107,7 @@ def test_cluster_with_unread_results_is_restarted(cluster: Start, book: Path) ->
     os.kill(supervised.last("monitor"), signal.SIGKILL)
     runs = start_laps(book, 2, laps=1)
     supervised.wait_for(all_succeeded(runs))
-    supervised.wait_for(lambda: "results are not taken in" in supervised.log.read_text())
+    supervised.wait_for(lambda: "results are not processed" in supervised.log.read_text())
 
 
 def test_executed_work_leaves_a_heartbeat(cluster: Start, book: Path) -> None:

@@ -285,7 +285,7 @@ def test_callers_goto_of_unknown_node_is_rejected() -> None:
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(goto="nowhere"), CONFIG)) is None
     ours = stored(OURS, chain(OURS, "a"))
     ours.invoke({"x": 1}, CONFIG)
-    with pytest.raises(errors.InvalidUpdateError, match="goto names unknown node 'nowhere'"):
+    with pytest.raises(errors.InvalidUpdateError, match="goto: unknown node 'nowhere'"):
         ours.invoke(OURS.Command(goto="nowhere"), CONFIG)
 
 

@@ -486,7 +486,7 @@ REFUSED = {
     "a hook of version 2": (
         lambda: {"model": Model(says=[]), "tools": [], "post_model_hook": shortened,
                  "version": "v1"},
-        ValueError, "needs version='v2'",
+        ValueError, "requires version='v2'",
     ),
 }  # fmt: skip
 

@@ -107,7 +107,9 @@ def test_concurrent_first_inputs_one_is_rejected(
     first = call(threads, build(savers(), gate), {"log": ["in"]}, durability=durability)
     assert gate.begun.wait(PATIENCE)
     second = call(threads, build(savers(), gate), {"log": ["again"]}, durability=durability)
-    with pytest.raises(LeaseHeldError, match="'t' is under way") as refused:
+    with pytest.raises(
+        LeaseHeldError, match="'t' is in use by another run in this process"
+    ) as refused:
         second.result(PATIENCE)
     assert refused.value.thread_id == "t"
     gate.may_end.set()
@@ -314,7 +316,7 @@ def test_other_process_is_rejected(
     first = call(threads, graph, {"log": ["in"]}, durability=durability)
     assert gate.begun.wait(PATIENCE)
     elsewhere()
-    with pytest.raises(LeaseHeldError, match="has it"):
+    with pytest.raises(LeaseHeldError, match="is in use: leased by"):
         build(DjangoSaver(), gate).invoke({"log": ["again"]}, CONFIG)
     gate.may_end.set()
     assert first.result(PATIENCE) == {"log": ["in", "gate"]}
@@ -332,7 +334,7 @@ def test_run_that_read_an_old_state_is_rejected(elsewhere: Callable[[], None]) -
             assert graph.invoke(Command(resume="first"), CONFIG) == {"log": ["first"]}
             return found
 
-    with pytest.raises(LeaseHeldError, match="meanwhile"):
+    with pytest.raises(LeaseHeldError, match="another run took over the thread"):
         build(Slow(), ask).invoke(Command(resume="second"), CONFIG)
     assert graph.get_state(CONFIG).values == {"log": ["first"]}
 
@@ -347,7 +349,7 @@ def test_start_of_thread_started_meanwhile_is_rejected(
             build(DjangoSaver(), ask).invoke({"log": ["first"]}, CONFIG)
             return found
 
-    with pytest.raises(LeaseHeldError, match="begun"):
+    with pytest.raises(LeaseHeldError, match="another run started first"):
         build(Slow(), ask).invoke({"log": ["second"]}, CONFIG)
     assert build(DjangoSaver(), ask).get_state(CONFIG).values == {"log": ["first"]}
 
@@ -417,7 +419,7 @@ def test_run_that_read_before_a_late_run_resumed_is_rejected(
             return found
 
     second = build(Slow(), lambda state: {"log": ["second"]})
-    with pytest.raises(LeaseHeldError, match="meanwhile"):
+    with pytest.raises(LeaseHeldError, match="another run took over the thread"):
         second.invoke(None, CONFIG)
     next_gate.may_end.set()
     assert first.result(PATIENCE) == {"log": ["in", "gate", "gate"]}
@@ -440,7 +442,7 @@ def test_direct_call_that_read_before_a_late_run_ended_is_rejected(
             return found
 
     second = build(Slow(), lambda state: {"log": ["second"]})
-    with pytest.raises(LeaseHeldError, match="meanwhile"):
+    with pytest.raises(LeaseHeldError, match="another run took over the thread"):
         second.invoke(None, CONFIG)
     assert second.get_state(CONFIG).values == {"log": ["in", "gate"]}
 
@@ -463,7 +465,7 @@ def test_direct_call_that_read_before_a_late_worker_stored_is_rejected(
             late.commit(Commit(place, [TaskWrites("t", "", [("log", ["late"])])], outcome=outcome))
             return found
 
-    with pytest.raises(LeaseHeldError, match="meanwhile"):
+    with pytest.raises(LeaseHeldError, match="another run took over the thread"):
         build(Slow(), lambda state: {"log": ["second"]}).invoke({"log": ["in"]}, place)
 
 
@@ -482,5 +484,5 @@ def test_lease_in_transaction_is_rolled_back_with_it() -> None:
 def test_thread_leased_by_worker_is_rejected() -> None:
     build(DjangoSaver(), ask).invoke({"log": []}, CONFIG)
     Thread.objects.update(lease_owner="worker", lease_until="2999-01-01T00:00Z")
-    with pytest.raises(LeaseHeldError, match="worker has it"):
+    with pytest.raises(LeaseHeldError, match="is in use: leased by worker"):
         build(DjangoSaver(), ask).invoke(Command(resume="yes"), CONFIG)

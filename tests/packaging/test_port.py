@@ -30,11 +30,11 @@ CHANGED = {
     ),
 }
 KEPT = {
-    "from langgraph.checkpoint.postgres import PostgresSaver": "runs are stored by the ORM",
-    "from langgraph.prebuilt import ToolNode, ToolCallTransformer": "no ToolCallTransformer here",
+    "from langgraph.checkpoint.postgres import PostgresSaver": "runs are stored with the ORM",
+    "from langgraph.prebuilt import ToolNode, ToolCallTransformer": "has no ToolCallTransformer",
     "from langgraph.store.postgres import PostgresStore": "hitl_django.contrib.store.DjangoStore",
     "from langgraph.nowhere import x": "langgraph.nowhere has no counterpart",
-    "import langgraph.graph": "has to be renamed too",
+    "import langgraph.graph": "rename uses of langgraph.graph.… as well",
 }
 LEFT_ALONE = [
     "from .langgraph.graph import StateGraph",
@@ -64,7 +64,7 @@ def test_unrelated_import_is_kept(source: str) -> None:
 def test_caught_interrupt_is_named() -> None:
     source = "try:\n    x = interrupt(1)\nexcept GraphInterrupt:\n    pass\n"
     (remark,) = port_source(source)[1]
-    assert (remark.line, "the node pauses all the same" in remark.text) == (3, True)
+    assert (remark.line, "the node pauses anyway" in remark.text) == (3, True)
     assert port_source(source.replace("GraphInterrupt", "ValueError"))[1] == []
 
 
@@ -89,8 +89,8 @@ def test_dry_run_shows_changes(project: Path, capsys: pytest.CaptureFixture[str]
     assert "+from hitl_django.langgraph.graph import StateGraph" in said.out
     assert "other.py" not in said.out
     assert f"{project / 'saver.py'}:2: langgraph.checkpoint.sqlite has no counterpart" in said.err
-    assert f"{project / 'broken.py'}:1: is no Python" in said.err
-    assert f"{project / 'latin.py'}:1: isn't written in UTF-8" in said.err
+    assert f"{project / 'broken.py'}:1: is not valid Python: " in said.err
+    assert f"{project / 'latin.py'}:1: is not UTF-8; skipped" in said.err
     assert (project / "graph.py").read_text() == "from langgraph.graph import StateGraph\n"
 
 
@@ -108,4 +108,4 @@ def test_port_is_a_command(project: Path) -> None:
         [sys.executable, "-m", "hitl_django.port", str(project / "nowhere")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (ran.returncode, "there is no" in ran.stderr) == (2, True)
+    assert (ran.returncode, "does not exist" in ran.stderr) == (2, True)

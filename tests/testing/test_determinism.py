@@ -76,7 +76,9 @@ def test_row_written_twice_after_crash_is_found(order: Any) -> None:
         return {"log": ["charged"]}
 
     order(charge)
-    with pytest.raises(NondeterminismError, match=r"died before commit 1 of \d, returned was 2, n"):
+    with pytest.raises(
+        NondeterminismError, match=r"killed before commit 1 of \d: returned was 2, not 1"
+    ):
         assert_deterministic(buy)
 
 

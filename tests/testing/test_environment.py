@@ -74,7 +74,9 @@ def test_interrupts_are_found_by_title_node_graph_or_run(hitl: GraphEnvironment)
 
 
 def test_missing_or_ambiguous_interrupt_lists_pending_ones(hitl: GraphEnvironment) -> None:
-    with pytest.raises(AssertionError, match=r"has title 'Ann\?'\. Nothing is asked"):
+    with pytest.raises(
+        AssertionError, match=r"matches title 'Ann\?'\. There are no pending interrupts"
+    ):
         hitl.decide("Ann?", "approve")
     hitl.start("leave", {"person": "Ann", "days": 2})
     hitl.start("leave", {"person": "Bob", "days": 9})
@@ -125,9 +127,11 @@ def test_make_interrupt_accepts_review_options(hitl: GraphEnvironment) -> None:
 def test_assert_failed_and_parked_check_the_reason(hitl: GraphEnvironment) -> None:
     run = hitl.start("broken", {"person": "Ann"})
     hitl.assert_failed(run, "ZeroDivisionError")
-    with pytest.raises(AssertionError, match="is failed, but not for 'KeyError': ZeroDivision"):
+    with pytest.raises(
+        AssertionError, match="but its error doesn't match 'KeyError': ZeroDivision"
+    ):
         hitl.assert_failed(run, "KeyError")
-    with pytest.raises(AssertionError, match="should be parked, and is failed: ZeroDivision"):
+    with pytest.raises(AssertionError, match="to be parked, but it is failed: ZeroDivision"):
         hitl.assert_parked(run)
     Run.objects.filter(pk=run.id).update(state="parked", error="The graph has changed.")
     hitl.assert_parked(run, "has changed")
@@ -135,14 +139,18 @@ def test_assert_failed_and_parked_check_the_reason(hitl: GraphEnvironment) -> No
 
 def test_failing_assertion_describes_the_actual_state(hitl: GraphEnvironment) -> None:
     run = hitl.start("leave", {"person": "Ann", "days": 2})
-    with pytest.raises(AssertionError, match="should be succeeded, and asks 'Give Ann 2 days off"):
+    with pytest.raises(
+        AssertionError, match="to be succeeded, but it has the interrupts 'Give Ann 2 days off"
+    ):
         hitl.assert_finished(run)
-    with pytest.raises(AssertionError, match="should ask 'Pay\\?', and asks 'Give Ann 2 days"):
+    with pytest.raises(
+        AssertionError, match=r"have the interrupts 'Pay\?', but it has 'Give Ann 2 days"
+    ):
         hitl.assert_asks(run, "Pay?")
     hitl.decide(run=run, type="approve")
-    with pytest.raises(AssertionError, match="should ask something, and is succeeded"):
+    with pytest.raises(AssertionError, match="to have pending interrupts, but it is succeeded"):
         hitl.assert_asks(run)
-    with pytest.raises(AssertionError, match="ended with granted=True, not False"):
+    with pytest.raises(AssertionError, match="ended with granted=True, expected False"):
         hitl.assert_finished(run, granted=False)
     with pytest.raises(AssertionError, match="ended without 'paid'"):
         hitl.assert_finished(run, paid=True)

@@ -24,7 +24,7 @@ class GraphList(Resource):
 
     @operation(
         "list_graphs",
-        responses={200: ResponseSpec("All pending interrupts.", GraphSerializer, paged=True)},
+        responses={200: ResponseSpec("List of graphs.", GraphSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
         """List the graphs you can start, or whose runs or interrupts you can view."""

@@ -571,7 +571,7 @@ def test_response_reaching_a_changed_interrupt_is_logged(
     assert printed.lines() == ["Name: N/A. Age: John"]
     (record,) = [r for r in caplog.records if r.levelname == "WARNING"]
     assert "human_node" in record.getMessage()
-    assert "asks something else than was answered" in record.getMessage()
+    assert "asked something different after it was answered" in record.getMessage()
 
 
 def test_response_reaching_a_changed_interrupt_is_rejected_on_request(

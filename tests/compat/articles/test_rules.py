@@ -316,7 +316,7 @@ def test_skipped_interrupt_is_logged(
     graph.invoke(Command(resume="Ann"), config)
     result = graph.invoke(Command(resume="30", update={"needs_age": False}), config)
     assert result == {"name": "Ann", "city": "30", "needs_age": False}
-    assert "asks something else than was answered" in caplog.text
+    assert "asked something different after it was answered" in caplog.text
 
 
 def test_skipped_interrupt_is_rejected_on_request(checkpointer: Any) -> None:
@@ -351,7 +351,7 @@ def test_changed_list_of_interrupts_is_logged(
     graph.invoke({"dynamic_list": ["a", "b"]}, config)
     result = graph.invoke(Command(resume="yes", update={"dynamic_list": ["b"]}), config)
     assert result["results"] == ["yes"]
-    assert "asks something else than was answered" in caplog.text
+    assert "asked something different after it was answered" in caplog.text
 
 
 # Only simple payloads.

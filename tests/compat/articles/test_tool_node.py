@@ -418,9 +418,9 @@ def test_unhandled_tool_error_fails_the_node(rule: Any) -> None:
 def test_invalid_or_unknown_call_is_returned_as_error(tools: Any) -> None:
     messages = [calling(("add", {"a": 1}), ("nothing", {}))]
     unfit, unknown = contents(graph_of(ToolNode(tools)).invoke({"messages": messages}))
-    assert unfit.startswith("Error: the arguments of add don't fit.")
+    assert unfit.startswith("Error: invalid arguments for add.")
     assert "b" in unfit
-    assert unknown == "Error: there is no tool nothing. Tools: add."
+    assert unknown == "Error: unknown tool nothing. Tools: add."
 
 
 def test_arguments_are_coerced_to_their_annotations() -> None:
@@ -428,7 +428,7 @@ def test_arguments_are_coerced_to_their_annotations() -> None:
     message = calling(("add", {"a": "1", "b": 2, "c": 3}), ("add", {"a": "x", "b": 2}))
     fits, unfit = contents(graph_of(ToolNode([add])).invoke({"messages": [message]}))
     assert fits == "3"
-    assert unfit.startswith("Error: the arguments of add don't fit. a: Input should be a valid int")
+    assert unfit.startswith("Error: invalid arguments for add. a: Input should be a valid int")
 
 
 def test_function_with_variable_keywords_gets_all_arguments() -> None:
@@ -563,7 +563,7 @@ def test_tool_node_runs_without_a_graph() -> None:
     assert async_to_sync(node.ainvoke)({"messages": [message]})["messages"][0].content == "2"
     call = {"type": "tool_call", "name": "add", "args": {"a": 1, "b": 2}, "id": "c"}
     assert contents(node.invoke([call])) == ["3"]
-    with pytest.raises(ValueError, match="No message of a model"):
+    with pytest.raises(ValueError, match="No AI message"):
         node.invoke({"messages": [{"role": "user", "content": "hi"}]})
 
 
