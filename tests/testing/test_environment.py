@@ -83,7 +83,7 @@ def test_missing_or_ambiguous_interrupt_lists_pending_ones(hitl: GraphEnvironmen
     with pytest.raises(AssertionError) as told:
         hitl.decide(node="ask", type="approve")
     assert str(told.value).splitlines() == [
-        "More than one pending interrupt matches node 'ask'. Open are:",
+        "More than one pending interrupt matches node 'ask'. Pending interrupts:",
         "  'Give Ann 2 days off?' (leave, ask)",
         "  'Give Bob 9 days off?' (leave, ask)",
     ]
