@@ -62,8 +62,8 @@ def test_nondeterministic_write_is_named_with_its_step(order: Any) -> None:
     with pytest.raises(NondeterminismError) as told:
         assert_deterministic(buy)
     assert str(told.value) == (
-        "Nondeterministic on the second run: threads[0].steps[2].values.total was 3, before it "
-        "was 2."
+        "Nondeterministic on the second run: threads[0].steps[2].values.total was 3, not 2 as "
+        "on the first run."
     )
     assert assert_deterministic(buy, ignore=["total"]) >= 8
 
