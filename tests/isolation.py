@@ -1,4 +1,4 @@
-"""Runs what contends for rows under PostgreSQL's stricter isolation levels.
+"""Tests of row conflicts under PostgreSQL's stricter isolation levels.
 
     python -m tests.isolation [arguments for pytest]
 

@@ -1,4 +1,4 @@
-"""Runs what works with the database behind PgBouncer, which gives each transaction any session.
+"""Database tests behind PgBouncer in transaction mode.
 
     python -m tests.pooled [arguments for pytest]
 

@@ -62,7 +62,7 @@ def graph(request: pytest.FixtureRequest) -> Iterator[str]:
         yield name
 
 
-class TestAForm:
+class TestForm:
     def test_unchanged_custom_form_returns_the_payload(self, reviewer: Client, graph: str) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph)
         assert "answer-amount" in sheet_of(reviewer, item)
@@ -116,7 +116,7 @@ def test_custom_form_is_a_class_or_a_path() -> None:
         ReviewPolicy(forms={"ask": 7})
 
 
-class TestATemplate:
+class TestTemplate:
     @pytest.fixture(autouse=True)
     def folder(self, settings: Any, tmp_path: Path) -> None:
         own = tmp_path / "hitl_django" / "requests"

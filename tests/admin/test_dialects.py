@@ -112,7 +112,7 @@ def answer_of(item: Interrupt) -> Any:
     return Decision.objects.get(interrupt=item).value
 
 
-class TestAHumanInterrupt:
+class TestHumanInterrupt:
     def test_human_interrupt_shows_action_and_allowed_buttons(
         self, reviewer: Client, asked: Asked
     ) -> None:
@@ -166,7 +166,7 @@ class TestAHumanInterrupt:
         assert not Decision.objects.exists()
 
 
-class TestAToolCall:
+class TestToolCall:
     @pytest.mark.parametrize(
         ("button", "typed", "answer"),
         [
@@ -191,7 +191,7 @@ class TestAToolCall:
         assert "Enter a response." in text_of(press(reviewer, item, "respond", reply=" "))
 
 
-class TestAnApprovalRequest:
+class TestApprovalRequest:
     def ask(self, asked: Asked) -> Interrupt:
         item = ask(asked, APPROVAL)
         item.response_schema = APPROVAL_SCHEMA
@@ -230,7 +230,7 @@ class TestAnApprovalRequest:
         assert not Decision.objects.exists()
 
 
-class TestAToolThatAsks:
+class TestToolInterrupt:
     @pytest.mark.parametrize(
         ("button", "typed", "answer"),
         [
@@ -250,7 +250,7 @@ class TestAToolThatAsks:
         assert answer_of(item) == answer
 
 
-class TestARequestForSeveralActions:
+class TestSeveralActions:
     def send(
         self, client: Client, item: Interrupt, *choices: str, button: str = "each", **typed: str
     ) -> HttpResponse:

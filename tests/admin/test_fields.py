@@ -32,7 +32,7 @@ def faults_of(page: str) -> list[str]:
     )
 
 
-class TestFaults:
+class TestErrors:
     def test_all_field_and_reason_errors_are_shown_together(
         self, reviewer: Client, order: Interrupt
     ) -> None:
@@ -125,7 +125,7 @@ class TestChoicesAndTables:
         assert '<table class="hitl-rows">' in page
 
 
-class TestThePreview:
+class TestPreview:
     def preview(self, client: Client, item: Interrupt, **typed: str) -> str:
         posted = {**sheet_of(client, item), "preview": ["1"]}
         posted |= {

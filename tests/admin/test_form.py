@@ -470,7 +470,7 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     }[schema["type"]]
 
 
-class TestAListOfObjects:
+class TestObjectList:
     SHAPE = read_shape(
         {
             "type": "array",
@@ -560,7 +560,7 @@ class TestAListOfObjects:
         assert shape.properties[0].shape.kind == "json"
 
 
-class TestAUnion:
+class TestUnion:
     SHAPE = read_shape(Order.model_json_schema()).without("approved")
     ASKED: ClassVar = {
         "contact": {"kind": "phone", "number": "123456", "note": "after six"},
@@ -677,7 +677,7 @@ def test_invalid_json_is_not_read_as_text(schema: Any, typed: str) -> None:
     assert not asked(shape, MISSING, {"": typed}).is_valid()
 
 
-class TestNumbersInGerman:
+class TestGermanNumbers:
     SHAPE = read_shape(
         {
             "type": "object",

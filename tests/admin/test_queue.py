@@ -63,7 +63,7 @@ def about(item: Interrupt, subject: Any) -> None:
     Thread.objects.filter(pk=item.thread_id).update(subject_type=kind, subject_id=str(subject.pk))
 
 
-class TestARow:
+class TestRow:
     def test_row_shows_its_special_states(self, reviewer: Client, me: User, sam: User) -> None:
         now = timezone.now()
         make_interrupt({}, title="Late?", due_at=now - 3 * HOUR)
@@ -118,7 +118,7 @@ class TestARow:
         assert "With selected" not in words(browse(role).get(list_of()))
 
 
-class TestTheSubject:
+class TestRelatedObject:
     def test_related_object_is_a_link_only_if_visible(self, reviewer: Client, me: User) -> None:
         item, group = make_interrupt({}), Group.objects.create(name="Order 17 of Dana")
         about(item, group)
@@ -159,7 +159,7 @@ class TestTheSubject:
         assert page.count("<bdi>Orders</bdi>") == 15
 
 
-class TestWhatItCosts:
+class TestQueries:
     @pytest.fixture
     def money(self) -> Iterator[str]:
         graph = StateGraph(dict).add_node("ask", lambda state: state).add_edge(START, "ask")
@@ -411,7 +411,7 @@ class TestCountsAndFilters:
             assert "sorted" in page
 
 
-class TestAnEmptyQueue:
+class TestEmptyQueue:
     @pytest.mark.parametrize(
         ("query", "changes", "reason"),
         [
@@ -452,7 +452,7 @@ class TestAnEmptyQueue:
         assert ("Show all pending" in words(response)) is bool(query)
 
 
-class TestTakeNext:
+class TestClaimNext:
     def test_review_next_opens_the_claimed_request(
         self, reviewer: Client, me: User, asked: Asked
     ) -> None:

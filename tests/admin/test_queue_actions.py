@@ -35,7 +35,7 @@ def permit(user: Any, codename: str) -> None:
     user.user_permissions.add(Permission.objects.get(codename=codename))
 
 
-class TestHolding:
+class TestClaims:
     def test_request_is_claimed_extended_and_released(
         self, reviewer: Client, person: Person
     ) -> None:
@@ -92,7 +92,7 @@ def test_first_error_has_the_focus(
     assert f'name="{name}"' in field
 
 
-class TestPuttingOff:
+class TestSnooze:
     @pytest.mark.parametrize(
         ("until", "days"), [("hour", 0.04), ("tomorrow", 1), ("days", 3), ("week", 7)]
     )
@@ -121,7 +121,7 @@ class TestPuttingOff:
         assert item.snoozed_until is None
 
 
-class TestAssigning:
+class TestAssignment:
     def test_assign_is_offered_with_permission_and_names_user_and_group(
         self, reviewer: Client, person: Person
     ) -> None:
@@ -208,7 +208,7 @@ def test_action_on_closed_request_shows_its_outcome(reviewer: Client, asked: Ask
     assert "system rejected this" in text_of(reviewer.get(page_of(item)))
 
 
-class TestTheHead:
+class TestHead:
     def test_head_shows_expiry_and_consequence(self, reviewer: Client) -> None:
         day = timedelta(days=1)
         item = make_interrupt(
@@ -276,7 +276,7 @@ def test_page_of_several_requests_takes_constant_queries(
     assert sheet_of(reviewer, item)
 
 
-class TestWhatWasTypedInTheAnswer:
+class TestResponseDraft:
     """Without JavaScript nothing else brings it back, whichever button is pressed."""
 
     def sent(self, client: Client, item: Interrupt, verb: str, **more: Any) -> HttpResponse:
@@ -372,7 +372,7 @@ class TestWhatWasTypedInTheAnswer:
         assert response.headers["Location"] == page_of(item)
 
 
-class TestDecidingOverAClaim:
+class TestDecisionOverClaim:
     """A second step, without a script, and for a page that was opened before the claim."""
 
     def test_decision_over_a_claim_needs_confirmation_and_keeps_input(

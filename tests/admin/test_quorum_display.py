@@ -36,7 +36,7 @@ def jointly(asked: Asked, **terms: Any) -> Interrupt:
     return asked("reviewed", payload={"amount": 5, "text": TEXT}, terms={"quorum": 2, **terms})
 
 
-class TestAInterruptForTwo:
+class TestQuorumOfTwo:
     def test_quorum_shows_approvals_and_resumes_after_the_second(
         self, reviewer: Client, other: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
@@ -100,7 +100,7 @@ class TestAInterruptForTwo:
         assert "Hm." in text_of(again)
 
 
-class TestWhoStartedTheRun:
+class TestStarterOfTheRun:
     def test_starter_has_no_approve_button_and_gets_the_reason(
         self, browse: Browse, person: Person, asked: Asked
     ) -> None:
@@ -129,7 +129,7 @@ class TestWhoStartedTheRun:
         assert 'value="reject"' in page
 
 
-class TestAInterruptThatHasToBeClaimed:
+class TestRequiredClaim:
     def test_required_claim_hides_decision_buttons(self, reviewer: Client, asked: Asked) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
         page = text_of(reviewer.get(page_of(item)))
@@ -184,7 +184,7 @@ class TestAInterruptThatHasToBeClaimed:
         assert not Decision.objects.exists()
 
 
-class TestAChange:
+class TestChange:
     def test_change_is_shown_with_its_decision(self, reviewer: Client, asked: Asked) -> None:
         item = asked("approval", text=TEXT)
         press(reviewer, item, "edit", text=TEXT.replace("long", "<i>short</i>"))

@@ -37,7 +37,7 @@ def sheets_in(page: str) -> list[str]:
     return re.findall(r'<form method="post"[^>]*data-hitl-sheet.*?</form>', page, re.S)
 
 
-class TestSeveralInterruptsOfARun:
+class TestSeveralRequests:
     def test_several_requests_have_separate_forms(self, reviewer: Client, asked: Asked) -> None:
         first = asked("panel")
         [second] = Interrupt.objects.exclude(pk=first.pk)
@@ -91,7 +91,7 @@ class TestSeveralInterruptsOfARun:
             assert "15 requests from one run" in text_of(reviewer.get(page_of(item)))
 
 
-class TestAListOfObjects:
+class TestObjectList:
     def test_list_rows_are_added_without_javascript_and_keep_input(self, reviewer: Client) -> None:
         item = make_interrupt({"lines": [{"sku": "A", "count": 1}]}, ORDER)
         sheet = sheet_of(reviewer, item)
@@ -114,7 +114,7 @@ class TestAListOfObjects:
         assert not Decision.objects.exists()
 
 
-class TestWhatIsTooLarge:
+class TestLargePayload:
     @pytest.mark.promise("P21")
     @pytest.mark.parametrize(
         "payload",
@@ -169,7 +169,7 @@ class TestWhatIsTooLarge:
         assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
 
 
-class TestTheLineThatFollowsARun:
+class TestStatusLine:
     def status_of(self, client: Client, item: Interrupt) -> dict[str, Any]:
         url = page_of(item).removesuffix("change/") + "status/"
         status: dict[str, Any] = client.get(url).json()

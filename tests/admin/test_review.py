@@ -23,7 +23,7 @@ Asked = Callable[..., Interrupt]
 Advance = Callable[[], int]
 
 
-class TestTheList:
+class TestList:
     def test_list_shows_pending_requests_with_links(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         page = text_of(reviewer.get(list_of()))
@@ -97,7 +97,7 @@ class TestTheList:
         assert "Request" in page
 
 
-class TestAInterrupt:
+class TestRequest:
     def test_request_shows_payload_and_fields(self, reviewer: Client, asked: Asked) -> None:
         page = text_of(reviewer.get(page_of(asked())))
         assert "Refund Dana?" in page
@@ -153,7 +153,7 @@ class TestAInterrupt:
         assert 'value="edit"' not in text_of(response)
 
 
-class TestADecision:
+class TestDecision:
     def test_approve_uses_the_payload(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
@@ -225,7 +225,7 @@ class TestADecision:
         assert press(reviewer, asked(), "approve").headers["Location"] == list_of()
 
 
-class TestARefusal:
+class TestRejectedDecision:
     def test_unreadable_input_is_reported_at_its_field_and_kept(
         self, reviewer: Client, asked: Asked
     ) -> None:
@@ -348,7 +348,7 @@ class TestARefusal:
         assert "The run has stopped." in text_of(response)
 
 
-class TestAClosedInterrupt:
+class TestClosedRequest:
     @pytest.mark.parametrize(
         ("status", "words"),
         [

@@ -344,7 +344,7 @@ class TestFiles:
 
 
 @pytest.mark.usefixtures("media")
-class TestALinksPage:
+class TestLinkPage:
     def test_link_page_shows_the_same_values(self, client: Client, settings: Any) -> None:
         settings.HITL = {**settings.HITL, "IMAGE_HOSTS": ["pictures.example"]}
         settings.MEDIA_URL = "https://files.example/media/"

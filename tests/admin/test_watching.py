@@ -115,7 +115,7 @@ def open_list(client: Client, **query: str) -> str:
     return unescape(found[1])
 
 
-class TestTheList:
+class TestList:
     def test_list_updates_without_changes_are_empty(self, reviewer: Client) -> None:
         make_interrupt({})
         assert reviewer.get(open_list(reviewer)).json() == {

@@ -146,7 +146,7 @@ def test_view_permission_does_not_allow_changes(
     assert WebhookEndpoint.objects.get().secret == hook.secret
 
 
-class TestWhomAMessageIsFor:
+class TestRecipientColumn:
     @pytest.fixture
     def mails(self, person: Callable[[str], Any]) -> list[Delivery]:
         """A message to each of two people, and the one about the event that they come from."""

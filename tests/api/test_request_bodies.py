@@ -327,7 +327,7 @@ def test_unexpected_parameters_are_rejected(api: Any, interrupt: Interrupt) -> N
 
 
 @pytest.mark.promise("P18")
-class TestASession:
+class TestSession:
     """A browser's session needs its token; without one nothing is written."""
 
     @pytest.fixture

@@ -60,7 +60,7 @@ def page(log_in: Callable[..., Any], start: Start) -> Any:
     return opened
 
 
-class TestComesBack:
+class TestRestoredDrafts:
     def test_draft_is_restored_after_navigation_and_removed_after_saving(self, page: Any) -> None:
         typed(page)
         page.goto("/admin/")
@@ -276,7 +276,7 @@ def test_bulk_reason_draft_is_restored(log_in: Callable[..., Any], start: Start)
     assert page.evaluate("sessionStorage.length") == 0
 
 
-class TestBelongsToWhoTypedIt:
+class TestDraftsOfOtherUsers:
     def test_draft_is_hidden_from_other_users_in_the_tab(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:

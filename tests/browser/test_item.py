@@ -171,7 +171,7 @@ class TestKeys:
         assert focused(page) == "Approve"
 
 
-class TestSeveralInterrupts:
+class TestSeveralRequests:
     def test_several_requests_are_decided_without_losing_text(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:

@@ -108,7 +108,7 @@ def test_parallel_tasks_get_their_own_responses_in_any_order(
 def answered_at_random(
     run: Any, wanted: int, chance: Random, advance: Callable[[], int]
 ) -> list[tuple[str, str]]:
-    """Answers what a run asks, some of it at a time; returns each question with its answer."""
+    """Answer the interrupts of a run in several decisions; return them with their responses."""
     given: list[tuple[str, str]] = []
     asked = Interrupt.objects.filter(run=run, status="pending").order_by("pk")
     while waiting := list(asked.all()):

@@ -231,7 +231,7 @@ def in_steady_order(events: Iterable[Any]) -> list[Any]:
 
 
 def asks(data: Any) -> bool:
-    """Tell whether a values chunk carries questions."""
+    """Return whether a values chunk contains interrupts."""
     return isinstance(data, dict) and "__interrupt__" in data
 
 

@@ -46,7 +46,7 @@ def played(
 
 
 def failed(told: Any) -> bool:
-    """Tell whether a call ended in an error, such as the step limit's."""
+    """Return whether a call ended in an error, such as the step limit's."""
     ended = told[-1] if isinstance(told, list) else told
     return isinstance(ended, tuple) and ended[0] == "Error"
 

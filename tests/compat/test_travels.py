@@ -96,7 +96,7 @@ class Traveller:
                 self.update(config, *UPDATES[kind])
 
     def _is_told_apart(self, kind: str, record: Any, config: Any, newest: Any) -> bool:
-        """Tell whether the table of differences speaks about an update there."""
+        """Return whether the table of differences lists an update there."""
         saved = self.graph.checkpointer.get_tuple(config)
         told = any(
             task == NULL_TASK_ID and name != RESUME for task, name, _ in saved.pending_writes

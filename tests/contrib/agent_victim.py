@@ -123,7 +123,7 @@ def register_agents(path: Path) -> None:
 
 
 def answer(run: Any = None) -> int:
-    """Answers what is open, as a reviewer who may have tried before; returns how much it was."""
+    """Answer the pending interrupts like a repeating reviewer; return their number."""
     asked = Interrupt.objects.filter(status="pending", run__state__in=Run.ANSWERABLE)
     if run is not None:
         asked = asked.filter(run=run)

@@ -222,7 +222,7 @@ def test_run_reads_delta_channels_written_by_langgraph(
 
 
 @pytest.mark.django_db(transaction=True)
-class TestLangGraphsOwnThreads:
+class TestLangGraphThreads:
     """Threads of graphs that LangGraph runs by itself, with our checkpointer."""
 
     @pytest.fixture

@@ -1,10 +1,9 @@
-"""Every Python snippet of the documentation runs.
+"""Execution of every Python snippet of the documentation.
 
-The snippets of a page share one namespace, from the top to the bottom: what is shown first is used
-by what follows. Each page begins with no graph registered. A block that only a server or another
-project can run is no ``python``: ``console`` and ``sh`` are for shells, ``text`` for the rest. What
-is ``python file=…`` or ``python append=…`` is for a file of the tutorial's project, whose own test
-writes it there.
+The snippets of a page share one namespace, from top to bottom. Each page starts without registered
+graphs. Blocks that need a server or another project are not ``python``: ``console`` and ``sh`` are
+for shells, ``text`` for the rest. ``python file=…`` and ``python append=…`` are files of the
+tutorial's project, written by its own test.
 """
 
 from __future__ import annotations

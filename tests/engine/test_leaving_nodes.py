@@ -130,7 +130,7 @@ def test_single_parent_command_in_group_applies_and_several_fail(run: Run, count
 
 
 class OddError(BaseException):
-    """An error of a library that is no Exception."""
+    """A library error that is not an ``Exception``."""
 
 
 @WAYS

@@ -307,7 +307,7 @@ def test_doctor_warns_of_database_clock_set_back(worker: WorkerHeartbeat, name: 
     assert "set back" not in examined()[1]
 
 
-class TestTheAudit:
+class TestAudit:
     @pytest.fixture(autouse=True)
     def _decided(self, worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(verification, "BATCH", 2)  # so that several batches are read

@@ -219,7 +219,7 @@ def test_deleted_claimant_ends_the_claim(interrupt: Interrupt, reviewer: User, s
     assert services.claim(interrupt.pk, by=sam).claimed_by_label == "sam"
 
 
-class TestTakeNext:
+class TestClaimNext:
     """The best free question, and one that nobody else gets."""
 
     @pytest.fixture
@@ -559,7 +559,7 @@ def test_claim_next_skips_interrupt_claimed_before_its_write(
     assert again(first).claimed_by is None
 
 
-class TestGoingOn:
+class TestClaimNextAfterDecision:
     """Who is done with a question, or leaves it, holds the one that they are led to."""
 
     @pytest.fixture
@@ -639,7 +639,7 @@ class TestGoingOn:
         assert services.claim_next(by=reviewer, after=uuid4()) is not None
 
 
-class TestDecidingOverAClaim:
+class TestDecisionOverClaim:
     def test_decision_names_the_claimant(
         self, interrupt: Interrupt, reviewer: User, sam: User
     ) -> None:

@@ -486,7 +486,7 @@ def test_export_from_before_verifies_and_keeps_its_hashes(
         assert hashes[entry["hash"]] == entry["hashed"]
 
 
-class TestTheArchive:
+class TestArchive:
     def test_archived_thread_is_changed_in_place_and_verifies_after_restore(
         self, lena: User
     ) -> None:
@@ -742,7 +742,7 @@ def test_new_user_cannot_take_a_pseudonym(lena: User, advance: Advance) -> None:
         create_review_link(other.pk, name=pseudonym, expires=timedelta(days=1))
 
 
-class TestTheCommand:
+class TestCommand:
     def run(self, *arguments: str) -> str:
         out = io.StringIO()
         call_command("hitl", "pseudonymize-user", *arguments, stdout=out)

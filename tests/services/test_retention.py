@@ -462,7 +462,7 @@ def test_erase_requires_operate_permission(
         services.erase_thread("nobody")
 
 
-class TestShapes:
+class TestStructures:
     @pytest.fixture(autouse=True)
     def _due(self, advance: Callable[[], int]) -> None:
         self.advance = advance

@@ -360,7 +360,7 @@ class TestGroups:
         assert found() == []
 
 
-class TestGoingOn:
+class TestResuming:
     @pytest.fixture(autouse=True)
     def graphs(self, register: Register) -> None:
         register("together", nodes=3, resume_on="all")

@@ -134,7 +134,7 @@ def test_invalid_starters_are_rejected_at_registration(options: dict[str, Any], 
     assert "x" not in registry.list_names()
 
 
-class TestAViewThatHasAsked:
+class TestCheckedView:
     """A customer, who has none of our permissions."""
 
     def test_checked_view_starts_for_its_user_only(self, user: Make) -> None:

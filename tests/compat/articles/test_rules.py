@@ -190,7 +190,7 @@ def test_except_exception_does_not_catch_interrupt(
 ) -> None:
     """Follow rule 1, wrong.
 
-    In the article the except clause swallows the pause; here the pause is no Exception.
+    In the article the except clause swallows the pause; here the pause is not an ``Exception``.
     """
 
     def node_a(state: Person) -> Any:

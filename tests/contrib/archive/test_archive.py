@@ -445,7 +445,7 @@ def test_thread_archived_by_earlier_release_is_restored() -> None:
     assert audit.find_first_fault(run.thread) is None
 
 
-class TestRestoring:
+class TestRestore:
     def test_restore_clears_references_to_deleted_users(self, ended: Ended) -> None:
         thread = ended()
         archive_ended(30, 10)

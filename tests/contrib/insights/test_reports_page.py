@@ -67,7 +67,7 @@ def links(page: Any) -> list[tuple[str, str]]:
     return [(unescape(url), text) for url, text in found if "?" in url and ".csv" not in url]
 
 
-class TestThePage:
+class TestPage:
     def test_insights_numbers_link_to_lists_with_equal_count(self, admin_client: Client) -> None:
         ann, ben = (User.objects.create_user(name) for name in ("ann", "ben"))
         for number, (by, kind) in enumerate(
@@ -348,7 +348,7 @@ class TestDecisionsAsCsv:
         assert response.getvalue().decode("utf-8-sig").splitlines()[1] == "-1.5,,yes,"
 
 
-class TestTheRecordAsCsv:
+class TestAuditLogCsv:
     @pytest.fixture
     def decided(self, asked: Callable[..., Interrupt]) -> Thread:
         ann = User.objects.create_superuser("=ann")
