@@ -195,9 +195,7 @@ class TimedContext(TaskContext):
         return super().ask(value, schema, key, expires, terms)
 
     def check_in_time(self) -> None:
-        """Raise AttemptTimedOutError after the time limit, because the next attempt repeats the
-        work.
-        """
+        """Raise AttemptTimedOutError after the time limit; the next attempt repeats the work."""
         if self.watch is None:
             raise AttemptTimedOutError(self.task.name, self.attempt)
 

@@ -105,9 +105,7 @@ def get_checkpoint_metadata(
 def get_serializable_checkpoint_metadata(
     config: RunnableConfig, metadata: CheckpointMetadata
 ) -> CheckpointMetadata:
-    """Return the metadata like get_checkpoint_metadata, without the ``writes`` of older
-    checkpoints.
-    """
+    """Return the metadata of get_checkpoint_metadata without the obsolete key ``writes``."""
     found: Any = get_checkpoint_metadata(config, metadata)
     found.pop("writes", None)
     return found  # type: ignore[no-any-return]

@@ -15,9 +15,7 @@ DELTA_COUNTERS = "counters_since_delta_snapshot"
 
 
 def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
-    """Return the distinct thread ids of a call to ``prune``, or raise an error for invalid
-    arguments.
-    """
+    """Return the distinct thread ids of a call to ``prune``; raise an error if invalid."""
     if isinstance(thread_ids, str):
         raise TypeError("thread_ids must be a sequence of thread ids, not a str.")
     if strategy not in (KEEP_LATEST, DELETE):

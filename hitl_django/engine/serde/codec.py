@@ -145,11 +145,10 @@ class Codec:
         return data
 
     def encode_entries(self, value: Any, size: int) -> Iterator[memoryview]:
-        """Yield the bytes of a list's or dict's entries of about ``size`` bytes, like
-        encode_record.
+        """Yield the encoded entries of a list or dict of about ``size`` bytes in total.
 
-        Entries are encoded in batches, because reusing a small buffer is faster than allocating
-        memory for all entries.
+        The restriction of encode_record applies. Entries are encoded in batches, because reusing a
+        small buffer is faster than allocating memory for all entries.
         """
         kind = type(value)
         entries = iter(value.items() if kind is dict else value)

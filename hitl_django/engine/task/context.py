@@ -139,9 +139,7 @@ class TaskContext:
         return self._first_attempt_time
 
     def take_up_attempts(self) -> float:
-        """Restore the attempt count of an earlier process; return the seconds until the next
-        attempt.
-        """
+        """Restore the attempt count of an earlier process; return the seconds to wait."""
         self.get_first_attempt_time()
         if self._memory.attempts is None:
             return 0.0
