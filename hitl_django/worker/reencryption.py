@@ -64,11 +64,11 @@ class RowCounts:
     """Numbers of rows in one table.
 
     Attributes:
-        rows: the rows that were read.
-        old: rows that use an older key.
-        plain: rows that aren't encrypted.
+        rows: all rows.
+        old: rows encrypted with an older key.
+        plain: rows without encryption.
         rewritten: rows that were encrypted with the first key.
-        unreadable: rows that are damaged or whose key is missing.
+        unreadable: damaged rows, and rows with an unknown key.
     """
 
     table: str

@@ -98,8 +98,8 @@ class _Capped(Subquery):
 class _Searched(Func):
     """The number of rows that a search finds.
 
-    ``few`` are counted first. If that could take long, or they turn out to be at least ``most``,
-    ``many`` are counted instead.
+    ``few`` are counted up to ``most``, unless the first rows already have many matches. If there
+    are at least ``most``, ``many`` are counted instead.
     """
 
     template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n LIMIT 1) AS tried)"
