@@ -112,17 +112,19 @@ class ChainCheck:
 
     def add_exported(self, entry: Mapping[str, Any], origin: Any) -> None:
         """Check the next entry of an export; a malformed entry raises a builtin error."""
-        hashed, told = json.loads(entry["hashed"]), entry.get("names", {})
+        hashed, shown_names = json.loads(entry["hashed"]), entry.get("names", {})
         values = {**hashed["detail"], ACTOR: hashed[ACTOR]}
         values = {place: values.get(place) for place in list_places(hashed["verb"])}
         committed = {
             place: is_in["name"] for place, is_in in values.items() if _is_commitment(is_in)
         }
-        forgotten = {place: each["name"] for place, each in told.items() if "salt" not in each}
-        shown = {**hashed, ACTOR: told.get(ACTOR, {}).get("name", hashed[ACTOR])}
-        has_valid_names = told.keys() == committed.keys() and all(
+        forgotten = {
+            place: each["name"] for place, each in shown_names.items() if "salt" not in each
+        }
+        shown = {**hashed, ACTOR: shown_names.get(ACTOR, {}).get("name", hashed[ACTOR])}
+        has_valid_names = shown_names.keys() == committed.keys() and all(
             is_salt(each["salt"]) and commit(each["salt"], each["name"]) == committed[place]
-            for place, each in told.items()
+            for place, each in shown_names.items()
             if place not in forgotten
         )
         self.add(

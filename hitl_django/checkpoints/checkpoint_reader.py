@@ -79,28 +79,30 @@ def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple
             one.decode()
             opened[row.thread] = one
     bases = _read_of_threads(using, {t: _list_bases(one) for t, one in opened.items()})
-    opened = _keep_sound(opened, lambda one: _restore_versions(one, bases.get(one.thread, {})))
+    opened = _filter_undamaged(
+        opened, lambda one: _restore_versions(one, bases.get(one.thread, {}))
+    )
     stored = _read_of_threads(using, {t: one.list_apart() for t, one in opened.items()})
     _add_parts(using, stored)
-    opened = _keep_sound(opened, lambda one: _add_stored(one, stored.get(one.thread, {})))
+    opened = _filter_undamaged(opened, lambda one: _add_stored(one, stored.get(one.thread, {})))
     on_top: dict[int, list[WriteRow]] = {}
     for thread, write in written:
         if heads[thread] == write.checkpoint_id:
             on_top.setdefault(thread, []).append(write)
-    opened = _keep_sound(opened, lambda one: _fill_writes([one], on_top.get(one.thread, ())))
+    opened = _filter_undamaged(opened, lambda one: _fill_writes([one], on_top.get(one.thread, ())))
     return {one.thread_id: one.tuple() for one in opened.values()}
 
 
-def _keep_sound(
+def _filter_undamaged(
     opened: Mapping[int, _Decoded], step: Callable[[_Decoded], None]
 ) -> dict[int, _Decoded]:
     """Call ``step`` for each checkpoint; return the checkpoints that are not damaged."""
-    sound = {}
+    undamaged = {}
     for thread, one in opened.items():
         with suppress(PayloadError):
             step(one)
-            sound[thread] = one
-    return sound
+            undamaged[thread] = one
+    return undamaged
 
 
 def _list_bases(one: _Decoded) -> Sequence[version_deltas.RowKey]:

@@ -119,7 +119,7 @@ class CommitRows:
             if channel in values and (few is None or channel not in few):
                 self._blobs.append(self._build_blob(channel, version, values[channel], added))
         if few is None:
-            self._set_apart(head, values, new_versions)
+            self._add_scalar_rows(head, values, new_versions)
         if (apart := len(values) - len(few or ())) > 0:
             head[inline_values.APART] = apart
         payloads = queries.Payloads(
@@ -156,7 +156,7 @@ class CommitRows:
             return b""
         return inline_writes.pack_tasks(self._ended) if self._ended else b""
 
-    def _set_apart(
+    def _add_scalar_rows(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
         """Add separate rows for the scalars that the parent may contain in its own row."""

@@ -143,7 +143,7 @@ class _History:
             self._rows(Checkpoint).filter(pk__in=part).update(parent_id=None)
         writes = self._rows(PendingWrite).values_list("pk", "ns", "checkpoint_id", named=True)
         unread = [row.pk for row in writes.iterator() if (row.ns, row.checkpoint_id) not in kept]
-        unnamed = self._unnamed(named)
+        unnamed = self._find_unreferenced(named)
         for model, keys in (
             (Checkpoint, checkpoints),
             (PendingWrite, unread),
@@ -190,7 +190,7 @@ class _History:
                 names = {*head["channel_versions"].items()}
                 yield row, names if base is None else names | {base}
 
-    def _unnamed(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
+    def _find_unreferenced(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
         """Return the values that no checkpoint refers to, directly or through a delta."""
         head = Substr("data", 1, value_deltas.HEAD.size, output_field=models.BinaryField())
         rows = self._rows(ChannelBlob).annotate(head=head)

@@ -51,7 +51,7 @@ def is_database_lost(error: BaseException, using: str) -> bool:
     """
     return any(
         isinstance(found, Error) and _is_loss(found) and using in _aliases(found)
-        for found in _led_to(error)
+        for found in _iterate_causes(error)
     )
 
 
@@ -84,7 +84,7 @@ def _aliases(error: Error) -> Iterator[str]:
         trace = trace.tb_next
 
 
-def _led_to(error: BaseException) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error with its causes, contexts and members of exception groups."""
     seen: set[int] = set()
     left = [error]

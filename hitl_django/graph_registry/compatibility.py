@@ -156,8 +156,8 @@ def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: Regist
     using = router.db_for_write(Thread)
     with transaction.atomic(using=using):
         # The lock and the epoch exclude a worker that has lost its lease. Zero rows: it has.
-        ours = Thread.objects.using(using).select_for_update()
-        if not ours.filter(pk=thread.pk, epoch=thread.epoch).exists():
+        own_rows = Thread.objects.using(using).select_for_update()
+        if not own_rows.filter(pk=thread.pk, epoch=thread.epoch).exists():
             raise LeaseLostError
         store_shape(registered)
         Run.objects.using(using).filter(pk=run_id).update(fingerprint=registered.fingerprint)

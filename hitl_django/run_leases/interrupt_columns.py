@@ -41,17 +41,17 @@ REVIEW_COLUMNS = (
 
 def build_review_columns(pending: PendingInterrupt, graph: str) -> dict[str, Any]:
     """Return the REVIEW_COLUMNS of an interrupt; the graph's policy provides the defaults."""
-    asked, terms = pending.interrupt, pending.terms or _NONE
+    raised, terms = pending.interrupt, pending.terms or _NONE
     policy = registry.get_review_policy(graph)
     if pending.kind != "interrupt":
         return _build_columns(
-            pending, AnswerOptions(payload=asked.value, kind=pending.kind), terms, policy
+            pending, AnswerOptions(payload=raised.value, kind=pending.kind), terms, policy
         )
     named = terms.dialect or policy.dialect
-    dialect = recognise_dialect(asked.value, asked.response_schema, named=named)
+    dialect = recognise_dialect(raised.value, raised.response_schema, named=named)
     options = AnswerOptions(
-        payload=asked.value,
-        schema=asked.response_schema,
+        payload=raised.value,
+        schema=raised.response_schema,
         dialect=dialect,
         editable=terms.editable,
     )

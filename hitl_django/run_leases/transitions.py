@@ -46,7 +46,7 @@ def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | Non
     using = batch.using
     if outcome.status == "interrupted" and lease.has_interrupts:
         # Earlier interrupts may have been decided by now, which is certain only with the lock.
-        batch.before_commit(partial(_pause_behind_lock, lease, outcome, using, lease.log.last))
+        batch.before_commit(partial(_pause_with_lock, lease, outcome, using, lease.log.last))
         return
     state = _state_after(outcome)
     detail: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def _has_waiting(lease: RunLease, using: str) -> bool:
     return bool(queries.WAITING.run(using, run=lease.run_id))
 
 
-def _pause_behind_lock(lease: RunLease, outcome: Outcome, using: str, last_event: int) -> None:
+def _pause_with_lock(lease: RunLease, outcome: Outcome, using: str, last_event: int) -> None:
     lease.log.last = last_event  # reset, since this runs again after a database conflict
     # An interrupt may have been decided while the run was still running. In this case, the run
     # doesn't pause but is queued with the response.

@@ -228,8 +228,8 @@ class Person:
         for column in NAMES.get(model, {}):
             for name in self.names:
                 # As JSON, and as plain text for columns that don't contain JSON.
-                said = json.dumps(name, ensure_ascii=False)[1:-1]
-                found += [Q(**{f"{column}__contains": text}) for text in {name, said}]
+                escaped = json.dumps(name, ensure_ascii=False)[1:-1]
+                found += [Q(**{f"{column}__contains": text}) for text in {name, escaped}]
         if model is Thread:
             found.append(Q(**self.subject))
         for column in get_user_keys(model):

@@ -97,13 +97,13 @@ class GraphEnvironment:
         found = list(self.interrupts(title, **described)[:2])
         if len(found) != 1:
             wanted = {"title": title, **described}
-            said = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value)
+            criteria = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value)
             number = (
                 "No pending interrupt matches"
                 if not found
                 else "More than one pending interrupt matches"
             )
-            raise AssertionError(f"{number} {said or 'any filter'}. {self._list_open()}")
+            raise AssertionError(f"{number} {criteria or 'any filter'}. {self._list_open()}")
         return found[0]
 
     def decide(

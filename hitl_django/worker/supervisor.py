@@ -77,17 +77,17 @@ class WorkerWatch:
     def find_fault(self, now: float) -> str | None:
         """Return the reason to restart the processes, or None."""
         is_owed = self.unsettled is not None and now - self.unsettled >= PATIENCE
-        if is_owed and not _broker_is_down():
+        if is_owed and not _is_broker_down():
             return "tasks finish, but their results are not processed"
-        if self.expected is None or now - self.expected[0] < PATIENCE or self._someone_is_busy(now):
+        if self.expected is None or now - self.expected[0] < PATIENCE or self._has_busy_worker(now):
             return None
         expected, self.expected = self.expected, None
         # If several hosts share the queue, another one may have claimed the runs.
-        if is_any_due(expected[1]) and not _broker_is_down():
+        if is_any_due(expected[1]) and not _is_broker_down():
             return "a run is queued, but no worker picks it up"
         return None
 
-    def _someone_is_busy(self, now: float) -> bool:
+    def _has_busy_worker(self, now: float) -> bool:
         self.busy = {
             pid: until for pid, until in self.busy.items() if until > now and is_running(pid)
         }
@@ -205,5 +205,5 @@ def is_running(pid: int) -> bool:
     return True
 
 
-def _broker_is_down() -> bool:
+def _is_broker_down() -> bool:
     return any(found.level >= checks.CRITICAL for found in dispatcher.get_dispatcher().probe())

@@ -107,7 +107,7 @@ def _enqueue_overdue() -> list[UUID]:
 def is_any_due(run_ids: Sequence[UUID]) -> bool:
     """Return whether one of these runs still waits for a worker."""
     due = Run.objects.using(write_alias()).filter(pk__in=run_ids)
-    return due.filter(_untended()).exists()
+    return due.filter(_match_without_worker()).exists()
 
 
 def find_missed_since() -> datetime | None:
@@ -122,12 +122,12 @@ def find_missed_since() -> datetime | None:
     if runs.filter(hinted_at__gte=late, hinted_at__gt=F("queued_at")).exists():
         return None
     # A lease that expires now leaves the run to the next sweep, even if it was enqueued long ago.
-    untended = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
+    is_without_worker = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
     interrupts = select_expired().filter(expires_at__lt=late)
     answered = select_due().filter(resumes_at__lt=late)
     oldest = [
         answered.aggregate(at=Min("resumes_at"))["at"],
-        runs.filter(untended, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
+        runs.filter(is_without_worker, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
         interrupts.aggregate(at=Min("expires_at"))["at"],
     ]
     oldest += [find(late) for each in list_extensions() for find in each.overdue]
@@ -141,7 +141,7 @@ def _overdue() -> QuerySet[Run]:
     due = Run.objects.using(write_alias()).filter(
         state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=enqueued_before
     )
-    return due.filter(_untended()).order_by("hinted_at")
+    return due.filter(_match_without_worker()).order_by("hinted_at")
 
 
 def _overdue_to_begin() -> QuerySet[Run]:
@@ -153,6 +153,6 @@ def _overdue_to_begin() -> QuerySet[Run]:
     return waiting.filter(hinted_at__lt=enqueued_before).order_by("hinted_at")
 
 
-def _untended() -> Q:
+def _match_without_worker() -> Q:
     led_by_nobody = Q(thread__lease_until__isnull=True) | Q(thread__lease_until__lt=Now())
     return Q(state=Run.State.QUEUED) | Q(state=Run.State.RUNNING) & led_by_nobody

@@ -29,7 +29,7 @@ def test_retried_pause_is_stored_once_with_ordered_events(
     left, right = Interrupt.objects.order_by("task_path")
     services.decide(left.pk, "respond", "L")
     undone: list[int] = []
-    pause = transitions._pause_behind_lock
+    pause = transitions._pause_with_lock
 
     def pause_and_undo(*args: Any) -> None:
         pause(*args)
@@ -37,7 +37,7 @@ def test_retried_pause_is_stored_once_with_ordered_events(
             undone.append(1)
             undo()
 
-    monkeypatch.setattr(transitions, "_pause_behind_lock", pause_and_undo)
+    monkeypatch.setattr(transitions, "_pause_with_lock", pause_and_undo)
     runner.advance(str(run))
     assert len(undone) == 2
     assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)

@@ -78,7 +78,7 @@ def list_audit_entries(
     thread = find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
     refuse_export_unless(by, get_policy().may_export)
     refuse_export_unless(by, may_view_reviewer_reports)
-    if not _leave_hidden_out(threads.filter(pk=thread.pk), by).exists():
+    if not _exclude_hidden(threads.filter(pk=thread.pk), by).exists():
         raise NotAllowedError(
             "You don't have permission to view the full audit log of this thread."
         )
@@ -95,14 +95,14 @@ def _read_record(user: Any, period: Period, graph: str | None) -> Iterator[Expor
     decided = select_decided(user, period, graph=graph)
     threads = Thread.objects.using(write_alias()).order_by("pk")
     threads = threads.filter(pk__in=decided.values("interrupt__thread"))
-    threads = _leave_hidden_out(select_visible(threads, user), user)
+    threads = _exclude_hidden(select_visible(threads, user), user)
     last = 0
     while page := list(threads.filter(pk__gt=last).values_list("pk", "thread_id")[:THREADS]):
         yield from _read_entries(dict(page))
         last = page[-1][0]
 
 
-def _leave_hidden_out(threads: QuerySet[Thread], user: Any) -> QuerySet[Thread]:
+def _exclude_hidden(threads: QuerySet[Thread], user: Any) -> QuerySet[Thread]:
     interrupts = Interrupt.objects.using(write_alias()).order_by()
     seen = select_visible(interrupts, user)
     if seen is interrupts:

@@ -73,7 +73,7 @@ def claim(
         NotAllowedError: if the user may not decide the interrupt, or may not take over claims.
         AlreadyDecidedError: if the interrupt is not pending.
     """
-    _refuse_nobody(by)
+    _refuse_without_user(by)
     refusal = denied_log.record_denial("claim", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         # Taking over locks the thread before the interrupt: an UPDATE that waited for a row keeps
@@ -144,7 +144,7 @@ def claim_next(
     pending interrupts of its thread come first. If no interrupt is unclaimed, an interrupt that the
     user has claimed is returned.
     """
-    _refuse_nobody(by)
+    _refuse_without_user(by)
     deadlines.mark_overdue()
     taking = _KeyedClaim.build(by, key, graph, group)
     left = None if after is None else lookup.parse_id(after)
@@ -204,11 +204,13 @@ def _take(
     # A user who skips an interrupt that still waits for them gets interrupts of any thread.
     done_with = _rows().filter(~queue_filters.match_waiting_for(by), pk=after)
     left = done_with.values("thread_id").first()
-    beside = None
+    same_thread = None
     if left is not None:
         # Passed as a value, so that the query planner knows how few rows these are.
-        beside = _take_one_of(every.filter(**left), [queue_filters.match_unclaimed(by)], by, taking)
-    return beside or _take_one_of(rows, free, by, taking) or _renew_own_claim(rows, by)
+        same_thread = _take_one_of(
+            every.filter(**left), [queue_filters.match_unclaimed(by)], by, taking
+        )
+    return same_thread or _take_one_of(rows, free, by, taking) or _renew_own_claim(rows, by)
 
 
 def _take_one_of(
@@ -295,7 +297,7 @@ def _rows() -> QuerySet[Interrupt]:
     return Interrupt.objects.using(write_alias())
 
 
-def _refuse_nobody(by: Any) -> None:
+def _refuse_without_user(by: Any) -> None:
     if by is None:
         raise ValueError("Claiming requires a user (by=).")
 

@@ -69,7 +69,7 @@ def list_graphs_with_interrupts(user: Any) -> list[str]:
     # One query that looks for one row of each graph, in the index that begins with the graph.
     own = get_user_model()._base_manager.using(write_alias()).filter(pk=user.pk)
     found = own.values_list(*(Exists(rows.filter(graph=name)) for name in names)).first()
-    return [name for name, is_asked in zip(names, found or (), strict=False) if is_asked]
+    return [name for name, has_rows in zip(names, found or (), strict=False) if has_rows]
 
 
 def select_decided(user: Any, period: Period, *, graph: str | None = None) -> QuerySet[Decision]:

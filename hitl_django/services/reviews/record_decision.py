@@ -261,18 +261,18 @@ def _close(
     # change: its worker finds this response among the pending writes, or queues the run again at
     # its next pause. Zero rows: the run was changed manually, since all other changes wait for the
     # thread's lock.
-    waits = interrupt.run.state == Run.State.INTERRUPTED and resumption.resumes_run(interrupt)
+    is_waiting = interrupt.run.state == Run.State.INTERRUPTED and resumption.resumes_run(interrupt)
     by_person = request.by is not None or request.guest is not None
     undoable = resumption.waits_for_undo(interrupt.run, by_person=by_person)
     if undoable:
         decision.undo_epoch = thread.epoch
     # The run is updated before the interrupt: a run that is queued without a response pauses again,
     # but an interrupt that is closed without a response would stay closed.
-    if waits and undoable:
+    if is_waiting and undoable:
         at = interrupt.run.resumes_at = resumption.resumption_time(interrupt.run, thread)
         later = {"run": interrupt.run_id, "at": at}
         batch.guard(queries.RESUME_LATER, later, ChangedRowError)
-    elif waits:
+    elif is_waiting:
         last_event = run_events.append_queued(batch, interrupt.run, "answered")
         resumed = {"run": interrupt.run_id, "last_event": last_event}
         batch.guard(queries.RESUME, resumed, ChangedRowError)
@@ -282,7 +282,7 @@ def _close(
     _publish(decision, interrupt, thread, batch)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
     saver.put_answer(interrupt, validated.answer, batch, so_far)
-    if waits and not undoable:
+    if is_waiting and not undoable:
         dispatcher.enqueue(interrupt.run_id, batch)
     if connections[batch.using].in_atomic_block:
         batch.run()

@@ -124,8 +124,8 @@ def _read_visited(
 
 
 def _read_paused(using: str, run: Run, registered: RegisteredGraph) -> set[str]:
-    asked = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
-    nodes = asked.order_by().values_list("checkpoint_ns", "node")[:INTERRUPTS]
+    pending = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
+    nodes = pending.order_by().values_list("checkpoint_ns", "node")[:INTERRUPTS]
     return {_rename(_build_id(ns, node), registered) for ns, node in nodes}
 
 

@@ -97,9 +97,9 @@ def start(
         PendingInterruptsError: if the thread has pending interrupts, with "refuse".
         RunStateError: if the thread has another active run, or too many runs wait for it.
     """
-    asked = None if skip_permission_checks else by
+    checked_user = None if skip_permission_checks else by
     with denied_log.record_denial("start", by=by, via=via):
-        if asked is not None and not may_start(asked, graph, via):
+        if checked_user is not None and not may_start(checked_user, graph, via):
             raise NotAllowedError(
                 f"You don't have permission to start runs of graph {graph!r}.",
                 thread_id=thread_id or "",
@@ -113,15 +113,15 @@ def start(
     check_metadata(metadata)
     registered.graph.validate_input(input)
     if isinstance(subject, SubjectRef):
-        subject = find_subject(subject, asked)
+        subject = find_subject(subject, checked_user)
     chosen = options or RunOptions()
     if context is not None:
         chosen = replace(chosen, context=context)
     if configurable is not None:
         chosen = replace(chosen, configurable=configurable)
     request = _Start(
-        registered, input, digest_value(input), by, asked, via, key, subject, thread_id, metadata,
-        on_pending, registered.events if events is None else encode_kinds(events),
+        registered, input, digest_value(input), by, checked_user, via, key, subject, thread_id,
+        metadata, on_pending, registered.events if events is None else encode_kinds(events),
         chosen.encode(registered),
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ class _Start:
     digest: str
     by: Any
     #: The user whose permissions are checked; None if the caller has checked them.
-    asked: Any
+    checked_user: Any
     via: str
     key: str | None
     subject: Model | None
@@ -341,9 +341,9 @@ class _Start:
 
     def _refuse_unless_fitting(self, thread: Thread) -> None:
         """Raise for a thread that the user may not see, or that belongs to another graph."""
-        if self.asked is not None:
+        if self.checked_user is not None:
             found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
-            if not select_visible(found, self.asked).exists():
+            if not select_visible(found, self.checked_user).exists():
                 raise NoSuchThread
         if thread.graph not in ("", self.registered.name):
             raise InvalidInputError(
@@ -402,7 +402,7 @@ class _Start:
             )
         refuse_if_waited_for(thread)
         message = "You don't have permission to cancel the interrupted run."
-        refuse_unless_may(self.asked, get_policy().may_operate, live, message)
+        refuse_unless_may(self.checked_user, get_policy().may_operate, live, message)
         batch = WriteBatch(write_alias())
         closed = cancel_run(batch, live, thread, interrupts=Interrupt.Status.SUPERSEDED)
         audit.append(
