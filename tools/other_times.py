@@ -66,7 +66,7 @@ def main() -> None:
     """Run the tests at each time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", nargs="*", help="tests, instead of the usual ones")
-    parser.add_argument("--only", default="", help="moments with this word in their name")
+    parser.add_argument("--only", default="", help="times with this text in their name")
     arguments = parser.parse_args()
     paths = arguments.paths or list_tests()
     failed = []

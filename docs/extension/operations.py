@@ -107,28 +107,32 @@ def _answers(operation: Object) -> str:
     return markdown.table(
         ["status", "meaning", "content"],
         (
-            [str(status), _about(told), _format_content(told) if "content" in told else ""]
-            for status, told in operation["responses"].items()
-            if _PROBLEM not in told.get("content", {})
+            [
+                str(status),
+                _about(response),
+                _format_content(response) if "content" in response else "",
+            ]
+            for status, response in operation["responses"].items()
+            if _PROBLEM not in response.get("content", {})
         ),
     )
 
 
-def _about(told: Object) -> str:
+def _about(response: Object) -> str:
     headers = (
         f"{markdown.code(name)}: {header['description']}"
-        for name, header in told.get("headers", {}).items()
+        for name, header in response.get("headers", {}).items()
         if "$ref" not in header  # headers of all responses
     )
-    return " ".join([told["description"], *headers])
+    return " ".join([response["description"], *headers])
 
 
 def _list_problems(operation: Object) -> set[Problem]:
     return {
         (int(status), code)
-        for status, told in operation["responses"].items()
-        if _PROBLEM in told.get("content", {})
-        for code in re.findall(r"`(\w+)`", told["description"])
+        for status, response in operation["responses"].items()
+        if _PROBLEM in response.get("content", {})
+        for code in re.findall(r"`(\w+)`", response["description"])
     }
 
 

@@ -18,10 +18,10 @@ class Recorder:
     pk, is_active, is_superuser = 0, True, False
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.checked: list[str] = []
 
     def has_perm(self, name: str) -> bool:
-        self.asked.append(name)
+        self.checked.append(name)
         return False
 
 
@@ -34,7 +34,7 @@ def interrupts_of_the_policy() -> dict[str, list[str]]:
             user = Recorder()
             method(policy(), user, *_make_arguments(method), **_make_keyword_arguments(method))
             summary = (inspect.getdoc(method) or "").partition("\n\n")[0]
-            for permission in user.asked:
+            for permission in user.checked:
                 app, _, codename = permission.partition(".")
                 if app == "hitl_django":
                     found[codename].append(f"{markdown.code(name)}: {summary}")
@@ -98,8 +98,8 @@ def labels_of_optional_apps() -> dict[str, str]:
 
 def page() -> str:
     """Return each permission with a description."""
-    declared, asked = labels(), interrupts_of_the_policy()
-    if unused := declared.keys() - asked.keys():
+    declared, checked = labels(), interrupts_of_the_policy()
+    if unused := declared.keys() - checked.keys():
         raise LookupError(f"Permissions that the policy never asks for: {sorted(unused)}")
     return markdown.table(
         ["permission", "label", "methods of the policy that check it"],
@@ -108,9 +108,9 @@ def page() -> str:
                 [
                     markdown.code(f"hitl_django.{codename}"),
                     declared.get(codename, "(Django's default)"),
-                    markdown.from_docstring(" ".join(asked[codename])),
+                    markdown.from_docstring(" ".join(checked[codename])),
                 ]
-                for codename in sorted(asked)
+                for codename in sorted(checked)
             ),
             *(
                 [markdown.code(name), label, "`has_permission`, if the app is installed"]

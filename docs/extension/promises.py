@@ -36,8 +36,8 @@ def tests() -> dict[str, list[str]]:
 
 def page() -> str:
     """Return the table of promises and their tests."""
-    held = tests()
+    modules = tests()
     return markdown.table(
         ["number", "guarantee", "tests"],
-        ([number, name, markdown.listed(held[number])] for number, name in made().items()),
+        ([number, name, markdown.listed(modules[number])] for number, name in made().items()),
     )

@@ -53,8 +53,8 @@ class AnswerField(forms.Field):
         self.left_out = False
         super().__init__(required=False, initial=self.initial_value(), **kwargs)
         limits = [limit.sentence() for limit in shape.limits]
-        said = [escape_hidden(shape.description) or self.help(), *limits]
-        self.help_text = " ".join(filter(None, map(str, said)))
+        texts = [escape_hidden(shape.description) or self.help(), *limits]
+        self.help_text = " ".join(filter(None, map(str, texts)))
 
     @classmethod
     def fits(cls, shape: SchemaNode, original: JSON) -> bool:

@@ -84,7 +84,7 @@ def _describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
 
 
 def _describe_run(run: Run) -> dict[str, Any]:
-    asked = Interrupt.objects.using(write_alias()).filter(run=run).order_by("created_at", "pk")
+    interrupts = Interrupt.objects.using(write_alias()).filter(run=run).order_by("created_at", "pk")
     return {
         "run": run.pk,
         "state": run.state,
@@ -96,5 +96,5 @@ def _describe_run(run: Run) -> dict[str, Any]:
         "finished_at": run.finished_at,
         "step": run.step,
         "error": run.error,
-        "interrupts": list(asked.values("id", "title", "status")),
+        "interrupts": list(interrupts.values("id", "title", "status")),
     }

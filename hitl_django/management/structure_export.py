@@ -94,35 +94,37 @@ def _encode_head(saved: CheckpointTuple) -> dict[str, Any]:
     return {
         **{name: checkpoint[name] for name in HEAD if name in checkpoint},
         "metadata": {name: metadata[name] for name in METADATA if name in metadata},
-        "held": {name: _encode_values(held) for name, held in checkpoint["channel_values"].items()},
+        "held": {
+            name: _encode_values(value) for name, value in checkpoint["channel_values"].items()
+        },
     }
 
 
-def _encode_values(held: Any) -> Any:
+def _encode_values(value: Any) -> Any:
     """Return values that start nodes unchanged, and a placeholder for all others."""
-    if isinstance(held, list) and held and all(isinstance(sent, Send) for sent in held):
-        return {"sent_to": [sent.node for sent in held]}
-    if isinstance(held, set | frozenset):
-        return {"reached": sorted(map(str, held))}
-    if isinstance(held, tuple) and len(held) == 2 and isinstance(held[0], set | frozenset):
-        return {"reached": sorted(map(str, held[0])), "finished": bool(held[1])}
-    if isinstance(held, tuple) and len(held) == 2 and isinstance(held[1], bool):
-        return {"finished": held[1]}
+    if isinstance(value, list) and value and all(isinstance(sent, Send) for sent in value):
+        return {"sent_to": [sent.node for sent in value]}
+    if isinstance(value, set | frozenset):
+        return {"reached": sorted(map(str, value))}
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], set | frozenset):
+        return {"reached": sorted(map(str, value[0])), "finished": bool(value[1])}
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], bool):
+        return {"finished": value[1]}
     return None
 
 
 def _decode_head(head: dict[str, Any]) -> CheckpointTuple:
     checkpoint: Any = {name: head[name] for name in HEAD if name in head}
     checkpoint["channel_values"] = {
-        name: _decode_values(name, held) for name, held in head["held"].items()
+        name: _decode_values(name, value) for name, value in head["held"].items()
     }
     return CheckpointTuple({"configurable": {}}, checkpoint, head["metadata"])
 
 
-def _decode_values(name: str, held: Any) -> Any:
-    if held is None:
+def _decode_values(name: str, value: Any) -> Any:
+    if value is None:
         return [] if name == TASKS else {} if name == START else UNKNOWN
-    if "sent_to" in held:
-        return [Send(node, UNKNOWN) for node in held["sent_to"]]
-    reached = set(held["reached"]) if "reached" in held else UNKNOWN
-    return (reached, held["finished"]) if "finished" in held else reached
+    if "sent_to" in value:
+        return [Send(node, UNKNOWN) for node in value["sent_to"]]
+    reached = set(value["reached"]) if "reached" in value else UNKNOWN
+    return (reached, value["finished"]) if "finished" in value else reached

@@ -83,13 +83,13 @@ def _find_unreadable(thread: Thread) -> Iterator[str]:
 
 def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
     """Yield mismatches between interrupted runs and pending interrupts."""
-    asked = Interrupt.objects.using(write_alias()).filter(
+    pending = Interrupt.objects.using(write_alias()).filter(
         thread=thread, status=Interrupt.Status.PENDING
     )
     runs = Run.objects.using(write_alias()).filter(thread=thread)
-    own = asked.filter(run=OuterRef("pk"))
+    own = pending.filter(run=OuterRef("pk"))
     waiting = Q(state=Run.State.INTERRUPTED, resumes_at=None)
     for pk in runs.filter(waiting).exclude(Exists(own)).values_list("pk", flat=True):
         yield f"run {pk} is interrupted, but has no pending interrupt"
-    for pk in asked.filter(run__state__in=Run.ENDED).values_list("pk", flat=True):
+    for pk in pending.filter(run__state__in=Run.ENDED).values_list("pk", flat=True):
         yield f"interrupt {pk} is pending, but its run has ended"

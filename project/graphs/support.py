@@ -57,9 +57,9 @@ def build_support() -> Any:
         def _stream(
             self, messages: list[Any], *args: Any, run_manager: Any = None, **kwargs: Any
         ) -> Iterator[ChatGenerationChunk]:
-            for said in _answer(messages):
+            for part in _answer(messages):
                 sleep(PACE)
-                chunk = ChatGenerationChunk(message=AIMessageChunk(**said))
+                chunk = ChatGenerationChunk(message=AIMessageChunk(**part))
                 if run_manager is not None:
                     run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                 yield chunk
@@ -76,9 +76,9 @@ def build_support() -> Any:
 
 def _answer(messages: list[Any]) -> Iterator[dict[str, Any]]:
     """Yield the model's next message in chunks: words, then an optional tool call."""
-    (asked,) = [message for message in messages if message.type == "human"][-1:]
-    since = messages[messages.index(asked) + 1 :]
-    found = ORDER.search(asked.text)
+    (request,) = [message for message in messages if message.type == "human"][-1:]
+    since = messages[messages.index(request) + 1 :]
+    found = ORDER.search(request.text)
     if found is None:
         yield from _split("Which order is this about?")
         return

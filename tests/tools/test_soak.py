@@ -59,7 +59,7 @@ def test_watch_detects_loss(watch: Watch) -> None:
     watch.check()
     assert watch.faults == [
         f"run {lost} is gone",
-        f"run {answered} asked 2 times, and 1 were decided",
+        f"run {answered} expected 2 decisions, and has 1",
     ]
     assert (watch.under_way, watch.ended) == ({unanswered: 1}, 1)
     assert watch.left() == {"interrupted": 1}

@@ -117,16 +117,16 @@ def compare(
     try:
         for _ in range(options.repeat):
             for engine in times:
-                told = measure(engine, row, size, environment)
-                times[engine].append(told.pop("seconds"))
-                counted |= told if engine == OURS else {}
+                result = measure(engine, row, size, environment)
+                times[engine].append(result.pop("seconds"))
+                counted |= result if engine == OURS else {}
     except Failed as failure:
         print(report.line(row, {}, str(failure)), flush=True)
         return {"error": str(failure)}
     found = report.summary(times, row.against) | counted
     print(report.line(row, found), flush=True)
-    told: dict[str, Any] = {"size": size, "target": row.target, "seconds": times, **found}
-    return told | {"verdict": report.verdict(row, found)} if "ratio" in found else told
+    result: dict[str, Any] = {"size": size, "target": row.target, "seconds": times, **found}
+    return result | {"verdict": report.verdict(row, found)} if "ratio" in found else result
 
 
 def grow(
@@ -164,8 +164,8 @@ def measure(engine: str, row: Workload, size: int, environment: dict[str, str]) 
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
         raise Failed(f"{'ours' if engine == OURS else engine}: {lines[-1][:120]}")
-    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 if __name__ == "__main__":

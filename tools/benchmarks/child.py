@@ -54,14 +54,14 @@ def measure(engine: str, workload: str, size: int) -> dict[str, float]:
         seconds, passed = timed(once)
         times.append(seconds)
         spent += passed
-    told = {"seconds": statistics.median(times)}
+    result = {"seconds": statistics.median(times)}
     if row.store and engine == engines.OURS:
         prepare(once)
-        told |= counts.counted(once)
+        result |= counts.counted(once)
         if row.store == stores.POSTGRES:
             prepare(once)
-            told |= counts.counted_trips(once)
-    return told
+            result |= counts.counted_trips(once)
+    return result
 
 
 if __name__ == "__main__":

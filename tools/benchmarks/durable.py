@@ -85,11 +85,11 @@ def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
 
     registry.register("bench-pause", durability=durability)(lambda: three_nodes(e))
     start: Count = {"count": 0, "note": "x"}
-    asked: list[str] = []
+    interrupts: list[str] = []
 
     def hear(interrupt_id: str, **about: Any) -> None:
         # LangGraph returns interrupts from an invocation; this package calls a function.
-        asked.append(interrupt_id)
+        interrupts.append(interrupt_id)
 
     signals.interrupt_created.connect(hear, weak=False)
 
@@ -98,7 +98,7 @@ def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
         for _ in range(n):
             run = services.start("bench-pause", start)
             runner.advance(str(run.id))
-            services.decide(asked.pop(), "respond", "yes")
+            services.decide(interrupts.pop(), "respond", "yes")
             runner.advance(str(run.id))
             runs.append(run.id)
         done = models.Run.objects.filter(pk__in=runs, state=models.Run.State.SUCCEEDED)
@@ -124,8 +124,8 @@ def _many_threads(e: Any, n: int, kind: str) -> Once:
         runs = [services.start("bench-pause", start).id for _ in range(n)]
         for run in runs:
             runner.advance(str(run))
-        asked = models.Interrupt.objects.filter(run__in=runs).values_list("pk", flat=True)
-        for interrupt in asked:
+        interrupts = models.Interrupt.objects.filter(run__in=runs).values_list("pk", flat=True)
+        for interrupt in interrupts:
             services.decide(interrupt, "respond", "yes")
         for run in runs:
             runner.advance(str(run))
@@ -163,8 +163,8 @@ class _Decisions:
         runs = [services.start("bench-pause", {"count": 0, "note": "x"}).id for _ in range(self.n)]
         for run in runs:
             runner.advance(str(run))
-        asked = models.Interrupt.objects.filter(run__in=runs)
-        self.waiting = list(asked.values_list("pk", flat=True))
+        interrupts = models.Interrupt.objects.filter(run__in=runs)
+        self.waiting = list(interrupts.values_list("pk", flat=True))
 
     def __call__(self) -> int:
         body = {"type": "respond", "value": "yes"}
@@ -187,7 +187,7 @@ def _super_steps(work: Any, kind: str) -> Any:
     return build
 
 
-def _told(e: Any, n: int, kind: str) -> Once:
+def _recording(e: Any, n: int, kind: str) -> Once:
     """Run n steps with recorded updates; there is nothing to compare with."""
     set_up_django(kind)
     from hitl_django import models, services
@@ -324,8 +324,8 @@ def _rows(kind: str, title: str) -> list[Workload]:
                 ("nested", "a list of nested JSON", values.growing, 35),
             )
         ),
-        against_floor("told", "a run with update events against one without", in_kind(_told), 300,
-                      "super-step", 1.5, growth=some),
+        against_floor("told", "a run with update events against one without", in_kind(_recording),
+                      300, "super-step", 1.5, growth=some),
         saved("wide", "300 keys, one changed per step", wide_state, 1000, "super-step",
               targets.wide, growth=some),
         saved("messages", "1,000 messages in one thread", lasting.messages, 1000, "super-step",

@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.filled", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--threads", nargs="+", type=int, default=list(THREADS), metavar="N")
-    parser.add_argument("--rounds", type=int, default=7, help="times that the databases take turns")
+    parser.add_argument("--rounds", type=int, default=7, help="number of rounds over all databases")
     parser.add_argument("--repeat", type=int, default=10, help="runs of a round")
     parser.add_argument("--json", metavar="FILE", help="write the measurements here as well")
     parser.add_argument("--keep", action="store_true", help="leave the databases")
@@ -100,7 +100,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         how = "--measure", "--repeat", str(options.repeat)
         processes = {count: children.start(CHILD, url, *how) for count, url in urls.items()}
         stack.callback(lambda: [process.kill() for process in processes.values()])
-        told = {count: json.loads(children.read_line(each)) for count, each in processes.items()}
+        results = {count: json.loads(children.read_line(each)) for count, each in processes.items()}
         rounds = [
             {count: children.ask(process, "round") for count, process in processes.items()}
             for _ in range(options.rounds)
@@ -108,7 +108,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "times": {count: _medians([each[count] for each in rounds]) for count in counts},
         **{
-            what: {count: each[what] for count, each in told.items()}
+            what: {count: each[what] for count, each in results.items()}
             for what in ("sizes", "archived", "costs")
         },
     }

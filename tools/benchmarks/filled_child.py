@@ -60,12 +60,12 @@ def measure(repeat: int) -> None:
 
     sizes = filled_rows.measure_sizes()
     Round().run(3)  # warm up caches
-    told = {
+    result = {
         "sizes": sizes,
         "archived": filled_rows.measure_archived(),
         "costs": measure_costs(),
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(result), flush=True)
     statements = Round(is_counted=True).run(1)
     for _ in sys.stdin:
         times = Round().run(repeat)
@@ -113,7 +113,7 @@ class Round:
 
         run = self._timed("start", filled_rows.begin)
         with self._claims_apart():
-            self._timed("steps to a question", lambda: runner.advance(str(run.id)))
+            self._timed("steps to an interrupt", lambda: runner.advance(str(run.id)))
         interrupt = Interrupt.objects.get(run=run.id)
         self._timed("decide", lambda: services.decide(interrupt.pk, "respond", "yes"))
         with self._claims_apart():

@@ -29,8 +29,8 @@ def messages(e: Any, n: int, saver: Any) -> Once:
     """Add n messages of about 150 bytes each to a new thread."""
 
     def node(state: Talk) -> dict[str, Any]:
-        said = {"role": "user", "content": f"{state['count']:06} {'word ' * 24}"}
-        return {"messages": [said], "count": state["count"] + 1}
+        message = {"role": "user", "content": f"{state['count']:06} {'word ' * 24}"}
+        return {"messages": [message], "count": state["count"] + 1}
 
     graph = _counting(e, Talk, node, n, saver)
 

@@ -56,7 +56,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.queue", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N")
-    parser.add_argument("--rounds", type=int, default=5, help="times that the sizes take turns (5)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds over all sizes (5)")
     parser.add_argument("--repeat", type=int, default=5, help="times of each in a round (5)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these rows alone")
     parser.add_argument("--json", metavar="FILE", help="write the measurements here as well")
@@ -93,8 +93,8 @@ def measured(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
         }
         for size, url in urls.items():
             children.start(CHILD, url, "--fill", str(size)).wait(TIMEOUT)
-        told = "--measure", "--repeat", str(options.repeat)
-        processes = {size: children.start(CHILD, url, *told) for size, url in urls.items()}
+        arguments = "--measure", "--repeat", str(options.repeat)
+        processes = {size: children.start(CHILD, url, *arguments) for size, url in urls.items()}
         stack.callback(lambda: [process.kill() for process in processes.values()])
         rows, *_ = [json.loads(children.read_line(process)) for process in processes.values()]
         for name in options.only or rows:
@@ -131,7 +131,7 @@ def _taken_at_once(url: str, size: int) -> dict[str, Any]:
         for process in processes:
             process.kill()
     taken = [key for one in found for key in one["taken"]]
-    assert len(set(taken)) == len(taken) == AT_ONCE * count, "two have taken the same"
+    assert len(set(taken)) == len(taken) == AT_ONCE * count, "an interrupt was claimed twice"
     times = [took for one in found for took in one["times"]]
     return {"ms": median(times) * 1000, "queries": 0}
 

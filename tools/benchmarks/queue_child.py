@@ -17,7 +17,7 @@ PAGES = {
     "page 2": LIST + "?p=2",
     "mine": LIST + "?show=mine",
     "free": LIST + "?show=free",
-    "held by others": LIST + "?show=held",
+    "claimed by others": LIST + "?show=held",
     "overdue": LIST + "?show=overdue",
     "put off": LIST + "?show=snoozed",
     "graph": LIST + "?graph=typed",
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--fill", type=int)
     parser.add_argument("--measure", action="store_true")
-    parser.add_argument("--take", type=int, help="take so many, when told to by a line of input")
+    parser.add_argument("--take", type=int, help="claim so many interrupts after a line of input")
     parser.add_argument("--repeat", type=int, default=15)
     options = parser.parse_args()
 

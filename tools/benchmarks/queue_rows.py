@@ -74,7 +74,7 @@ def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str,
     def rare(kind: int, value: str, otherwise: str) -> str:
         return f"CASE WHEN n % {EACH} = 0 AND k % {far} = {kind} THEN {value} ELSE {otherwise} END"
 
-    held = f"n % {EACH} = 0 AND k % {far} IN (1, 2)"
+    claimed = f"n % {EACH} = 0 AND k % {far} IN (1, 2)"
     late = "k % 2 = 0"
     titled = rare(
         4, "'Show a zebra to customer ' || n || '?'", "'Refund order ' || n || ' to customer?'"
@@ -102,8 +102,8 @@ def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str,
         "group_id": f"CASE WHEN k % 4 < 2 THEN {group.pk} END",
         "group_label": f"CASE WHEN k % 4 < 2 THEN '{group.name}' ELSE '' END",
         "claimed_by_id": rare(1, str(reviewer.pk), rare(2, str(other.pk), "NULL")),
-        "claimed_by_label": f"CASE WHEN {held} THEN 'somebody' ELSE '' END",
-        "claimed_until": f"CASE WHEN {held} THEN now() + interval '1 day' END",
+        "claimed_by_label": f"CASE WHEN {claimed} THEN 'somebody' ELSE '' END",
+        "claimed_until": f"CASE WHEN {claimed} THEN now() + interval '1 day' END",
         "snoozed_until": rare(3, "now() + interval '1 day'", "NULL"),
     }
 

@@ -80,13 +80,13 @@ def line(row: Workload, found: Mapping[str, Any], error: str = "") -> str:
     low, high = found["spread"]
     spread = f"({low:.1f}-{high:.1f})"
     floor = f"{found['floor_ratio']:.1f}x" if "floor_ratio" in found else "-"
-    told = f"{times} {found['ratio']:6.1f}x {spread:>13} {spell_target(row):>6} {floor:>7}"
-    return f"{told}  {verdict(row, found):16}  {spell_counts(found)}".rstrip()
+    text = f"{times} {found['ratio']:6.1f}x {spread:>13} {spell_target(row):>6} {floor:>7}"
+    return f"{text}  {verdict(row, found):16}  {spell_counts(found)}".rstrip()
 
 
 def spell_counts(found: Mapping[str, Any]) -> str:
     """Return the available counts as text."""
     if "statements" not in found:
         return ""
-    told = f"{found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"
-    return f"{told}, {found['trips']:.1f}" if "trips" in found else told
+    text = f"{found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"
+    return f"{text}, {found['trips']:.1f}" if "trips" in found else text

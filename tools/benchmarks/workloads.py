@@ -494,8 +494,8 @@ def _tool_agent(e: Any, n: int, saver: Any = None) -> Once:
             if turn < n - 1:
                 name = ("search", "count")[turn % 2]
                 calls = [{"name": name, "args": {"query": f"fact {turn}"}, "id": f"call {turn}"}]
-            said = AIMessage(f"Let me look up fact number {turn}.", tool_calls=calls)
-            return ChatResult(generations=[ChatGeneration(message=said)])
+            message = AIMessage(f"Let me look up fact number {turn}.", tool_calls=calls)
+            return ChatResult(generations=[ChatGeneration(message=message)])
 
     model, tools = Model(), {"search": search, "count": count}
     if e.engine == FLOOR:
@@ -516,9 +516,9 @@ def _talk(model: Any, tools: dict[str, Any], n: int) -> int:
     from langchain_core.messages import HumanMessage
 
     messages: list[Any] = [HumanMessage("Tell me.")]
-    while (said := model.invoke(messages)).tool_calls:
-        messages.append(said)
-        messages += [tools[call["name"]].invoke(call) for call in said.tool_calls]
+    while (message := model.invoke(messages)).tool_calls:
+        messages.append(message)
+        messages += [tools[call["name"]].invoke(call) for call in message.tool_calls]
     check(len(messages), 2 * n - 1)
     return n
 
@@ -599,8 +599,8 @@ def asking_sends(e: Any, n: int, saver: Any = None) -> Once:
 
     def once() -> int:
         config = on_thread(n)
-        asked = app.invoke({"items": list(range(n)), "done": []}, config, durability="sync")
-        answers = {each.id: each.value["item"] * 2 for each in asked["__interrupt__"]}
+        paused = app.invoke({"items": list(range(n)), "done": []}, config, durability="sync")
+        answers = {each.id: each.value["item"] * 2 for each in paused["__interrupt__"]}
         check(len(answers), n)
         result = app.invoke(e.Command(resume=answers), config, durability="sync")
         check(result["done"], [item * 2 for item in range(n)])

@@ -74,7 +74,7 @@ def main(given: Sequence[str], root: Path = ROOT, listed: Path = ACCEPTED) -> in
         ]
         _prepare(jobs[0], database)
         known = Map(state / database.name, root, options.tests)
-        _record_missing(jobs, known, anew=options.record)
+        _record_missing(jobs, known, record_all=options.record)
         known.read()
         tests = digest(*(root / file for file in known.files), *Path(__file__).parent.glob("*.py"))
         ledger = Ledger(state / f"{database.name}.jsonl", tests)
@@ -96,7 +96,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--tests", nargs="+", default=["tests"], help="none but these, or below")
     parser.add_argument("--only", default="", help="mutants whose description contains this")
     parser.add_argument("--postgresql", action="store_true", help="on a server of its own")
-    parser.add_argument("--record", action="store_true", help="record anew which test reaches what")
+    parser.add_argument(
+        "--record", action="store_true", help="record again which test reaches which line"
+    )
     parser.add_argument("--list", action="store_true", help="show the mutants and try none")
     return parser
 
@@ -155,9 +157,9 @@ def _prepare(job: Job, database: Database) -> None:
         raise SystemExit(f"The database could not be migrated:\n{child.output}")
 
 
-def _record_missing(jobs: list[Job], known: Map, *, anew: bool) -> None:
+def _record_missing(jobs: list[Job], known: Map, *, record_all: bool) -> None:
     """Record the lines reached by each test, unless they are known."""
-    missing = known.missing(anew=anew)
+    missing = known.missing(record_all=record_all)
 
     def work(file: str) -> Callable[[Job], Work]:
         def begin(job: Job) -> Work:

@@ -119,9 +119,9 @@ class Map:
     def target(self, file: str) -> Path:
         return self.folder / (file.replace("/", "-") + ".json")
 
-    def missing(self, *, anew: bool) -> list[str]:
+    def missing(self, *, record_all: bool) -> list[str]:
         """Return the test files that must be recorded."""
-        return [file for file in self.files if anew or not self._is_known(file)]
+        return [file for file in self.files if record_all or not self._is_known(file)]
 
     def _is_known(self, file: str) -> bool:
         target = self.target(file)

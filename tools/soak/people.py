@@ -91,8 +91,8 @@ class Site:
     def _review(self, number: int) -> None:
         while not self.is_over.wait(LOOK):
             open_now = Interrupt.objects.filter(status="pending", run__state__in=Run.ANSWERABLE)
-            asked = surely(lambda rows=open_now: list(rows.values_list("pk", "created_at")))
-            for pk, created in asked:
+            pending = surely(lambda rows=open_now: list(rows.values_list("pk", "created_at")))
+            for pk, created in pending:
                 if number in answering(pk) and self._is_due(pk, created):
                     self._answer(pk, number)
 

@@ -22,7 +22,7 @@ from tests.chaos.proxy import Proxy
 from .faults import FAULTS, World
 from .hosts import Host
 from .people import Site, surely
-from .watch import LONG, Watch, percentiles, told
+from .watch import LONG, Watch, format_reading, percentiles
 
 MACHINES = 2
 #: Fraction of all waiting times with ``--quick``.
@@ -130,7 +130,7 @@ class Soak:
         print(
             f"{hours:.2f} h: {self.done.total()} faults, {self.site.started} runs started, "
             f"{self.watch.ended} at their end, {self.site.answered} answers; "
-            f"{told(self.watch.readings[-1])}; {len(self.watch.faults)} wrong",
+            f"{format_reading(self.watch.readings[-1])}; {len(self.watch.faults)} wrong",
             flush=True,
         )
 

@@ -69,9 +69,9 @@ class Watch:
         ended = [run for run in found.values() if run.state in invariants.ENDED]
         faults += invariants.faults([run.thread_id for run in ended])
         for run in ended:
-            asked = under_way[run.pk]
-            if run.state == Run.State.SUCCEEDED and run.decided != asked:
-                faults.append(f"run {run.pk} asked {asked} times, and {run.decided} were decided")
+            expected = under_way[run.pk]
+            if run.state == Run.State.SUCCEEDED and run.decided != expected:
+                faults.append(f"run {run.pk} expected {expected} decisions, and has {run.decided}")
         faults += invariants.unfinished(self.bound)
         # An interrupted check stores no results.
         self.faults += faults
@@ -114,7 +114,7 @@ class Watch:
         ]
 
 
-def told(reading: Reading) -> str:
+def format_reading(reading: Reading) -> str:
     return (
         f"{reading.threads:,} threads and {reading.messages:,} messages stored in "
         f"{reading.stored / MEBIBYTE:,.0f} MiB; the largest process holds "

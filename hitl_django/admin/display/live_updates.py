@@ -78,9 +78,9 @@ def build_updates_url(url: str, items: Iterable[Any]) -> str:
     return f"{address}?{shown.urlencode()}"
 
 
-def respond_with_updates(**news: Any) -> JsonResponse:
+def respond_with_updates(**updates: Any) -> JsonResponse:
     """Return updates as JSON: ``text`` for the status line, ``again`` to repeat the request."""
-    response = JsonResponse(news)
+    response = JsonResponse(updates)
     response["Cache-Control"] = "no-store"
     return response
 

@@ -246,7 +246,7 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
     counts, listed = services.count_queue(
         user, graph=filters.graph, group=filters.group, most=MOST, listed=TABS[filters.tab][0]
     )
-    news = {
+    updates = {
         "text": "",
         "counts": {
             tab: format_capped(getattr(counts, name)) for tab, (name, _label) in TABS.items()
@@ -254,11 +254,11 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
         "interrupts": shown.describe_changes(user),
     }
     if not filters.words:
-        news["total"] = count_in_words(listed)
+        updates["total"] = count_in_words(listed)
     if new := shown.count_new(filters.select_listed(user), MOST):
-        news["text"] = _("%(n)s new") % {"n": format_capped(new)}
-        news["lead"] = {"url": list_url, "label": _("Show")}
-    return news
+        updates["text"] = _("%(n)s new") % {"n": format_capped(new)}
+        updates["lead"] = {"url": list_url, "label": _("Show")}
+    return updates
 
 
 def count_in_words(count: int) -> str:

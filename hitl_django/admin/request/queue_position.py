@@ -100,12 +100,12 @@ def _select_listed(request: HttpRequest) -> QuerySet[Any]:
 
 def _read_neighbour(row: Any, item: Interrupt, url_of: Callable[[Any], str]) -> AdjacentRow:
     pk, title, graph, created_at, claimed_by, until = row
-    held = until is not None and until > timezone.now()
+    is_claimed = until is not None and until > timezone.now()
     return AdjacentRow(
         title=title,
         graph=graph,
         ago=format_age(created_at),
-        claimed_by=claimed_by if held else "",
+        claimed_by=claimed_by if is_claimed else "",
         url=url_of(pk),
         is_current=pk == item.pk,
     )

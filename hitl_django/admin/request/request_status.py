@@ -49,13 +49,13 @@ def read_status(item: Interrupt, user: Any) -> InterruptStatus:
     """Return the status of an interrupt for a user who can view it."""
     now, policy = timezone.now(), get_policy()
     until = item.claimed_until
-    held = until is not None and until > now
+    is_claimed = until is not None and until > now
     asleep = item.snoozed_until is not None and item.snoozed_until > now
     return InterruptStatus(
-        claimed_by=item.claimed_by_label if held else "",
-        is_mine=held and item.claimed_by_id == user.pk,
-        claimed_for=timeuntil(until, now, depth=1) if held and until is not None else "",
-        claimed_until=until if held else None,
+        claimed_by=item.claimed_by_label if is_claimed else "",
+        is_mine=is_claimed and item.claimed_by_id == user.pk,
+        claimed_for=timeuntil(until, now, depth=1) if is_claimed and until is not None else "",
+        claimed_until=until if is_claimed else None,
         whose=", ".join(filter(None, (item.assignee_label, item.group_label))),
         snoozed_until=item.snoozed_until if asleep else None,
         is_overdue=item.overdue or (item.due_at is not None and item.due_at <= now),

@@ -162,7 +162,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
             for row in (*chosen[:MOST], *others[:MOST])
         ]
         ready = [line for line in lines if not line.problem]
-        asked = Interrupt.objects.filter(run__in=[line.pk for line in ready])
+        interrupts = Interrupt.objects.filter(run__in=[line.pk for line in ready])
         return self._bulk_page(
             request,
             verb,
@@ -173,7 +173,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
             most=MOST,
             is_cut_short=len(chosen) > MOST,
             has_others=len(others) > MOST,
-            withdrawn=asked.filter(status=Interrupt.Status.PENDING).count() if form else 0,
+            withdrawn=interrupts.filter(status=Interrupt.Status.PENDING).count() if form else 0,
             many_url=self.url("many", request),
         )
 

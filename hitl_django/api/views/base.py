@@ -208,8 +208,10 @@ class Resource(APIView):
         if not key:
             return show(act())
         body: Any = self.request.data
-        asked = [self.request.method, self.request.path, dict(body)]
-        outcome = services.run_idempotent(act, get_id, key=key, request=asked, by=self.request.user)
+        fingerprint = [self.request.method, self.request.path, dict(body)]
+        outcome = services.run_idempotent(
+            act, get_id, key=key, request=fingerprint, by=self.request.user
+        )
         if outcome.earlier is None:
             return show(outcome.made)
         response = show(again(outcome.earlier))

@@ -119,7 +119,7 @@ class InterruptClaim(Resource):
         return self.run_idempotent(
             lambda: claim(**wanted),
             lambda _: claim(seconds=wanted.get("seconds")),
-            lambda held: Response(self.render(ClaimSerializer, held)),
+            lambda claimed: Response(self.render(ClaimSerializer, claimed)),
         )
 
 

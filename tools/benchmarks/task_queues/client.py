@@ -36,7 +36,7 @@ WAITS = 0.05
 PATIENCE = 180
 
 
-def asked(count: int, **state: Any) -> list[Any]:
+def create_interrupts(count: int, **state: Any) -> list[Any]:
     """Create that many pending interrupts, without any messages in the queue."""
     with inline() as advance:
         runs = [services.start(graphs.GRAPH, {"waits": 0, **state}).id for _ in range(count)]
@@ -55,7 +55,7 @@ def running(queue: TaskQueue, workers: int) -> Any:
 
 def delays(queue: TaskQueue, samples: int) -> list[float]:
     """Return the seconds from a decision to its node, with idle workers."""
-    waiting = asked(WARM + samples)
+    waiting = create_interrupts(WARM + samples)
     found = []
     with running(queue, USUAL) as workers:
         for number, interrupt in enumerate(waiting):
@@ -70,16 +70,16 @@ def delays(queue: TaskQueue, samples: int) -> list[float]:
 
 def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
     """Return the number of decisions per second that the workers run to the end."""
-    interrupts = asked(count, waits=waits)
+    interrupts = create_interrupts(count, waits=waits)
     with tempfile.NamedTemporaryFile() as gate, running(queue, workers) as begun:
         signs = begun.signs
-        held = asked(workers, gate=gate.name)
-        answer(asked(WARM))
+        blocking = create_interrupts(workers, gate=gate.name)
+        answer(create_interrupts(WARM))
         for _ in range(WARM):
             signs.next("ended")
         fcntl.flock(gate, fcntl.LOCK_EX)
-        answer(held)
-        for _ in held:
+        answer(blocking)
+        for _ in blocking:
             signs.next("held")
         with transaction.atomic():
             answer(interrupts)
@@ -95,7 +95,7 @@ def killed(queue: TaskQueue, count: int) -> dict[str, float]:
     Returns the seconds until the last run had ended, the number of nodes that began twice, and the
     number of runs that never ended.
     """
-    interrupts = asked(count, waits=WAITS)
+    interrupts = create_interrupts(count, waits=WAITS)
     runs = Run.objects.filter(interrupts__in=interrupts)
     begun = 0
     with running(queue, USUAL) as workers:

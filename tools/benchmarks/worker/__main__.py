@@ -101,7 +101,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="NAME", help=f"rows, or parts of names: {names}"
     )
-    parser.add_argument("--rounds", type=int, default=3, help="times that both take turns (3)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of alternating rounds (3)")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round")
     parser.add_argument("--json", metavar="FILE", help="write the measurements here as well")
     options = parser.parse_args(arguments)

@@ -42,7 +42,7 @@ WARM = 20
 HEAD = 0.1
 
 
-def asked(count: int, waits: float = 0.0) -> list[Any]:
+def create_interrupts(count: int, waits: float = 0.0) -> list[Any]:
     """Create that many pending interrupts, without any messages in the queue."""
     with inline() as advance:
         runs = [services.start(graphs.GRAPH, {"waits": waits}).id for _ in range(count)]
@@ -57,7 +57,9 @@ def bare() -> None:
 
 def decisions(count: int, waits: float = 0.0) -> list[Send]:
     """Return that many decisions to make."""
-    return [partial(services.decide, pk, "respond", "yes") for pk in asked(count, waits)]
+    return [
+        partial(services.decide, pk, "respond", "yes") for pk in create_interrupts(count, waits)
+    ]
 
 
 def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> list[float]:

@@ -32,7 +32,7 @@ class Rounds(TypedDict):
     count: int
 
 
-def held() -> dict[str, int]:
+def read_memory() -> dict[str, int]:
     """Return this process's memory in bytes, and the number of objects tracked by the collector."""
     gc.collect()
     return {"bytes": psutil.Process().memory_info().rss, "objects": len(gc.get_objects())}
@@ -44,7 +44,7 @@ def steps(count: int) -> list[dict[str, int]]:
 
     def go(state: Rounds) -> Rounds:
         if state["count"] in (count // EARLY, count):
-            found.append(held())
+            found.append(read_memory())
         return {"count": state["count"] + 1}
 
     def graph() -> StateGraph:
@@ -68,7 +68,7 @@ def paused(count: int) -> list[dict[str, int]]:
             advance()
         assert Run.objects.filter(pk__in=runs, state="interrupted").count() == more
         del runs
-        found.append(held())
+        found.append(read_memory())
     return found
 
 
