@@ -1,8 +1,8 @@
-"""Agents: a node that runs a model's tool calls, and graphs in which a model calls tools.
+"""Agents: a node that runs tool calls, and a graph in which a model calls tools.
 
-Models are anything with ``invoke``, and ``bind_tools`` where they have tools, such as LangChain's.
-Tools are plain functions, or objects with a ``name`` and ``invoke``. Messages are dicts or objects
-such as LangChain's. Nothing here needs Django.
+Models are objects with ``invoke``, and ``bind_tools`` if they have tools, such as LangChain's.
+Tools are functions, or objects with a ``name`` and ``invoke``. Messages are dicts or objects such
+as LangChain's. The package does not need Django.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The model of an agent: which it is, what it is asked, and which tools it knows of."""
+"""Model of an agent, with its prompt and bound tools."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .tool_messages import get_messages, get_part
 
 
 class AgentModel:
-    """The model of an agent, with its prompt.
+    """Model of an agent, with its prompt.
 
-    ``model`` is a model, the name of one for langchain, or a function of state and runtime that
-    chooses one. ``needs_loop`` says that a part of it is async alone.
+    ``model`` is a chat model, a model name for LangChain, or a function of state and runtime that
+    returns a model. ``needs_loop`` is true if the model or the prompt is async only.
     """
 
     def __init__(
@@ -39,47 +39,43 @@ class AgentModel:
         ) or _is_async_alone(self._prompt)
 
     def ask(self, state: Any) -> Any:
-        """Return what the model says to the state's messages."""
+        """Return the model's response to the messages of a state."""
         action = self._build_action(self.resolve(state))
         return call_now(action, call_now(self._prompt, state))
 
     async def aask(self, state: Any) -> Any:
-        """Like ask, on the running event loop."""
         action = self._build_action(await self.aresolve(state))
         return await call_later(action, await call_later(self._prompt, state))
 
     def resolve(self, state: Any) -> Any:
-        """Return the model for a state."""
         if self._choose is None:
             return self._model
         return self._choose(state, get_context().runtime())
 
     async def aresolve(self, state: Any) -> Any:
-        """Like resolve, on the running event loop."""
         found = self.resolve(state)
         return await found if is_coroutine_function(self._choose) else found
 
     def _build_action(self, model: Any) -> Action:
-        """Return what asks a model: of the one there is what was built when the agent was."""
         return self._action if self._choose is None else build_action(model)
 
 
 def call_now(action: Action, value: Any) -> Any:
-    """Call what a node calls by itself, with the arguments that it wants filled in."""
+    """Call an action without a running task, with its injected arguments."""
     action = action.sync or action
     return action.call(value, **get_injected(get_context(), action))
 
 
 async def call_later(action: Action, value: Any) -> Any:
-    """Like call_now, on the running event loop, which isn't blocked by it."""
     call = partial(action.call, value, **get_injected(get_context(), action))
     return await call() if action.is_async else await asyncio.to_thread(call)
 
 
 def find_chat_model(model: Any) -> Any:
-    """Return the chat model in what may be a sequence of steps, or have tools bound to it.
+    """Return the chat model in a sequence of steps or a binding.
 
-    Raises TypeError where it can't give structured output.
+    Raises:
+        TypeError: if the model doesn't support structured output.
     """
     found = _find_step(model)
     found = found.bound if _is_binding(found) else found
@@ -106,7 +102,6 @@ def _load_model(model: Any) -> Any:
 
 
 def _build_prompt(prompt: Any) -> Action:
-    """Return what makes the model's input of a state."""
     if prompt is None:
         return Action(partial(get_messages, key="messages"))
     if isinstance(prompt, str):
@@ -122,7 +117,7 @@ def _build_prompt(prompt: Any) -> Action:
 
 
 def make_message(fields: dict[str, Any]) -> Any:
-    """Return a message: langchain's where it is installed, else the dict."""
+    """Return a LangChain message, or the dict if LangChain isn't installed."""
     langchain = find_langchain()
     return fields if langchain is None else langchain.convert_message(fields)
 
@@ -131,11 +126,8 @@ def _is_async_alone(action: Action) -> bool:
     return action.is_async and action.sync is None
 
 
-# Tools.
-
-
 def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, Any]]) -> Any:
-    """Return the model with the tools bound to it, unless they are."""
+    """Return the model with the tools bound to it, or unchanged if it has bound tools."""
     if not tools and not builtin:
         return model
     bound = _find_step(model)
@@ -150,14 +142,13 @@ def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, An
 
 
 def _shown_to_model(tool: Any) -> Any:
-    """Return a tool as a model is shown it: a function as langchain's tool where it is there."""
     function = tool.function if isinstance(tool, Tool) else tool
     langchain = find_langchain()
     return function if langchain is None else langchain.convert_tool(function)
 
 
 def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> None:
-    """Raise ValueError where a model knows of other tools than the agent has."""
+    """Raise ValueError if the tools bound to a model are not those of the agent."""
     if len(bound) - builtin != len(tools):
         raise ValueError(
             f"The model has {len(bound) - builtin} tools bound, but the agent has "
@@ -170,7 +161,7 @@ def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> No
 
 
 def _name_bound(tool: Any) -> str | None:
-    """Return the name of a tool as OpenAI's and Anthropic's models are given it."""
+    """Return the name of a tool in OpenAI's or Anthropic's format."""
     if tool.get("type") == "function":
         return str(tool["function"]["name"])
     name: str | None = tool.get("name")
@@ -178,11 +169,10 @@ def _name_bound(tool: Any) -> str | None:
 
 
 def _find_step(model: Any) -> Any:
-    """Return the chat model of a sequence of steps, with what is bound to it; else the model."""
+    """Return the chat model in a sequence of steps, with its bindings; otherwise the model."""
     steps = getattr(model, "steps", None) or ()
     return next((s for s in steps if _is_binding(s) or hasattr(s, "bind_tools")), model)
 
 
 def _is_binding(model: Any) -> bool:
-    """Return whether something is bound to a model, as langchain does it."""
     return hasattr(model, "bound") and isinstance(getattr(model, "kwargs", None), dict)

@@ -1,4 +1,4 @@
-"""The nodes of an agent that ask its model."""
+"""Nodes of an agent that call its model."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from .agent_state import LLM_INPUT
 from .tool_call import list_calls
 from .tool_messages import get_messages, get_part, list_open_calls
 
-#: What an agent says that has no steps left for the tools which its model calls.
+#: Answer of an agent without remaining steps for the tool calls of its model.
 _NO_STEPS = "Sorry, need more steps to process this request."
 
 
 class ModelNode:
-    """Asks the model, and adds what it says to the messages.
+    """Node that calls the model and adds its response to the messages.
 
-    ``speaker`` is the name that its messages get. Raises ValueError where there are no messages,
-    or a call of a tool without its result.
+    ``speaker`` is the name of these messages.
+
+    Raises:
+        ValueError: if there are no messages, or a tool call has no result.
     """
 
     def __init__(self, model: AgentModel, speaker: str | None, *, has_hook: bool) -> None:
@@ -29,15 +31,13 @@ class ModelNode:
         self._model, self._speaker, self._has_hook = model, speaker, has_hook
 
     def invoke(self, state: Any) -> dict[str, Any]:
-        """Return the update with the model's message."""
         return self._build_update(state, self._model.ask(self._view(state)))
 
     async def ainvoke(self, state: Any) -> dict[str, Any]:
-        """Like invoke, on the running event loop."""
         return self._build_update(state, await self._model.aask(self._view(state)))
 
     def _view(self, state: Any) -> Any:
-        """Return the state as prompt and model see it: with what a hook chose as its messages."""
+        """Return the state for prompt and model, with the messages that a hook selected."""
         messages = (get_part(state, LLM_INPUT) if self._has_hook else None) or get_part(
             state, "messages"
         )
@@ -63,15 +63,14 @@ class ModelNode:
 
 
 def _lacks_steps(state: Any, response: Any) -> bool:
-    """Return whether the model calls tools for which no step is left."""
     left = get_part(state, "remaining_steps")
     return left is not None and left < 2 and bool(get_part(response, "tool_calls"))
 
 
 class ResponseNode:
-    """Has the model put its answer into the form of a schema.
+    """Node in which the model returns its answer in the format of a schema.
 
-    ``format`` is the schema, or a pair of what the model is told and the schema.
+    ``format`` is the schema, or a pair of a system prompt and the schema.
     """
 
     def __init__(self, model: AgentModel, format: Any) -> None:
@@ -80,13 +79,11 @@ class ResponseNode:
         self._told, self._schema = format if isinstance(format, tuple) else (None, format)
 
     def invoke(self, state: Any) -> dict[str, Any]:
-        """Return the update with the answer in its form."""
         model = find_chat_model(self._model.resolve(state))
         asked = build_action(model.with_structured_output(self._schema))
         return {"structured_response": call_now(asked, self._read(state))}
 
     async def ainvoke(self, state: Any) -> dict[str, Any]:
-        """Like invoke, on the running event loop."""
         model = find_chat_model(await self._model.aresolve(state))
         asked = build_action(model.with_structured_output(self._schema))
         return {"structured_response": await call_later(asked, self._read(state))}
@@ -99,7 +96,7 @@ class ResponseNode:
 
 
 def _check_calls(messages: Sequence[Any]) -> None:
-    """Refuse what most providers do: a conversation in which a call has no result."""
+    """Raise ValueError for a tool call without a result, which most providers reject."""
     left = list_open_calls(messages)
     if left:
         named = ", ".join(f"{call.name} ({call.id})" for call in list_calls(left[:3]))

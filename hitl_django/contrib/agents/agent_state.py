@@ -1,4 +1,4 @@
-"""The states of agents."""
+"""State schemas of agents."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from typing_extensions import TypedDict
 from hitl_django.engine.state.messages import add_messages
 from hitl_django.engine.state.schema import RemainingSteps, is_model
 
-#: What a hook before the model may have it see instead of the messages of the state.
+#: Key with which a hook before the model replaces the messages of the state.
 LLM_INPUT = "llm_input_messages"
 
 
 class AgentState(TypedDict):
-    """The state of an agent: its messages."""
+    """State of an agent."""
 
     messages: Annotated[Sequence[Any], add_messages]
     remaining_steps: NotRequired[RemainingSteps]
 
 
 class AgentStatePydantic(BaseModel):
-    """The state of an agent, as a model."""
+    """State of an agent as a pydantic model."""
 
     messages: Annotated[Sequence[Any], add_messages]
     remaining_steps: RemainingSteps = 25
 
 
 class AgentStateWithStructuredResponse(AgentState):
-    """The state of an agent whose answer has a schema."""
+    """State of an agent with a response schema."""
 
     structured_response: Any
 
 
 class AgentStateWithStructuredResponsePydantic(AgentStatePydantic):
-    """The state of an agent whose answer has a schema, as a model."""
+    """State of an agent with a response schema, as a pydantic model."""
 
     structured_response: Any
 
 
 def check_state_schema(schema: Any, *, is_structured: bool) -> None:
-    """Raise ValueError where a state has not the fields that an agent's has."""
+    """Raise ValueError if a state schema lacks fields that an agent needs."""
     needed = {"messages", "remaining_steps"} | ({"structured_response"} if is_structured else set())
     missing = sorted(needed - set(get_type_hints(schema)))
     if missing:
@@ -51,7 +51,7 @@ def check_state_schema(schema: Any, *, is_structured: bool) -> None:
 
 
 def add_llm_input(schema: Any) -> Any:
-    """Return a state's schema with the messages that a hook has the model see instead."""
+    """Return the state schema with a field for messages that replace the model's input."""
     if is_model(schema):
         return create_model("ModelInput", __base__=schema, **{LLM_INPUT: (list[Any] | None, None)})  # type: ignore[call-overload]
     if dataclasses.is_dataclass(schema):

@@ -1,4 +1,4 @@
-"""Makes one tool call of a ToolNode: through the wrapper, if it has one, and with its failures."""
+"""Execution of one tool call of a ToolNode, with its wrapper and error handling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tool_request import AsyncToolCallWrapper, ToolCallRequest, ToolCallWrapper
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a call: the message with the call, the state, the task as the call sees it."""
+    """Message that contains the call, the state, and the call's view of the task."""
 
     asker: Any
     state: Any
@@ -36,7 +36,7 @@ class Caller:
 
 
 class CallRunner:
-    """Makes the calls of one ToolNode, each on its own."""
+    """Runner of the tool calls of one ToolNode."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class CallRunner:
         self._known = {name: _KnownTool(tool) for name, tool in tools.items()}
 
     def run(self, call: ToolCall, caller: Caller) -> None:
-        """Make a call on this thread, and leave on it what it returned or raised."""
+        """Run a call on this OS thread and set its result or error."""
         token = current.set(caller.seen)
         try:
             call.result = self._make(call, caller)
@@ -62,7 +62,6 @@ class CallRunner:
             current.reset(token)
 
     async def arun(self, call: ToolCall, caller: Caller) -> None:
-        """Like run, on the running event loop."""
         token = current.set(caller.seen)
         try:
             call.result = await self._amake(call, caller)
@@ -71,8 +70,6 @@ class CallRunner:
             call.error = error
         finally:
             current.reset(token)
-
-    # Through the wrapper.
 
     def _make(self, call: ToolCall, caller: Caller) -> Any:
         request = self._build_request(call, caller)
@@ -83,7 +80,8 @@ class CallRunner:
                 if self._wrap is not None:
                     result = self._wrap(request, partial(self._execute, caller))
                 else:
-                    # It may be there to ask for leave: it isn't passed over for want of a loop.
+                    # The wrapper may ask for approval, so it must not be skipped if there is no
+                    # event loop.
                     result = _run_async(call.name, partial(self._await_wrapper, caller, request))
         except Exception as error:
             result = self._describe(error, wrapped=True)
@@ -112,8 +110,6 @@ class CallRunner:
         if is_wrapped and caller.seen is not None:
             runtime = build_runtime(ToolRuntime, self._build_scope(caller, caller.state, call.id))
         return ToolCallRequest(call.wire, tool, caller.state, runtime)
-
-    # The tool itself.
 
     def _execute(self, caller: Caller, request: ToolCallRequest) -> Any:
         attempt = self._begin(caller, request)
@@ -146,7 +142,7 @@ class CallRunner:
             raise
 
     def _begin(self, caller: Caller, request: ToolCallRequest) -> _Attempt | None:
-        """Return the attempt at a call, with arguments that no model gives; None without tool."""
+        """Return an attempt with its injected arguments, or None for an unknown tool."""
         given = request.tool_call
         tool = request.tool
         if tool is None:
@@ -176,7 +172,7 @@ class CallRunner:
         return self._build_message(request, caller, Failure(text))
 
     def _describe(self, error: Exception, *, wrapped: bool = False) -> Failure:
-        """Return what the model is told of a failure, or raise it."""
+        """Return the error message for the model, or raise the error."""
         text = self._handling.describe(error, wrapped=wrapped)
         if text is None:
             raise error
@@ -188,7 +184,7 @@ class CallRunner:
 
 
 class _KnownTool:
-    """A tool with what follows of it: what runs it, and which arguments the node fills in."""
+    """Tool with its invocation and the arguments that the node injects."""
 
     __slots__ = ("injections", "langchain", "runs", "tool")
 
@@ -196,13 +192,13 @@ class _KnownTool:
         self.tool = tool
         function = tool.function if isinstance(tool, Tool) else tool
         self.injections: dict[str, Injection] = find_injections(function)
-        #: The bridge to langchain, where the tool is one of its own.
+        #: Bridge to LangChain, for a LangChain tool.
         self.langchain = find_langchain() if is_of_langchain(tool) else None
         self.runs = tool if self.langchain is None else self.langchain.keep_commands(tool)
 
 
 class _Attempt:
-    """One call of a tool with its arguments."""
+    """One attempt at a tool call."""
 
     __slots__ = ("_args", "_chunks", "_filled_in", "_given", "_known", "_seen")
 
@@ -216,7 +212,7 @@ class _Attempt:
         self._chunks: ToolCallChunks | None = None
 
     def begin(self) -> None:
-        """Emit that the call begins, where langchain's callbacks don't say so."""
+        """Emit the start of the call, unless LangChain's callbacks do."""
         seen = self._seen
         if seen is None:
             return
@@ -232,7 +228,7 @@ class _Attempt:
         )
 
     def finish(self, message: Any) -> Any:
-        """Emit that the call has ended, and return its message."""
+        """Emit the end of the call and return its message."""
         if self._seen is not None:
             self._seen.progress()
         if self._chunks is not None:
@@ -240,12 +236,11 @@ class _Attempt:
         return message
 
     def fail(self, error: BaseException) -> None:
-        """Emit that the call has failed."""
         if self._chunks is not None:
             self._chunks.fail(error)
 
     def call(self) -> Any:
-        """Return what the tool returns, on this thread."""
+        """Run the tool on this OS thread and return its result."""
         tool = self._known.runs
         if isinstance(tool, Tool):
             arguments = tool.arguments(self._args, self._filled_in)
@@ -261,7 +256,6 @@ class _Attempt:
         return self._unwrap(result)
 
     async def acall(self) -> Any:
-        """Like call, on the running event loop."""
         tool = self._known.runs
         if isinstance(tool, Tool) and tool.is_async:
             return await tool.function(**tool.arguments(self._args, self._filled_in))
@@ -276,7 +270,6 @@ class _Attempt:
 
     @property
     def _wire(self) -> dict[str, Any]:
-        """The call as langchain's tools take it."""
         return {**self._given, "args": {**self._args, **self._filled_in}, "type": "tool_call"}
 
     @property
@@ -285,7 +278,7 @@ class _Attempt:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Tell of arguments that don't fit; langchain's tools read them with pydantic."""
+        """Convert pydantic's errors about the arguments to ToolInvocationError."""
         try:
             yield
         except ValidationError as error:
@@ -295,9 +288,10 @@ class _Attempt:
 
 @contextmanager
 def _resolving_groups(caller: Caller) -> Iterator[None]:
-    """Raise the error or signal that a group of errors stands for, in its place.
+    """Raise the error or signal that an exception group stands for.
 
-    The questions beside a failure are withdrawn, as the failure may become a message to the model.
+    Interrupts next to a failure are withdrawn, because the failure may become a message to the
+    model.
     """
     try:
         yield
@@ -311,13 +305,12 @@ def _resolving_groups(caller: Caller) -> Iterator[None]:
 
 
 async def _run_on_thread(work: Callable[[], Any]) -> Any:
-    """Does on another thread what would block the event loop."""
     place = contextvars.copy_context()
     return await asyncio.get_running_loop().run_in_executor(None, place.run, work)
 
 
 def _run_async(name: str, start: Callable[[], Any]) -> Any:
-    """Run an async tool to its end on an event loop of its own, as a worker does."""
+    """Run an async tool to completion on a new event loop, as a worker does."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

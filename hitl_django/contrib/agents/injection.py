@@ -1,4 +1,4 @@
-"""Arguments of tools that the node fills in, and no model sees."""
+"""Tool arguments that the node injects and the model doesn't see."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from hitl_django.engine.types import ContextT, RunnableConfig, StateT, StreamWri
 
 
 class _Plain:
-    """Base of the markers where langchain-core isn't installed."""
+    """Base of the markers if langchain-core isn't installed."""
 
 
 _langchain = find_langchain()
-#: Langchain leaves arguments that are annotated with these out of a tool's schema.
+#: LangChain omits arguments with these annotations from a tool's schema.
 _Marker: Any = _Plain if _langchain is None else _langchain.InjectedToolArg
 _Direct: Any = _Plain if _langchain is None else _langchain.DirectlyInjectedToolArg
-#: Stands for an argument that is left to its default.
+#: Value of an argument that keeps its default.
 LEFT_OUT: Any = object()
 
 
 class InjectedState(_Marker):  # type: ignore[misc]
-    """Marks an argument that gets the state, or one field: ``Annotated[dict, InjectedState]``."""
+    """Marker for an argument with the state or one field: ``Annotated[dict, InjectedState]``."""
 
     def __init__(self, field: str | None = None) -> None:
         self.field = field
 
 
 class InjectedStore(_Marker):  # type: ignore[misc]
-    """Marks an argument that gets the graph's store: ``Annotated[BaseStore, InjectedStore()]``."""
+    """Marker for an argument with the store: ``Annotated[BaseStore, InjectedStore()]``."""
 
 
 class InjectedToolCallId(_Marker):  # type: ignore[misc]
-    """Marks an argument that gets the id of the tool call."""
+    """Marker for an argument with the id of the tool call."""
 
 
 @dataclass
 class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
-    """What a tool may know of the run: an argument that is annotated with it gets it.
+    """Runtime of a tool call, injected into an argument with this annotation.
 
-    ``tools`` are those of the node that runs the call. ``server_info`` is there for LangGraph's
-    sake, and None.
+    ``tools`` are the tools of the node. ``server_info`` exists for compatibility with LangGraph,
+    and is None.
     """
 
     state: StateT
@@ -59,13 +59,13 @@ class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
     server_info: Any = None
 
     def emit_output_delta(self, delta: Any) -> None:
-        """Emit a part of the tool's output, where the run is streamed in the mode ``tools``."""
+        """Emit a part of the tool's output in the stream mode ``tools``."""
         _emit_delta(self.tool_call_id, delta)
 
 
 @dataclass(slots=True)
 class CallScope:
-    """What the arguments of one call are filled in from."""
+    """Sources of the injected arguments of one call."""
 
     state: Any
     context: TaskContext | None
@@ -74,15 +74,15 @@ class CallScope:
     messages_key: str
 
 
-#: Makes the value of an argument, or says that it is LEFT_OUT.
+#: Function that returns the value of an argument, or LEFT_OUT.
 Injection = Callable[[CallScope], Any]
 
 
 def find_injections(tool: Any) -> dict[str, Injection]:
-    """Return what fills in which arguments of a function, or of a langchain tool's function.
+    """Return the injections of a function or LangChain tool, by argument name.
 
-    Markers are known by the names of their classes: LangGraph's and langchain's count as well.
-    So does the name ``runtime``, however it is annotated.
+    Markers are recognized by class name, so LangGraph's and LangChain's are accepted. An argument
+    named ``runtime`` gets the runtime, regardless of its annotation.
     """
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool
     if not inspect.isroutine(function):
@@ -115,7 +115,7 @@ def _injection_of(hint: Any, has_default: bool) -> Injection | None:
             return _read_store
         if name == "InjectedToolCallId":
             return lambda scope: scope.call_id
-    # Optional[ToolRuntime] and its like.
+    # Optional[ToolRuntime] and other unions.
     inner = (
         _injection_of(argument, has_default)
         for argument in get_args(hint)
@@ -148,7 +148,7 @@ def _read_store(scope: CallScope) -> Any:
 
 
 def build_runtime(kind: Any, scope: CallScope) -> Any:
-    """Return a runtime of the class that the tool names: ours, or LangGraph's."""
+    """Return an instance of the annotated runtime class, this package's or LangGraph's."""
     context = scope.context
     if context is None:
         raise ValueError("A tool with ToolRuntime can only be called from a running graph.")

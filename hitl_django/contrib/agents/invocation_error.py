@@ -1,4 +1,4 @@
-"""Calls of tools that can't be made as the model wrote them."""
+"""Errors for invalid tool calls of a model."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _ToolException: Any = Exception if _langchain is None else _langchain.ToolExcept
 
 
 class BadCall(Exception):
-    """The model called a tool that isn't there, or with arguments that are no object."""
+    """Call of an unknown tool, or with arguments that are not an object."""
 
 
 class ToolInvocationError(_ToolException):  # type: ignore[misc]
-    """The arguments that a model gave don't fit the tool.
+    """Invalid arguments for a tool.
 
-    ``message`` says so in words for the model; ``source`` is pydantic's error, ``filtered_errors``
-    are those of its faults that the model is told: all, unless they are given.
+    ``message`` is the text for the model. ``source`` is pydantic's error. ``filtered_errors`` are
+    the errors that are reported to the model; default: all.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ToolInvocationError(_ToolException):  # type: ignore[misc]
 def list_reported_errors(
     source: ValidationError, injected: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the faults of arguments, less those of arguments that no model gives."""
+    """Return the validation errors, without those of injected arguments."""
     return [
         {"loc": place, "msg": reason}
         for place, reason in list_faults(source)

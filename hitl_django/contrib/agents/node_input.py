@@ -1,4 +1,4 @@
-"""What a ToolNode is given: a state with messages, messages alone, or calls."""
+"""Input of a ToolNode: a state with messages, a list of messages, or tool calls."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .tool_request import WITH_CONTEXT
 
 @dataclass(frozen=True, slots=True)
 class NodeInput:
-    """The calls to run; the message of the model that has them, if any; the state for the tools.
+    """Tool calls to run, the model's message that contains them, and the state for the tools.
 
-    ``is_list`` says that messages were given alone, and are returned alone.
+    ``is_list`` is true if the input was a list of messages, so that a list is returned.
     """
 
     calls: list[ToolCall]
@@ -28,9 +28,10 @@ class NodeInput:
 
 
 def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
-    """Return what is to be run: the calls of the last message of a model, or the calls given.
+    """Return the calls of the model's last message, or the calls of the input.
 
-    Raises ValueError where there is neither.
+    Raises:
+        ValueError: if the input has neither.
     """
     if isinstance(given, dict) and given.get("__type") == WITH_CONTEXT:
         calls = list_calls([given["tool_call"]])
@@ -47,7 +48,7 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
 
 
 def _read_state(context: TaskContext | None) -> dict[str, Any]:
-    """Return the state of the running graph, which who sends a call doesn't send along."""
+    """Return the state of the running graph, which a Send of a call does not include."""
     if context is None:
         return {}
     origin, graph = context.task.origin, context.run.loop_state.graph
@@ -55,7 +56,6 @@ def _read_state(context: TaskContext | None) -> dict[str, Any]:
 
 
 def _read_state_object(context: TaskContext | None) -> Any:
-    """Return the state as the graph's nodes see it."""
     if context is None:
         return {}
     origin, graph = context.task.origin, context.run.loop_state.graph

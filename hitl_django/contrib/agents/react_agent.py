@@ -1,4 +1,4 @@
-"""create_react_agent: the graph of a model and its tools."""
+"""``create_react_agent``: the graph of a model and its tools."""
 
 from __future__ import annotations
 
@@ -56,23 +56,24 @@ def create_react_agent(
 ) -> CompiledStateGraph:
     """Return a graph in which a model calls tools until it has an answer.
 
-    ``model`` is a chat model (anything with ``invoke``, and ``bind_tools`` for tools), its name as
-    langchain's init_chat_model takes it, or a function of state and runtime that chooses one, with
-    its tools bound, for each call; the function may be async. ``tools`` are functions, tools of
-    langchain, dicts that the model's provider knows, or a ToolNode. ``prompt`` is a text or a
-    system message that comes first, or a function or runnable that makes the model's input of the
-    state.
+    ``model`` is a chat model (anything with ``invoke``, and ``bind_tools`` for tools), a model name
+    for LangChain's init_chat_model, or a function of state and runtime that returns a model with
+    bound tools for each call. The function may be async. ``tools`` are functions, LangChain tools,
+    dicts in the format of the model's provider, or a ToolNode. ``prompt`` is a text or system
+    message that comes first, or a function or runnable that returns the model's input for a state.
 
-    ``response_format``, a schema or a pair of a prompt and a schema, has the model put its answer
-    into that form, as ``structured_response``. ``pre_model_hook`` runs before each call of the
-    model, and may say by ``llm_input_messages`` what that sees; ``post_model_hook`` runs after it,
-    and may ask a person. ``state_schema`` has to have ``messages`` and ``remaining_steps``: an
-    agent that has no steps left says so instead of calling tools.
+    ``response_format`` is a schema, or a pair of a prompt and a schema. The model then returns its
+    answer in that format, as ``structured_response``. ``pre_model_hook`` runs before each call of
+    the model and can replace its input with ``llm_input_messages``. ``post_model_hook`` runs after
+    it and can ask a person. ``state_schema`` must have ``messages`` and ``remaining_steps``. An
+    agent without remaining steps ends with a message instead of calling tools.
 
-    With ``version="v2"`` each call of a tool is a task of its own, with "v1" all calls of a message
-    are one. A tool that is ``return_direct`` ends the run. ``debug`` is taken for LangGraph's sake.
+    With ``version="v2"`` each tool call is a separate task. With "v1" all calls of a message share
+    one task. A tool with ``return_direct`` ends the run. ``debug`` is accepted for compatibility
+    with LangGraph.
 
-    Raises ValueError, TypeError or ImportError where the parts don't fit together.
+    Raises:
+        ValueError, TypeError, ImportError: if the arguments can't be combined.
     """
     if version not in ("v1", "v2"):
         raise ValueError(f"version must be 'v1' or 'v2', not {version!r}.")
@@ -135,18 +136,16 @@ def create_react_agent(
 
 
 def _convert_tool(tool: Any) -> Any:
-    """Return a function as a tool of langchain, where that is installed, as its models see it."""
     langchain = find_langchain()
     return tool if langchain is None else langchain.convert_tool(tool)
 
 
 def _suited(node: Any, model: AgentModel) -> Any:
-    """Return what a graph calls: of a node that can't do without an event loop its async form."""
+    """Return the async form of a node that needs an event loop; otherwise the node."""
     return node.ainvoke if model.needs_loop else node
 
 
 def _send_call(call: Any) -> Send:
-    """Return one call of a tool as a task, which finds the state in the graph."""
     return Send(_ACT, {"__type": WITH_CONTEXT, "tool_call": call})
 
 
@@ -162,7 +161,7 @@ def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
 
 
 def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
-    """Return what comes after the hook: the calls that it left without a result, if any."""
+    """Return the router after the hook: to the tool calls without a result, if any."""
 
     def route_from_hook(state: Any) -> Any:
         messages = get_messages(state, "messages")
@@ -176,7 +175,7 @@ def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
 
 
 def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any]:
-    """Return what comes after tools of which some end the run."""
+    """Return the router after tools, some of which end the run."""
 
     def route_from_tools(state: Any) -> str:
         for message in reversed(get_messages(state, "messages")):
@@ -184,7 +183,7 @@ def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any
                 if get_part(message, "name") in direct:
                     return END
                 continue
-            # Beside it another call of the same message may have ended the run.
+            # Another call of the same message may have ended the run.
             calls = list_calls(get_part(message, "tool_calls") or ())
             return END if any(call.name in direct for call in calls) else first
         return first

@@ -1,4 +1,4 @@
-"""LangGraph's types of a question about an action, and of its answer."""
+"""LangGraph's types for an interrupt about an action and for its response."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, Literal, TypedDict
 
 
 class ActionRequest(TypedDict):
-    """An action that waits for a person, and its arguments."""
+    """Proposed action with its arguments."""
 
     action: str
     args: dict[str, Any]
 
 
 class HumanInterruptConfig(TypedDict):
-    """What the person may do about it."""
+    """Decisions that are allowed."""
 
     allow_ignore: bool
     allow_respond: bool
@@ -22,7 +22,7 @@ class HumanInterruptConfig(TypedDict):
 
 
 class HumanInterrupt(TypedDict):
-    """The payload of a question about an action."""
+    """Payload of an interrupt about an action."""
 
     action_request: ActionRequest
     config: HumanInterruptConfig
@@ -30,7 +30,7 @@ class HumanInterrupt(TypedDict):
 
 
 class HumanResponse(TypedDict):
-    """The person's answer to a HumanInterrupt."""
+    """Response to a HumanInterrupt."""
 
     type: Literal["accept", "ignore", "response", "edit"]
     args: str | ActionRequest | None

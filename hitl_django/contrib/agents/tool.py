@@ -1,4 +1,4 @@
-"""Tools of a ToolNode: plain functions, or objects of langchain's kind."""
+"""Tools of a ToolNode: functions, or objects like LangChain's."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .invocation_error import BadCall, ToolInvocationError
 
 
 class Tool:
-    """A plain function as a tool: what a model gives it is read by its annotations.
+    """Function as a tool, with arguments validated by its annotations.
 
-    ``description`` is what its docstring says, ``args_schema`` the pydantic model of what a model
-    gives.
+    ``description`` is its docstring. ``args_schema`` is the pydantic model of the arguments from
+    the model.
     """
 
     return_direct = False
@@ -40,7 +40,7 @@ class Tool:
             if parameter.kind is parameter.VAR_KEYWORD:
                 self._takes_all = True
             elif parameter.kind is not parameter.VAR_POSITIONAL:
-                # Under another name, for pydantic has rules for names.
+                # pydantic restricts field names, so the fields have other names.
                 default = ... if parameter.default is parameter.empty else parameter.default
                 field = f"argument_{number}"
                 fields[field] = (
@@ -55,10 +55,13 @@ class Tool:
         )
 
     def arguments(self, given: Any, filled_in: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments that a model gave as the function takes them.
+        """Return validated arguments for the function, including the injected ones.
 
-        With those that are ``filled_in``; what the function has no parameter for is left out.
-        Raises ToolInvocationError where they don't fit, BadCall where they are no object.
+        Arguments without a parameter are dropped.
+
+        Raises:
+            ToolInvocationError: if the arguments are invalid.
+            BadCall: if they are not an object.
         """
         if not isinstance(given, dict):
             raise BadCall(f"Error: the arguments of {self.name} must be a JSON object.")
@@ -80,7 +83,6 @@ class Tool:
         return self.function(**arguments)
 
     async def ainvoke(self, input: dict[str, Any], config: Any = None) -> Any:
-        """Like invoke, on the running event loop."""
         result = self.function(**self.arguments(_read_arguments(input), {}))
         return await result if self.is_async else result
 
@@ -98,9 +100,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def build_tool(tool: Any) -> Any:
-    """Return a tool as an object: the one given, or a Tool for a function.
+    """Return a tool object: the given one, or a Tool for a function.
 
-    Raises TypeError for what is neither.
+    Raises:
+        TypeError: for other values.
     """
     name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
     if not name or not (callable(tool) or hasattr(tool, "invoke")):
@@ -109,5 +112,5 @@ def build_tool(tool: Any) -> Any:
 
 
 def is_async_only(tool: Any) -> bool:
-    """Return whether a langchain tool was made from an async function and has no sync form."""
+    """Return whether a LangChain tool has only an async function."""
     return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None

@@ -1,4 +1,4 @@
-"""One tool call, and the context of the running task as it sees it."""
+"""A tool call, and its view of the running task."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hitl_django.engine.types import Expiry
 
 @dataclass(slots=True)
 class ToolCall:
-    """One tool call, its ``result`` once it is ``done``, or the ``error`` that it ended with.
+    """A tool call, with its ``result`` if it is ``done``, or its ``error``.
 
-    ``key`` distinguishes the calls of a task, and is the same in every run of the task.
-    ``asking`` says that it has asked a question which isn't answered.
+    ``key`` is unique within the task and the same in every run of the task. ``asking`` is true if
+    the call has a pending interrupt.
     """
 
     name: str
@@ -34,22 +34,22 @@ class ToolCall:
     error: BaseException | None = None
     done: bool = False
     asking: bool = False
-    #: What it wrote to the state beside its result.
+    #: Writes to the state in addition to the result.
     pushed: list[Any] = field(default_factory=list)
 
     @property
     def memo(self) -> str:
-        """The name under which the task remembers the result: of this call with these arguments."""
+        """Name under which the task stores the result of this call with these arguments."""
         return f"tool:{self.key}:{json.dumps(self.args, sort_keys=True, default=repr)}"
 
     @property
     def wire(self) -> dict[str, Any]:
-        """The call as langchain's tools take it."""
+        """The call in LangChain's format."""
         return {"name": self.name, "args": self.args, "id": self.id, "type": "tool_call"}
 
 
 def list_calls(given: Sequence[Mapping[str, Any]]) -> list[ToolCall]:
-    """Return the calls in a message, whether written langchain's way or OpenAI's."""
+    """Return the calls in a message, in LangChain's or OpenAI's format."""
     calls: list[ToolCall] = []
     for place, one in enumerate(given):
         name, args = _parse_call(one)
@@ -72,11 +72,11 @@ def _parse_call(call: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 class ToolCallContext:
-    """The running task as one of its tool calls sees it.
+    """View of the running task for one of its tool calls.
 
-    Its questions, its once() results and the graphs it calls are kept apart from those of the other
-    calls by the call, so that it never matters which call comes first. What a call changes on the
-    task it changes under the task's lock; saver calls are made by ``perform``.
+    Interrupts, once() results and subgraphs are identified by the call, so that they don't depend
+    on the order of the calls. Changes of the task are made under its lock. Saver calls are made by
+    ``perform``.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ToolCallContext:
 
     @property
     def full_context(self) -> TaskContext:
-        """The context of the task whose call this is."""
+        """Context of the task to which the call belongs."""
         return self._context
 
     def __getattr__(self, name: str) -> Any:
@@ -104,7 +104,7 @@ class ToolCallContext:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Ask under the key of the call: its id, and for its later questions a number more."""
+        """Interrupt with the call's id as key; later interrupts get a number appended."""
         if key is not None:
             slot = f"{self._call.key}:{key}"
         else:
@@ -118,36 +118,34 @@ class ToolCallContext:
                 raise GraphInterrupt(self._context.open[-1:]) from None
 
     def push(self, name: str, value: Any) -> None:
-        """Add a write of this call: the node has those of all calls in the calls' order."""
+        """Add a write of this call. The node returns those of all calls in the calls' order."""
         self._call.pushed.append((name, value))
 
     @property
     def once(self) -> dict[str, Any]:
-        """The results that once() has for this call."""
+        """Results of once() in this call."""
         size, known = len(self._prefix), self._context.once
         return {key[size:]: known[key] for key in known if key.startswith(self._prefix)}
 
     def lock_key(self, key: str) -> AbstractContextManager[None]:
-        """Keep this call from doing the same by once() twice at a time."""
         return self._context.lock_key(self._prefix + key)
 
     def remember(self, key: str, result: Any) -> None:
-        """Note a result of once() for this call."""
         self._context.remember(self._prefix + key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Note a result for this call that is stored already."""
+        """Set a result of once() that is already stored."""
         self._context.remember_stored(self._prefix + key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return the commit of the task's results and one more of this call."""
+        """Return a commit of the task's results with one more result of this call."""
         return self._context.build_results_with(self._prefix + key, result)
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Return which of the tasks that this task calls comes next, by the call alone."""
+        """Return the index of the next task called by this call."""
         return self._call.place + self._call.total * next(self._tasks)
 
     def child_ns(self) -> str:
-        """Return the namespace for the next graph that this call calls."""
+        """Return the namespace for the next graph called by this call."""
         count = self._call.place + self._call.total * next(self._graphs)
         return f"{self._context.task.ns}|{count}" if count else self._context.task.ns

@@ -1,4 +1,4 @@
-"""Failed tool calls: a message to the model, or the failure of the node."""
+"""Handling of failed tool calls: a message to the model, or failure of the node."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from hitl_django.engine.task.context import current
 
 from .invocation_error import BadCall, ToolInvocationError
 
-#: Faults of the run or of a reviewer's answer, which no model could mend.
+#: Errors of the run or of a reviewer's response, which a model can't correct.
 _NOT_REPORTED = (LeaseError, NoSaverError, PayloadError, ResumeError)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The message that the model gets instead of a result."""
+    """Error message that the model receives instead of a result."""
 
     text: str
 
 
 def describe_bad_call(error: Exception) -> str:
-    """Return what is wrong with the arguments of a call; any other failure is raised."""
+    """Return the message for invalid arguments; raise any other error."""
     if isinstance(error, ToolInvocationError):
         return error.message
     raise error
 
 
 class Handling:
-    """Decides, as ``handle_tool_errors`` says, which failures become messages to the model."""
+    """Rule of ``handle_tool_errors``: the failures that become messages to the model."""
 
     def __init__(self, rule: Any) -> None:
         self.rule = rule
         self._shown = _classes_of(rule)
 
     def describe(self, error: BaseException, *, wrapped: bool = False) -> str | None:
-        """Return what the model is told of a failure; None where it is the node's.
+        """Return the message to the model, or None if the node fails.
 
-        What a function that is the rule raises is raised. The failure of a wrapper, ``wrapped``,
-        is meant by any rule, whatever its class.
+        Exceptions raised by a function given as rule are propagated. With ``wrapped``, the failure
+        is one of a wrapper, to which every rule applies regardless of the exception class.
         """
         if isinstance(error, BadCall):
             return str(error)
@@ -61,7 +61,7 @@ class Handling:
 
 
 def _classes_of(rule: Any) -> tuple[type[BaseException], ...]:
-    """Return the classes of failures that a rule means."""
+    """Return the exception classes that a rule covers."""
     if not rule and (rule is None or isinstance(rule, bool | str | tuple)):
         return ()
     if rule is True or isinstance(rule, str):

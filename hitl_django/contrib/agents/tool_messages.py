@@ -1,4 +1,4 @@
-"""Chat messages, as dicts or as objects: their tool calls, and results for them."""
+"""Chat messages as dicts or objects: their tool calls and results."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from hitl_django.engine.types import Command
 from .tool_errors import Failure
 
 _LANGCHAIN = "langchain_core.messages"
-#: Types of messages that say by themselves who speaks: such a message has no role.
+#: Message types that determine the speaker. Such messages have no role.
 _SPEAKERS = frozenset({"ai", "human", "system", "tool", "remove"})
 _get_type = attrgetter("type")
 _BLOCKS = frozenset({"text", "image", "image_url", "document", "file", "json", "search_result"})
 
 
 def get_part(message: Any, name: str) -> Any:
-    """Return an entry of a dict or an attribute of an object; None where there is none."""
+    """Return an item of a dict or an attribute of an object; None if it is missing."""
     return message.get(name) if isinstance(message, dict) else getattr(message, name, None)
 
 
 def get_messages(state: Any, key: str) -> list[Any]:
-    """Return the messages of a state, or of a list that is nothing else."""
+    """Return the messages of a state, or of a list of messages."""
     return state if isinstance(state, list) else list(get_part(state, key) or ())
 
 
 def asks_for_tools(message: Any) -> bool:
-    """Return whether a message is the model's."""
+    """Return whether a message is one of the model."""
     if get_part(message, "type") in ("ai", "AIMessageChunk"):
         return True
     return get_part(message, "role") in ("ai", "assistant")
@@ -44,9 +44,9 @@ def is_result(message: Any) -> bool:
 
 
 def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None) -> list[Any]:
-    """Return the calls in messages of a model that have no result among ``messages``.
+    """Return the tool calls without a result among ``messages``.
 
-    Where ``askers`` are given, the calls in these of them.
+    With ``askers``, only the calls in these messages of the model are returned.
     """
     kinds = _list_kinds(messages)
     if askers is None:
@@ -58,7 +58,7 @@ def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None
 
 
 def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
-    """Return get_part of each message; without a step of Python for each, if all are objects."""
+    """Return get_part of each message, in one pass in C if all are objects."""
     try:
         return list(map(attrgetter(name), messages))
     except AttributeError:
@@ -66,17 +66,17 @@ def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
 
 
 def _list_kinds(messages: Sequence[Any]) -> list[str]:
-    """Return "ai" for each message of the model, "tool" for each result, and else what it is.
+    """Return "ai", "tool" or the type of each message.
 
-    A conversation is looked through whenever the model is asked, so this is done without a step
-    of Python for each message, where all say by their types who speaks.
+    This runs before each call of the model, so it avoids a Python-level step per message if all
+    messages have types that determine the speaker.
     """
     try:
         kinds = list(map(_get_type, messages))
         if _SPEAKERS.issuperset(kinds):
             return kinds
     except (AttributeError, TypeError):
-        pass  # dicts have no such attribute, and what others have may be anything
+        pass  # dicts have no type attribute, and other objects may use it for anything
     return [
         "ai" if asks_for_tools(message) else "tool" if is_result(message) else ""
         for message in messages
@@ -84,7 +84,7 @@ def _list_kinds(messages: Sequence[Any]) -> list[str]:
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
-    """Choose ``"tools"`` where the last message calls tools, else the end."""
+    """Return ``"tools"`` if the last message has tool calls, otherwise the end."""
     messages = get_messages(state, messages_key)
     if not messages:
         raise ValueError(f"No messages found in input state to tool_edge: {state}")
@@ -92,10 +92,10 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 
 
 def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: str) -> Any:
-    """Return a call's result as a message of the same kind as ``asker``, which called.
+    """Return the result of a call as a message of the same kind as ``asker``, the calling message.
 
-    A Command is returned as one, and a list of Commands and messages as a list. Messages in a
-    Command, under ``key``, that answer the call get the tool's name.
+    Commands, and lists of Commands and messages, are returned as such. The messages in a Command
+    under ``key`` that respond to the call get the tool's name.
     """
     if isinstance(result, list) and result and all(map(_is_finished, result)):
         return [build_message(item, name, call_id, asker, key) for item in result]
@@ -110,7 +110,7 @@ def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: 
 
 
 def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
-    """Return the fields of a tool's message as one of the same kind as ``asker``."""
+    """Return a tool message of the same kind as ``asker``."""
     is_foreign = any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__)
     langchain = find_langchain() if is_foreign or asker is None else None
     if langchain is None:
@@ -119,12 +119,11 @@ def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
 
 
 def _is_finished(item: Any) -> bool:
-    """Return whether what a tool returned needs nothing made of it."""
+    """Return whether a tool result needs no conversion."""
     return isinstance(item, Command) or get_part(item, "tool_call_id") is not None
 
 
 def _with_content(message: Any) -> Any:
-    """Return a message whose content a model can read."""
     content = _content(get_part(message, "content"))
     if content != get_part(message, "content"):
         message.content = content
@@ -157,7 +156,7 @@ def _as_dict(message: Any) -> Any:
 
 
 def _is_blocks(result: Any) -> bool:
-    """Return whether a result is a list of content blocks, which models read as they are."""
+    """Return whether a result is a list of content blocks, which models accept."""
     return isinstance(result, list | tuple) and all(
         isinstance(item, dict) and item.get("type") in _BLOCKS for item in result
     )

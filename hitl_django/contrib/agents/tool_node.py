@@ -1,4 +1,4 @@
-"""The node that runs the tool calls of a model."""
+"""Node that runs the tool calls of a model."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from .tool_call import ToolCall, ToolCallContext
 from .tool_errors import Handling, describe_bad_call
 from .tool_request import AsyncToolCallWrapper, ToolCallWrapper
 
-#: Before the name under which the task remembers a call's result, for what it pushed.
+#: Prefix of the name under which a task stores the messages that a call pushed.
 _PUSHED = "pushed:"
 
 
 class ToolNode:
-    """A node that runs the tool calls of the last message, side by side within one task.
+    """Node that runs the tool calls of the last message in parallel, within one task.
 
-    A tool may ask with interrupt(): its question is kept under the id of its tool call, and the
-    other calls run to their end. A call that has ended doesn't run again when the task goes on.
+    A tool can call interrupt(). The interrupt is identified by the id of its tool call, and the
+    other calls run to completion. A finished call does not run again when the task resumes.
 
-    ``handle_tool_errors`` says which failures become a message to the model: by default only a
-    call that doesn't fit the tool (ToolInvocationError); True for every failure, a text to say
-    instead, a function from the error to the text (its annotation limits the errors), an exception
-    class or several, False for none. Any other failure is the node's. A pause is none, and an
-    answer that doesn't fit its question is never handed to the model.
+    ``handle_tool_errors`` selects the failures that become a message to the model. By default these
+    are only calls with invalid arguments (ToolInvocationError). It can be True for all failures, a
+    text to send instead, a function from the error to the text (its annotation limits the errors),
+    an exception class or several, or False for none. Any other failure fails the node. A pause is
+    not a failure, and an invalid response to an interrupt is never sent to the model.
 
-    ``wrap_tool_call(request, execute)`` stands around each call: it gets a ToolCallRequest, calls
-    ``execute`` with that or another one as often as it likes, and returns the message. It may ask
-    as a tool may. ``awrap_tool_call`` is the same, async: it is taken on an event loop, and where
-    there is no other.
+    ``wrap_tool_call(request, execute)`` wraps each call. It receives a ToolCallRequest, calls
+    ``execute`` with that or another request any number of times, and returns the message. It can
+    call interrupt(). ``awrap_tool_call`` is its async form. It is used on an event loop, and if
+    there is no ``wrap_tool_call``.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ToolNode:
 
     @property
     def tools_by_name(self) -> dict[str, Any]:
-        """The tools: those of langchain as they were given, a function as a Tool."""
+        """Tools by name: LangChain tools as given, functions as a Tool."""
         return self._tools_by_name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None) -> Any:
@@ -85,7 +85,6 @@ class ToolNode:
         return self._finish(context, given)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None) -> Any:
-        """Like invoke, on the running event loop."""
         context, lock = current.get(), Lock()
         given = read_input(input, self.messages_key, context)
 
@@ -97,10 +96,8 @@ class ToolNode:
         await asyncio.gather(*[self._runner.arun(call, build_caller(call)) for call in todo])
         return self._finish(context, given)
 
-    # Running.
-
     def _run_together(self, context: TaskContext, given: NodeInput, calls: list[ToolCall]) -> None:
-        """Run each call on a thread; what they want of the saver is done on this one."""
+        """Run each call on an OS thread, and their saver calls on this one."""
         inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         lock, saver = Lock(), context.run.saver
 
@@ -121,7 +118,7 @@ class ToolNode:
                 seen = ToolCallContext(context, call, lock, perform)
                 self._runner.run(call, Caller(given.asker, given.state, seen))
             except BaseException as error:
-                # The process is to end: raised again on the node's own thread.
+                # Signals that end the process are raised again on the node's OS thread.
                 call.error = error
             finally:
                 if saver is not None and saver.leave_thread is not None:
@@ -139,13 +136,12 @@ class ToolNode:
                 else:
                     wanted()
 
-    # Results.
-
     def _finish(self, context: TaskContext | None, given: NodeInput) -> Any:
         calls = given.calls
         if not all(call.done for call in calls):
             if context is not None:
-                # A tool that swallowed its pause has a result that nobody decided.
+                # The result of a tool that caught its pause is discarded, because nobody decided
+                # it.
                 ended = [call for call in calls if call.done and not call.asking]
                 context.once = {
                     **context.once,
@@ -160,7 +156,7 @@ class ToolNode:
         for call in calls:
             results += call.result if isinstance(call.result, list) else [call.result]
         if not any(isinstance(result, Command) for result in results):
-            # From a list of messages comes a list of messages.
+            # A list of messages as input results in a list of messages.
             return results if given.is_list else {self.messages_key: results}
         updates = [
             result
@@ -172,7 +168,7 @@ class ToolNode:
 
 
 def _join_for_parent(updates: list[Any]) -> list[Any]:
-    """Return updates of which one at most is for the graph above: the first ends this one."""
+    """Merge the updates, of which at most one is for the parent graph: the first ends this one."""
     above = [u for u in updates if isinstance(u, Command) and u.graph == Command.PARENT]
     if len(above) < 2 or any(not isinstance(u.update, dict | NoneType) for u in above):
         return updates
@@ -187,7 +183,7 @@ def _join_for_parent(updates: list[Any]) -> list[Any]:
 
 
 def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolCall]:
-    """Return the calls that no earlier run of the task has ended."""
+    """Return the calls that no earlier run of the task has finished."""
     known = {} if context is None else context.once
     if not known:
         return calls  # whose arguments needn't be written out to be looked for
@@ -199,7 +195,7 @@ def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolC
 
 
 def _raise_first(context: TaskContext | None, calls: list[ToolCall]) -> None:
-    """Raise the first failure, else a pause for all questions in the order of the calls."""
+    """Raise the first failure, otherwise a pause with all interrupts in the order of the calls."""
     interrupts: list[Any] = []
     for call in calls:
         if isinstance(call.error, GraphInterrupt):

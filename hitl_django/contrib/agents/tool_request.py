@@ -1,4 +1,4 @@
-"""What a wrapper around tool calls is handed, and what calls that are sent alone look like."""
+"""Request passed to tool call wrappers, and input of a single tool call."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-#: The ``__type`` of a ToolCallWithContext.
+#: ``__type`` of a ToolCallWithContext.
 WITH_CONTEXT = "tool_call_with_context"
 
 
 @dataclass
 class ToolCallRequest:
-    """A tool call that is about to be made.
+    """A tool call before its execution.
 
-    ``tool_call`` is a dict of ``name``, ``args`` and ``id``; ``tool`` is None where the node has
-    none of that name; ``state`` is what the node was given, ``runtime`` a ToolRuntime, or None
-    outside of a graph.
+    ``tool_call`` is a dict of ``name``, ``args`` and ``id``. ``tool`` is None if the node has no
+    tool of that name. ``state`` is the node's input. ``runtime`` is a ToolRuntime, or None outside
+    a graph.
     """
 
     tool_call: dict[str, Any]
@@ -41,15 +41,15 @@ class ToolCallRequest:
         return replace(self, **overrides)
 
 
-#: Makes the call, or doesn't: ``wrap(request, execute)`` returns a message, a Command or a list of
-#: them, as ``execute(request)`` does, which it may call any number of times.
+#: ``wrap(request, execute)`` returns a message, a Command or a list of them, as
+#: ``execute(request)`` does. It may call ``execute`` any number of times.
 ToolCallWrapper = Callable[[ToolCallRequest, Callable[[ToolCallRequest], Any]], Any]
 AsyncToolCallWrapper = Callable[
     [ToolCallRequest, Callable[[ToolCallRequest], Awaitable[Any]]], Awaitable[Any]
 ]
 
-#: One call as the input of a ToolNode, as a Send gives it. Without a ``state`` it is that of the
-#: graph, as its nodes see it.
+#: A tool call as the input of a ToolNode, sent with Send. Without ``state``, the tool gets the
+#: state of the graph.
 ToolCallWithContext = TypedDict(
     "ToolCallWithContext",
     {"tool_call": dict[str, Any], "__type": str, "state": NotRequired[Any]},

@@ -1,4 +1,4 @@
-"""The node that checks the tool calls of a model and runs none of them."""
+"""Node that validates the tool calls of a model without running them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from .tool_messages import asks_for_tools, get_messages, get_part, make_tool_mes
 
 
 class ValidationNode:
-    """A node that checks the arguments in the tool calls of the last message by their schemas.
+    """Node that validates the arguments of tool calls in the last message.
 
-    Each call becomes a message with its arguments as they were read, as JSON; or, where they don't
-    fit, with what is wrong, and ``is_error`` in its ``additional_kwargs``. ``schemas`` are pydantic
-    models, tools with one (``args_schema``), or functions, by whose annotations it is done.
-    ``format_error(error, call, schema)`` makes the text of a refusal.
+    Each call becomes a message with the validated arguments as JSON. For invalid arguments the
+    message has the errors, and ``is_error`` in its ``additional_kwargs``. ``schemas`` are pydantic
+    models, tools with ``args_schema``, or functions with annotations. ``format_error(error, call,
+    schema)`` returns the text for invalid arguments.
 
-    Raises ValueError for other schemas, and where the last message isn't a model's.
+    Raises:
+        ValueError: for other schemas, or if the last message is not one of the model.
     """
 
     def __init__(
@@ -55,11 +56,11 @@ class ValidationNode:
                 f"{type(schema).__name__}: {schema!r}"
             )
         tool = Tool(schema)
-        self._by_alias.add(tool.name)  # its fields have names of their own
+        self._by_alias.add(tool.name)  # the model's fields have other names
         return tool.name, tool.args_schema
 
     def invoke(self, input: Any, config: Any = None) -> Any:
-        """Check the calls and return their messages as an update of the state."""
+        """Validate the calls and return the messages as an update of the state."""
         messages = get_messages(input, "messages")
         if not messages:
             raise ValueError("No message found in input")
@@ -73,7 +74,6 @@ class ValidationNode:
         return checked if isinstance(input, list) else {"messages": checked}
 
     async def ainvoke(self, input: Any, config: Any = None) -> Any:
-        """Like invoke."""
         return self.invoke(input, config)
 
     def _check(self, call: ToolCall, asker: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LangChain's classes for the engine: the one package that knows langchain-core."""
+"""LangChain classes for the engine. Only this package imports langchain-core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embeddings by the name of a model, as LangChain loads them."""
+"""Loading of LangChain embeddings by model name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 
 def load_embeddings(name: str) -> Any:
-    """Return the embeddings of that name, such as ``"openai:text-embedding-3-small"``.
+    """Return the embeddings with a name such as ``"openai:text-embedding-3-small"``.
 
-    Raises ValueError where langchain isn't installed, which langchain-core doesn't bring, and what
-    it raises itself for a name that it doesn't know, or a provider's package that isn't there.
+    Raises:
+        ValueError: if langchain isn't installed, which langchain-core doesn't require. LangChain's
+            own errors for unknown names and missing provider packages are propagated.
     """
     try:
         from langchain.embeddings import init_embeddings

@@ -1,4 +1,4 @@
-"""Messages while models say them: put together until it is time to store what there is of them."""
+"""Buffer of streamed message chunks until they are stored."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from hitl_django.engine.task.context import current, store_commit
 from hitl_django.engine.task.run_context import RunContext
 from hitl_django.engine.types import Chunk
 
-#: How often what is being said is stored, at most, and how much of it waits for that, at most.
+#: Minimum interval between stores of streamed messages, and maximum number of buffered characters.
 SECONDS, CHARACTERS = 0.25, 2000
 
 
 class MessageBuffer:
-    """Chunks of messages that wait to be stored, those of one message put together.
+    """Message chunks to be stored, with those of the same message merged.
 
-    Models may speak on several threads at once.
+    It is thread-safe, because models may stream on several OS threads.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._waiting: list[Chunk] = []
-        #: The places among those of chunks that more may be added to.
+        #: Indexes of the chunks into which further chunks are merged.
         self._open: dict[tuple[tuple[str, ...], str], int] = {}
         self._size, self._taken_at = 0, -SECONDS
 
     def add(self, chunk: Chunk) -> bool:
-        """Add a chunk; returns whether what waits should be stored now.
+        """Add a chunk; return whether the buffer should be stored now.
 
-        Of what isn't said piece by piece nobody has to hear before the commit that it is part of.
+        Messages that are not streamed in chunks are stored with their super-step.
         """
         ns, mode, (message, metadata) = chunk
         with self._lock:
@@ -41,7 +41,7 @@ class MessageBuffer:
                 return False
             is_over = getattr(message, "chunk_position", None) == "last"
             if is_over and _is_empty(message):
-                # langchain adds it under an id of its own, where the model has another.
+                # LangChain adds this last, empty chunk, with an id that may differ from the model's.
                 return bool(self._waiting)
             place = self._open.setdefault((ns, message.id or ""), len(self._waiting))
             if place == len(self._waiting):
@@ -54,7 +54,7 @@ class MessageBuffer:
             return is_over or is_time or self._size >= CHARACTERS
 
     def take(self) -> list[Chunk]:
-        """Remove and return what waits."""
+        """Remove and return the buffered chunks."""
         with self._lock:
             taken, self._waiting, self._open = self._waiting, [], {}
             self._size, self._taken_at = 0, time.monotonic()
@@ -67,26 +67,26 @@ def _is_empty(message: BaseMessageChunk) -> bool:
 
 
 class MessageRecorder:
-    """Stores what the models of a run say while they say it.
+    """Storage of the chunks of a run's models while they stream.
 
-    Between the commits of the run's steps each part is one of its own, fenced as they are. What
-    is left when a task ends goes with that.
+    Between the commits of super-steps, chunks are stored in separate commits with the same fencing.
+    Chunks left when a task ends are stored with the task.
     """
 
     def __init__(self, run: RunContext) -> None:
         self._run, self._buffer = run, MessageBuffer()
 
     def add(self, chunk: Chunk) -> None:
-        """Add a chunk of a message, on the thread of the node that has called the model."""
+        """Add a chunk, on the OS thread of the node that called the model."""
         if not self._buffer.add(chunk):
             return
         context = current.get()
-        # A transaction of the node's own that is undone would take it along.
+        # In a transaction of the node, the chunk would be lost on rollback.
         if context is None or context.once_guard.is_transacting():
             return
         root = {"thread_id": self._run.thread_id, "checkpoint_ns": ""}
         store_commit(context, Commit({"configurable": root}, chunks=self.take()), self._run)
 
     def take(self) -> list[Chunk]:
-        """Remove and return what isn't stored yet."""
+        """Remove and return the chunks that are not stored yet."""
         return self._buffer.take()

@@ -1,4 +1,4 @@
-"""The stream mode ``messages``: what models say, token by token, and the messages of nodes."""
+"""Stream mode ``messages``: tokens of models, and messages of nodes."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from hitl_django.engine.constants import NS_SEP, PUSH, TAG_NOSTREAM
 from hitl_django.engine.types import Chunk, Overwrite
 
 OutputT = TypeVar("OutputT")
-#: Tags of a model whose tokens nobody is to see.
+#: Tags of models whose tokens are not emitted.
 SILENT = {TAG_NOSTREAM, "langsmith:nostream"}
-#: Tags that langchain sets by itself begin so.
+#: Prefix of tags that LangChain sets.
 OWN_TAG = "seq:step"
 
 
 class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
-    """Emits the chunks of a run's models as stream chunks: ``(message chunk, metadata)``.
+    """Callback handler that emits the models' output as ``(message chunk, metadata)``.
 
-    Langchain calls it for every model that is called with the run's config, or within its nodes.
-    ``emit`` takes the chunks; without ``subgraphs`` only those at ``ns``, the run's own namespace.
+    LangChain calls it for every model called with the run's config or within its nodes. ``emit``
+    receives the chunks. Without ``subgraphs`` only those of ``ns``, the run's own namespace, are
+    emitted.
     """
 
-    #: On the calling thread, so that the tokens come in their order.
+    #: Run on the calling OS thread, so that tokens keep their order.
     run_inline = True
 
     def __init__(self, emit: Callable[[Chunk], None], ns: tuple[str, ...], subgraphs: bool) -> None:
         self._emit, self._ns, self.subgraphs = emit, ns, subgraphs
-        #: The namespaces and the metadata of models that are speaking, by their langchain run.
+        #: Namespace and metadata of models that are streaming, by LangChain run id.
         self._models: dict[UUID, tuple[tuple[str, ...], dict[str, Any]]] = {}
-        #: The ids of messages that have been emitted, or that nodes were given.
+        #: Ids of messages that were emitted or passed to nodes.
         self._known: set[str | None] = set()
 
     def on_chat_model_start(
@@ -49,7 +50,6 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Note a model that is called, unless nobody is to see what it says."""
         if not metadata or "langgraph_checkpoint_ns" not in metadata or SILENT & set(tags or ()):
             return
         ns = get_graph_ns(metadata)
@@ -61,12 +61,11 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
     def on_llm_new_token(
         self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any
     ) -> None:
-        """Emit a chunk of a message."""
         if isinstance(chunk, ChatGenerationChunk) and run_id in self._models:
             self._say(self._models[run_id], chunk.message)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emit the message of a model that didn't give it in chunks."""
+        """Emit the message of a model that didn't stream chunks."""
         model = self._models.pop(run_id, None)
         if model is None or not response.generations or not response.generations[0]:
             return
@@ -75,15 +74,12 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
             self._say(model, generated.message)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Forget a model that failed."""
         self._models.pop(run_id, None)
 
     def tap_output_iter(self, run_id: UUID, output: Iterator[OutputT]) -> Iterator[OutputT]:
-        """Leave what a model streams as it is."""
         return output
 
     def tap_output_aiter(self, run_id: UUID, output: Any) -> Any:
-        """Leave what a model streams as it is."""
         return output
 
     def push(self, ns: tuple[str, ...], message: BaseMessage, metadata: dict[str, Any]) -> None:
@@ -98,10 +94,10 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         written: Iterable[tuple[str, Any]],
         metadata: dict[str, Any],
     ) -> list[Chunk]:
-        """Return the chunks of messages that a node wrote, and that the stream doesn't know.
+        """Return chunks for the messages that a node wrote, if they are new to the stream.
 
-        It knows those it has emitted, and those that nodes were given: of a graph that a node
-        calls they come back to that node, after a pause as new.
+        Messages that were emitted, or passed to nodes, are known. The latter come back to a node
+        from a subgraph, and would seem new after a pause.
         """
         self._known.update(message.id for message in _find_messages(_list_values(given)))
         chunks: list[Chunk] = []
@@ -123,10 +119,9 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
 
 
 def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the namespace of the graph that a call belongs to, by the metadata of its task.
+    """Return the namespace of the graph that made a call, from the metadata of its task.
 
-    A @task function belongs to the graph of the node that calls it, and has a level of its own
-    below that node's.
+    A @task function has a namespace below its node's, but belongs to the graph of that node.
     """
     levels, path = 1, metadata.get("langgraph_path") or ()
     while path and path[0] == PUSH and path[-1] is True:
@@ -135,7 +130,7 @@ def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
-    """Return a config's callbacks, a list or a manager, with one more."""
+    """Return a config's callbacks, a list or a manager, with one more handler."""
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
         manager.add_handler(handler, inherit=True)
@@ -144,7 +139,7 @@ def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
 
 
 def _list_values(state: Any) -> Iterable[Any]:
-    """Return the values of a state, or of what is a list of messages by itself."""
+    """Return the values of a state; a list of messages is a value."""
     if isinstance(state, Mapping):
         return state.values()
     if isinstance(state, BaseMessage | list):
@@ -153,7 +148,6 @@ def _list_values(state: Any) -> Iterable[Any]:
 
 
 def _find_messages(values: Iterable[Any]) -> Iterator[BaseMessage]:
-    """Yield the messages among values, and in lists of them."""
     for value in values:
         inner = value.value if isinstance(value, Overwrite) else value
         if isinstance(inner, BaseMessage):

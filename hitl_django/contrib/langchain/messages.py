@@ -1,4 +1,4 @@
-"""LangChain's messages: made of what people write for them."""
+"""Conversion of messages to LangChain's."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hitl_django.engine.state.schema import is_model
 
 
 def register_messages() -> None:
-    """Let the state hold langchain's messages and documents: what is stored names them alone."""
+    """Allow LangChain's messages and documents in the state."""
     for cls in list_stored_classes():
         adopt_model(cls)
 
 
 def list_stored_classes() -> Iterator[Any]:
-    """Yield the classes of langchain that the state may hold: documents and messages."""
+    """Yield the LangChain classes that the state may contain: documents and messages."""
     yield Document
     for name in messages.__all__:
         found = getattr(messages, name)
@@ -35,15 +35,15 @@ def list_stored_classes() -> Iterator[Any]:
 
 
 def convert_message(message: Any) -> BaseMessage:
-    """Return a message of a dict, a text, or a pair of a role and a content."""
+    """Return a message for a dict, a text, or a pair of role and content."""
     return convert_to_messages([message])[0]
 
 
 def complete_message(message: BaseMessage) -> BaseMessage:
-    """Return a message that was put together of chunks as the message that it has become."""
+    """Return a message merged from chunks as a complete message."""
     return message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
 
 
 def format_for_openai(given: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return messages with their contents in the blocks of OpenAI's chat API."""
+    """Return messages with their content in OpenAI's block format."""
     return convert_to_messages(convert_to_openai_messages(given))

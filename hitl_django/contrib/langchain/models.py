@@ -1,4 +1,4 @@
-"""Langchain's chat models, by their names."""
+"""Loading of LangChain chat models by name."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 
 def load_model(name: str) -> Any:
-    """Return the chat model of a name such as ``"openai:gpt-5"``; ImportError without langchain.
+    """Return the chat model with a name such as ``"openai:gpt-5"``.
 
-    Only the package langchain knows the names, of which no other part is needed.
+    Raises:
+        ImportError: if the package langchain isn't installed, which is needed only for names.
     """
     try:
         from langchain.chat_models import init_chat_model

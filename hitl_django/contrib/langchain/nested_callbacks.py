@@ -11,9 +11,9 @@ from .tool_callbacks import ToolCallbacks
 
 
 def merge_callbacks(callbacks: Any, more: Any) -> Any:
-    """Return the callbacks of two configs as those of one, where a manager is among them.
+    """Merge the callbacks of two configs, at least one of which is a manager.
 
-    One that belongs to a run counts alone: it has what is around that run.
+    A manager of a run is returned alone, because it includes the callbacks around that run.
     """
     if isinstance(more, BaseCallbackManager):
         if more.parent_run_id is not None or isinstance(callbacks, BaseCallbackManager):
@@ -26,7 +26,7 @@ def merge_callbacks(callbacks: Any, more: Any) -> Any:
 
 
 def drop_streams(callbacks: Any) -> Any:
-    """Return callbacks without those that stream what happens in one graph and none below it."""
+    """Return the callbacks without streams that are limited to one graph."""
     if not isinstance(callbacks, BaseCallbackManager):
         return [one for one in callbacks or () if not _is_of_one_graph(one)]
     manager = callbacks.copy()

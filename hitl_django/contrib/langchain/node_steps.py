@@ -1,4 +1,4 @@
-"""A Runnable as a node that callbacks hear of: the steps of a chain are the node's own."""
+"""Execution of a Runnable as a node, with callbacks for each step of a chain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hitl_django.engine.task.nodes import Action, is_graph
 
 
 def list_steps(source: Any) -> Sequence[Any]:
-    """Return the steps of a node's Runnable; none for a function or a graph."""
+    """Return the steps of a node's Runnable; empty for a function or a graph."""
     if not isinstance(source, Runnable) or is_graph(source):
         return ()
     return source.steps if isinstance(source, RunnableSequence) else (source,)
@@ -20,10 +20,10 @@ def list_steps(source: Any) -> Sequence[Any]:
 def build_steps_action(
     action: Action, steps: Sequence[Any], configs: Sequence[Any], streams: bool
 ) -> Action:
-    """Return the action that takes each step with its own config.
+    """Return the action that runs each step with its own config.
 
-    Where ``streams`` is true, on an event loop, it has them stream, so that who follows the run
-    sees their chunks.
+    With ``streams``, on an event loop, steps are streamed, so that the run's stream has their
+    chunks.
     """
 
     def call(value: Any) -> Any:
@@ -50,7 +50,7 @@ def _stream(steps: Sequence[Any], configs: Sequence[Any], value: Any) -> AsyncIt
 
 
 async def _join_chunks(chunks: AsyncIterator[Any]) -> Any:
-    """Return the sum of the chunks, or the last one where they can't be added."""
+    """Return the sum of the chunks, or the last one if they can't be added."""
     joined: Any = None
     async for chunk in chunks:
         try:

@@ -1,4 +1,4 @@
-"""Progress of a node with an idle timeout, as langchain's callbacks show it."""
+"""Progress reports of LangChain callbacks for nodes with an idle timeout."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from langchain_core.callbacks import BaseCallbackHandler
 
 
 class ProgressCallbacks(BaseCallbackHandler):
-    """Reports progress at each event: a model's token, a tool's end, a retry."""
+    """Callback handler that reports progress at each event, such as a token or a retry."""
 
-    #: On the calling thread: an event that waits for its turn comes too late.
+    #: Run on the calling OS thread, because a delayed event would be too late.
     run_inline = True
 
     def __init__(self, report: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What langchain's callbacks hear of a run: the graph, its tasks and its branches, as chains."""
+"""Tracing of a run to LangChain callbacks: graph, tasks and branches as chains."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .message_stream import MessageStream
 from .node_steps import build_steps_action, list_steps
 from .progress import ProgressCallbacks
 
-#: Of a config: which are a run's own, and not those of what its nodes call.
+#: Config keys of a run that are not passed on to the calls of its nodes.
 _OWN = ("run_id", "run_name")
 
 
 def open_trace(run: RunContext, name: str) -> RunTrace | None:
-    """Return what tells the callbacks of a run's config of it; None where none of them asks.
+    """Return the trace of a run for the callbacks of its config; None if there are none.
 
-    A tracer that an environment variable has langchain add is one of them.
+    Tracers that LangChain adds because of an environment variable are included.
     """
     callbacks = run.config.get("callbacks") or ()
     is_silent = isinstance(callbacks, list | tuple) and all(
@@ -41,26 +41,26 @@ def open_trace(run: RunContext, name: str) -> RunTrace | None:
 
 
 class RunTrace:
-    """Tells langchain's callbacks of one run of a graph.
+    """Reports of one graph run to LangChain's callbacks.
 
-    What begins is told to the callbacks of what it belongs to; what is called within it finds
-    callbacks that know it as their parent. With ``is_async`` each method returns an awaitable,
-    and those that end what has begun do as the beginning did.
+    The start of a child is reported to its parent's callbacks, and calls within it find callbacks
+    with it as their parent. With ``is_async`` each method returns an awaitable; methods that report
+    an end use the mode of the start.
     """
 
     def __init__(self, run: RunContext, name: str) -> None:
         self._config, self._thread_id = run.config, run.thread_id
         self._name = run.config.get("run_name") or name
         self._run: Any = None
-        #: By the ids of tasks: what they belong to, what is told of them, what they call belongs
-        #: to, and the same of the branch that is being chosen.
+        #: By task id: parent callbacks, the task's run, the callbacks for its calls, and the run of
+        #: its current branch.
         self._parents: dict[str, Any] = {}
         self._tasks: dict[str, Any] = {}
         self._callbacks: dict[str, Any] = {}
         self._branches: dict[str, Any] = {}
 
     def begin(self, value: Any, *, is_async: bool) -> Awaitable[None] | None:
-        """Tell of the run's beginning."""
+        """Report the start of the run."""
         of_thread = {} if self._thread_id is None else {"thread_id": self._thread_id}
         config = {**self._config, "metadata": {**of_thread, **self._config.get("metadata", {})}}
 
@@ -70,20 +70,20 @@ class RunTrace:
         return _start(config, keep, value, self._name, is_async, self._config.get("run_id"))
 
     def end(self, output: Any) -> Any:
-        """Tell of the run's end, and what came of it."""
+        """Report the end of the run and its output."""
         return self._run.on_chain_end(output)
 
     def fail(self, error: BaseException) -> Any:
-        """Tell what ended the run."""
+        """Report the error that ended the run."""
         return self._run.on_chain_error(error)
 
     def get_config(self, task: Task) -> dict[str, Any]:
-        """Return the run's config as a task, or what it calls, is to see it."""
+        """Return the run's config for a task or its calls."""
         config = {key: value for key, value in self._config.items() if key not in _OWN}
         return {**config, "callbacks": self._callbacks.get(task.id) or self._find_parent(task)}
 
     def begin_task(self, context: TaskContext, *, is_async: bool) -> Awaitable[None] | None:
-        """Tell of the beginning of an attempt at a task."""
+        """Report the start of an attempt at a task."""
         task = context.task
 
         def keep(run: Any) -> None:
@@ -94,16 +94,16 @@ class RunTrace:
         return _start(config, keep, task.input, task.name, is_async)
 
     def end_task(self, context: TaskContext, output: Any, *, is_async: bool) -> Any:
-        """Tell of the end of an attempt, and what the node returned."""
+        """Report the end of an attempt and the node's output."""
         run = self._tasks[context.task.id]
         return _aend(run, output) if is_async else run.on_chain_end(output)
 
     def fail_task(self, context: TaskContext, error: BaseException, *, is_async: bool) -> Any:
-        """Tell what ended an attempt."""
+        """Report the error that ended an attempt."""
         return self._tasks[context.task.id].on_chain_error(error)
 
     def build_action(self, context: TaskContext, action: Action) -> Action:
-        """Return a node's action as it is to be called: a chain's steps are the node's own."""
+        """Return the node's action, with the steps of a chain reported as the node's own."""
         steps = list_steps(action.source)
         if not steps:
             return action
@@ -118,15 +118,15 @@ class RunTrace:
     def begin_branch(
         self, context: TaskContext, index: int, path: Action, seen: Any, *, is_async: bool
     ) -> Awaitable[None] | None:
-        """Tell of the beginning of a task's branch, where that is a function."""
+        """Report the start of a task's branch, if it is a function."""
         task = context.task
-        # Before it come the steps of the node itself, and one that writes.
+        # The steps of the node, and one that writes, come before the branch.
         before = len(list_steps(task.node.action and task.node.action.source)) or 1
         callbacks = self._tasks[task.id].get_child(f"seq:step:{before + 2 + index}")
         self._branches.pop(task.id, None)
         self._enter(context, callbacks)
         if not isinstance(path.source, FunctionType):
-            return _done() if is_async else None  # a Runnable tells of itself
+            return _done() if is_async else None  # a Runnable reports itself
 
         def keep(run: Any) -> None:
             self._branches[task.id] = run
@@ -135,25 +135,25 @@ class RunTrace:
         return _start(context.config(), keep, seen, path.name, is_async)
 
     def end_branch(self, context: TaskContext, chosen: Any, *, is_async: bool) -> Any:
-        """Tell what a branch has chosen."""
+        """Report the choice of a branch."""
         run = self._branches.get(context.task.id)
         if run is None:
             return _done() if is_async else None
         return run.on_chain_end(chosen)
 
     def fail_branch(self, context: TaskContext, error: BaseException, *, is_async: bool) -> Any:
-        """Tell what ended a branch."""
+        """Report the error that ended a branch."""
         run = self._branches.get(context.task.id)
         if run is None:
             return _done() if is_async else None
         return run.on_chain_error(error)
 
     def _find_parent(self, task: Task) -> Any:
-        """Return the callbacks of what a task belongs to: the run, or the task that calls it."""
+        """Return the callbacks of the run, or of the task that calls this one."""
         parent = self._parents.get(task.id)
         if parent is None:
             if task.node.triggers == (PUSH,):
-                # A @task function: its caller's callbacks stand where the call was made.
+                # A @task function belongs to the callbacks of its caller at the time of the call.
                 parent = (var_child_runnable_config.get() or {}).get("callbacks")
             else:
                 parent = self._run.get_child(f"graph:step:{task.origin.step}")
@@ -161,7 +161,7 @@ class RunTrace:
         return parent
 
     def _enter(self, context: TaskContext, callbacks: Any) -> None:
-        """Has what the task calls from here on belong to what has these callbacks."""
+        """Set these callbacks as the parent of the task's further calls."""
         self._callbacks[context.task.id] = callbacks
         var_child_runnable_config.set(context.config())  # type: ignore[arg-type]
 
@@ -193,7 +193,7 @@ async def _keep_started(started: Awaitable[Any], keep: Callable[[Any], None]) ->
 
 
 async def _aend(run: Any, output: Any) -> None:
-    """Tell of an end on the event loop; those who follow the run's stream see it as a chunk."""
+    """Report an end on the event loop; streams of the run get it as a chunk."""
     for handler in run.handlers:
         if _follows_chunks(handler):
             async for _ in handler.tap_output_aiter(run.run_id, _iterate(output)):
@@ -210,4 +210,4 @@ async def _iterate(output: Any) -> AsyncIterator[Any]:
 
 
 async def _done() -> None:
-    """Has nothing to tell."""
+    pass

@@ -1,4 +1,4 @@
-"""Calls of langchain's tools in the stream mode ``tools``: their callbacks say when they are."""
+"""Calls of LangChain tools in the stream mode ``tools``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .tool_outputs import unwrap_output
 
 
 class ToolCallbacks(BaseCallbackHandler):
-    """Tells a run's stream of each call of a langchain tool within its nodes."""
+    """Callback handler that emits the LangChain tool calls of a run's nodes."""
 
-    #: On the calling thread, so that the chunks come in their order.
+    #: Run on the calling OS thread, so that chunks keep their order.
     run_inline = True
 
     def __init__(self, stream: ToolStream) -> None:
@@ -35,7 +35,6 @@ class ToolCallbacks(BaseCallbackHandler):
         inputs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Emit that a tool is called."""
         if not metadata:
             return
         ns = get_graph_ns(metadata)
@@ -45,13 +44,12 @@ class ToolCallbacks(BaseCallbackHandler):
             self._running[run_id] = ToolCallChunks([self._stream], ns, call_id)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emit what a tool has returned."""
         chunks = self._running.pop(run_id, None)
         if chunks is not None:
             chunks.finish(unwrap_output(output))
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emit what a tool has raised; one that pauses is called again, and has not failed."""
+        """Emit the error of a tool, unless it is a pause, after which the tool is called again."""
         chunks = self._running.pop(run_id, None)
         if isinstance(error, BaseExceptionGroup):
             error = resolve_group(error)

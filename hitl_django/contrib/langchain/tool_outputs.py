@@ -1,4 +1,4 @@
-"""Commands that tools of langchain return: taken through langchain's hands as they are."""
+"""Commands returned by LangChain tools, passed through LangChain unchanged."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hitl_django.engine.types import Command
 
 
 class CarriedCommand(ToolOutputMixin):
-    """What a tool returned: langchain makes a text of whatever isn't of its own output class."""
+    """Wrapper of a tool output. LangChain converts other output classes to text."""
 
     def __init__(self, carried: Any) -> None:
         self.carried = carried
 
 
 def keep_commands(tool: Any) -> Any:
-    """Return a tool that hands on a Command that it returns, and a list with one.
+    """Return a tool that can return a Command, or a list with one.
 
-    It travels as a CarriedCommand, and ``unwrap_output`` takes it out again.
+    The Command is wrapped in a CarriedCommand; ``unwrap_output`` unwraps it.
     """
     shadow = copy.copy(tool)
     run, arun = shadow._run, shadow._arun
@@ -36,25 +36,25 @@ def keep_commands(tool: Any) -> Any:
     async def arun_carrying(*args: Any, **kwargs: Any) -> Any:
         return _carry(await arun(*args, **kwargs))
 
-    # Past pydantic, which takes no attribute that isn't a field.
+    # Bypasses pydantic, which rejects attributes that are not fields.
     object.__setattr__(shadow, "_run", run_carrying)
     object.__setattr__(shadow, "_arun", arun_carrying)
     return shadow
 
 
 def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return what gives a function the name, signature and annotations of ``run``.
+    """Return a decorator that sets the name, signature and annotations of ``run``.
 
-    Langchain looks at both in each call of a tool: they are worked out here, once.
+    LangChain inspects both on each call of a tool, so they are computed once.
     """
 
     def describe(function: Any) -> Any:
         function = functools.wraps(run)(function)
-        del function.__wrapped__  # at which they would be looked for again
+        del function.__wrapped__  # otherwise LangChain inspects the wrapped function
         function.__signature__ = inspect.signature(run)
         try:
             function.__annotations__ = get_type_hints(run, include_extras=True)
-        except Exception:  # a name that only type checkers see: langchain does without them, too
+        except Exception:  # imported only for type checking; LangChain ignores it, too
             return function
         return function
 
@@ -62,7 +62,7 @@ def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def unwrap_output(output: Any) -> Any:
-    """Return the Command that an output carries, or the output."""
+    """Return the Command in an output, or the output."""
     return output.carried if isinstance(output, CarriedCommand) else output
 
 

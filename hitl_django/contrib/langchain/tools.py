@@ -1,4 +1,4 @@
-"""Langchain's classes for tools: their marks, their error, their message; tools of functions."""
+"""LangChain's classes for tools, and conversion of functions to tools."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ __all__ = ["DirectlyInjectedToolArg", "InjectedToolArg", "ToolException", "ToolM
 
 
 def convert_tool(tool: Any) -> Any:
-    """Return a function as a tool of langchain; what is a tool stays as it is."""
+    """Return a function as a LangChain tool; other objects unchanged."""
     return tool if isinstance(tool, BaseTool) or hasattr(tool, "invoke") else create_tool(tool)
