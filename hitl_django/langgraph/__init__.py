@@ -1,6 +1,6 @@
-"""LangGraph's module layout: a port changes ``langgraph.`` to ``hitl_django.langgraph.``.
+"""LangGraph's module layout, for imports with ``hitl_django.langgraph.`` for ``langgraph.``.
 
-Each module re-exports what its namesake has and this package provides.
+Each module re-exports the names of LangGraph's module that this package provides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Handlers that are called when a run pauses and when it goes on."""
+"""Handlers called when a run pauses and when it resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node's code asks of its run."""
+"""Access of a node's code to its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State values that the run itself provides."""
+"""State values provided by the run."""
 
 from __future__ import annotations
 

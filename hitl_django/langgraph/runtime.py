@@ -1,4 +1,4 @@
-"""What a run hands to its nodes."""
+"""Runtime objects passed to nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that graphs, callers and checkpointers pass to each other."""
+"""Values passed between graphs, callers and checkpointers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The category of deprecations: Python's own."""
+"""Category of deprecation warnings: Python's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as tasks of Celery."""
+"""Dispatcher that sends messages as Celery tasks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from hitl_django.task_queue.dispatcher import Dispatcher
 
 from . import message_task
 
-#: Seconds after which a worker leaves a run for others.
+#: Seconds after which a worker requeues a run.
 SLICE = 60.0
-#: A run is left after this part of a task's time limit, before Celery ends the worker in a node.
+#: Part of a task's time limit after which a run is requeued, before Celery kills the worker.
 PART = 0.6
-#: Who decides doesn't wait for a broker that is away, as Celery by itself does for seconds: the
-#: sweep sends it again.
+#: Sending doesn't retry an unreachable broker, because the caller would wait for seconds. The sweep
+#: resends the message.
 ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 
 
 class CeleryDispatcher(Dispatcher):
-    """Sends ``(function, id)`` as a task after the commit; a subclass routes it by ``options``.
+    """Dispatcher that sends ``(function, id)`` as a task after the commit.
 
-    ``options`` are those of ``apply_async``. What is lost between the commit and the broker is the
-    sweep's to find. The workers are Celery's own: ``hitl worker`` beside them only sweeps.
+    ``options`` are arguments of ``apply_async``. A subclass can set them to route tasks. The sweep
+    resends messages that are lost between commit and broker. Celery runs the workers, so ``hitl
+    worker`` only runs the sweep.
     """
 
     options: ClassVar[dict[str, Any]] = {}
@@ -63,7 +64,7 @@ class CeleryDispatcher(Dispatcher):
         try:
             with current_app.connection_for_write() as connection:
                 connection.ensure_connection(max_retries=1, timeout=2)
-        except Exception as error:  # whatever the broker's own library raises
+        except Exception as error:  # any exception of the broker's library
             return [
                 checks.Critical(
                     f"Celery's broker can't be reached: {type(error).__name__}: {error}",

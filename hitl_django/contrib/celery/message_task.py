@@ -1,4 +1,4 @@
-"""The task as which a message travels."""
+"""Celery task that carries a message."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hitl_django.worker import messages
 NAME = "hitl_django.perform"
 
 
-# acks_late and reject_on_worker_lost: a message whose worker was killed comes to another at once,
-# where it would wait for the sweep. It may come twice, which does no harm.
+# With acks_late and reject_on_worker_lost, the message of a killed worker is redelivered
+# immediately instead of by the sweep. Duplicates are harmless.
 @shared_task(name=NAME, acks_late=True, reject_on_worker_lost=True, ignore_result=True)
 def perform(function: str, argument: str) -> None:
-    """Call what the message names."""
+    """Call the function of a message."""
     messages.perform(function, argument)

@@ -1,4 +1,4 @@
-"""django-q2 as the task queue: it carries messages, and is never the source of truth."""
+"""django-q2 as the task queue. It only carries messages; the state of runs is in the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as django-q2 tasks."""
+"""Dispatcher that sends messages as django-q2 tasks."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from hitl_django.task_queue.dispatcher import Dispatcher
 from . import checks, health, named_cluster, schedules
 from .packing_broker import PackingBroker
 
-#: A run is left at a super-step's edge after this part of the task's timeout, so that django-q2
-#: hardly ever has to kill a worker in the middle of a node.
+#: Part of the task's timeout after which a run is requeued between super-steps, so that django-q2
+#: rarely has to kill a worker within a node.
 SLICE = 0.6
 
 
 class DjangoQ2Dispatcher(Dispatcher):
-    """Sends ``(function, id)``: no payload, no class, nothing worth reading a result of.
+    """Dispatcher that sends ``(function, id)`` as a task, without payload or result.
 
-    With the ORM broker on the runs' own database the queue's row is written in the caller's
-    transaction, so that it commits or vanishes with the run. Any other broker gets the task after
-    the commit, and what is lost in between is the sweep's to find.
+    With the ORM broker on the runs' database, the task is inserted in the caller's transaction, so
+    that it is committed or rolled back with the run. Other brokers get the task after the commit.
+    The sweep resends messages that are lost in between.
     """
 
     def reports_when_idle(self) -> bool:
         return True
 
     def enqueue(self, function: str, argument: str) -> None:
-        # A function and not a partial: Django names what failed by its __qualname__.
+        # A function, not a partial, because Django reports failures by __qualname__.
         def send() -> None:
             _send(function, argument)
 
@@ -46,7 +46,7 @@ class DjangoQ2Dispatcher(Dispatcher):
             transaction.on_commit(send, using=write_alias(), robust=True)
 
     def message_row(self, function: str, argument: str) -> OrmQ | None:
-        # With ``sync`` there is no message: django-q2 calls the function instead of packing it.
+        # With ``sync``, django-q2 calls the function directly instead of packing it.
         if Conf.SYNC or not shares_transaction():
             return None
         broker = PackingBroker()
@@ -76,13 +76,13 @@ class DjangoQ2Dispatcher(Dispatcher):
 
 
 def _send(function: str, argument: str, **options: Any) -> None:
-    # save=False: the outcome is in the rows. ack_failure=True: a message is never redelivered for
-    # its failure, because what is still due gets a new one from the sweep.
+    # save=False, because the outcome is in the run's row. ack_failure=True, because the sweep sends
+    # a new message for a run that is still due.
     cluster = named_cluster.get_name()
     async_task(function, argument, cluster=cluster, ack_failure=True, save=False, **options)
 
 
 def shares_transaction() -> bool:
-    """Return whether the broker's rows are in the database that runs are written to."""
+    """Return whether the broker's tables are in the database to which runs are written."""
     other = Conf.BROKER_CLASS or Conf.IRON_MQ or Conf.SQS
     return not other and write_alias() == Conf.ORM

@@ -1,4 +1,4 @@
-"""Health of the queue: whether its broker answers, and whether the sweep is scheduled."""
+"""Health checks of the queue: its broker, and the schedules of the sweep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import named_cluster, schedules
 
 
 def probe_queue() -> list[checks.CheckMessage]:
-    """Report a broker out of reach, a sweep that nobody has scheduled, and what costs time."""
+    """Report an unreachable broker, missing schedules of the sweep, and slow settings."""
     return [*_broker(), *_schedules(), *_privileges(), *_throughput()]
 
 
@@ -24,7 +24,7 @@ def _broker() -> Iterator[checks.CheckMessage]:
         broker = get_broker(named_cluster.get_name())
         broker.ping()
         broker.queue_size()
-    except Exception as error:  # whatever the broker's own library raises
+    except Exception as error:  # any exception of the broker's library
         yield checks.Critical(
             f"The queue's broker is unreachable: {type(error).__name__}: {error}",
             hint="Start the broker, or fix Q_CLUSTER. No runs are lost; the sweep "

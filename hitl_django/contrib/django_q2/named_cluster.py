@@ -1,7 +1,7 @@
-"""The cluster that runs are sent to: the one that ``HITL["CLUSTER"]`` names, or Q_CLUSTER's own.
+"""Cluster to which runs are sent: the one in ``HITL["CLUSTER"]``, or that of Q_CLUSTER.
 
-django-q2 has named clusters, each with a queue of its own, of which a process is in the one that
-the environment names; but only where ``Q_CLUSTER["ALT_CLUSTERS"]`` describes others.
+Each named cluster of django-q2 has its own queue. An environment variable selects the cluster of a
+process, but only if ``Q_CLUSTER["ALT_CLUSTERS"]`` describes other clusters.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from django_q.conf import Conf
 from hitl_django.conf import hitl
 from hitl_django.task_queue import supervisor_pipe
 
-#: The environment variable that django-q2 looks for a cluster's name in.
+#: Environment variable from which django-q2 reads the cluster's name.
 VARIABLE = "Q_CLUSTER_NAME"
 
 
 def get_name() -> str | None:
-    """Return the name of the cluster for runs; None where it is whichever this process is in."""
+    """Return the name of the cluster for runs, or None for the cluster of this process."""
     return hitl.CLUSTER or None
 
 
 def build_environment() -> Mapping[str, str]:
-    """Return what the environment of the cluster's processes has to hold."""
+    """Return the environment variables of the cluster's processes."""
     name = get_name()
     others = (getattr(settings, "Q_CLUSTER", None) or {}).get("ALT_CLUSTERS") or {}
     return {VARIABLE: name} if name is not None and name in others else {}
 
 
 def join_cluster() -> None:
-    """Put this process into the cluster for runs, if ``hitl worker`` has started it.
+    """Make this process join the cluster for runs, if ``hitl worker`` started it.
 
-    What Q_CLUSTER says of that cluster, django-q2 has read by itself; where it says nothing,
-    django-q2 would refuse the name.
+    django-q2 has already read the settings of that cluster from Q_CLUSTER. Without such settings,
+    django-q2 would reject the name.
     """
     name = get_name()
     if name is not None and supervisor_pipe.is_supervised():

@@ -1,4 +1,4 @@
-"""A django-q2 broker that keeps the packed task instead of sending it."""
+"""django-q2 broker that keeps a packed task instead of sending it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from . import named_cluster
 
 
 class PackingBroker:
-    """Takes one task, which ``async_task`` has signed and packed."""
+    """Broker for one task that ``async_task`` signs and packs."""
 
     def __init__(self) -> None:
         self.list_key: Any = named_cluster.get_name() or Conf.CLUSTER_NAME
         self.payload = ""
 
     def enqueue(self, task: str) -> None:
-        """Keep the packed task."""
         self.payload = task

@@ -1,4 +1,4 @@
-"""The sweep as django-q2 schedules."""
+"""django-q2 schedules of the sweep."""
 
 from __future__ import annotations
 
@@ -14,21 +14,18 @@ from hitl_django.task_queue import dispatcher
 from . import named_cluster
 
 NAME = "hitl_django sweep"
-#: django-q2 looks at its schedules twice a minute, and a schedule's unit is a minute.
+#: django-q2 checks its schedules twice a minute, and their unit is a minute.
 TICK = 30
 MINUTE = 60
 
 
 def install_schedules(using: str) -> None:
-    """Create the schedules that are missing; one that an operator changed stays as it is.
-
-    Only the name of its cluster is kept up to date.
-    """
+    """Create missing schedules. Only the cluster name of existing ones is updated."""
     table = Schedule._meta.db_table
     if using != router.db_for_write(Schedule):
         return
     if table not in connections[using].introspection.table_names():
-        return  # django_q is migrated later, or not installed here at all
+        return  # django_q is migrated later, or is not installed
 
     wanted = [f"{NAME} {number + 1}" for number in range(count_schedules())]
     installed = Schedule.objects.using(using).filter(name__startswith=NAME)
@@ -41,7 +38,7 @@ def install_schedules(using: str) -> None:
 
 
 def count_schedules() -> int:
-    """Return how many schedules, half a minute apart, come nearest to SWEEP_SECONDS."""
+    """Return the number of schedules, 30 seconds apart, that best matches SWEEP_SECONDS."""
     return 1 if hitl.SWEEP_SECONDS >= MINUTE else MINUTE // TICK
 
 

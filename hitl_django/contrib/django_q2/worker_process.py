@@ -1,13 +1,13 @@
-"""Signal handlers of django-q2's worker processes: heartbeats, status reports, orderly shutdown.
+"""Signal handlers of django-q2 worker processes: heartbeats, status reports, graceful shutdown.
 
-By itself SIGTERM ends a django-q2 worker at once. A run it was in waits for its lease to run out,
-and if the worker was waiting for a task, it takes the lock of the queue along, which leaves all
-other workers waiting for ever. Here a worker leaves its run at the next step's edge and lets go of
-everything before it ends. SIGURG does the same without ending it: processes that don't know it
-ignore it, so a supervisor can send it to all of a cluster at once.
+By default SIGTERM ends a django-q2 worker immediately. The lease of its run then has to expire. A
+worker that was waiting for a task also keeps the lock of the queue, so that all other workers wait
+forever. With these handlers, a worker releases its run after the current super-step, and all locks,
+before it exits. SIGURG does the same without exiting. Other processes ignore SIGURG, so a
+supervisor can send it to all processes of a cluster.
 
-django-q2 announces each step of a worker by a signal of its own. Everything below follows from
-``post_spawn``, so no other process that runs tasks (a web server with ``sync``, a test) is changed.
+Everything is connected in django-q2's ``post_spawn`` signal, so other processes that run tasks (a
+web server with ``sync``, a test) are not affected.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from django_q.signals import post_execute, post_execute_in_worker, post_spawn, p
 from hitl_django.task_queue import dispatcher, heartbeat, parent_death, supervisor_pipe
 from hitl_django.worker import runner
 
-ENDED = 128 + signal.SIGTERM  # as a shell reports a process that SIGTERM has ended
+ENDED = 128 + signal.SIGTERM  # exit code that a shell reports after SIGTERM
 
-#: qcluster forks its sentinel, and that forks workers, monitor and pusher: two generations. What a
-#: node forks lives as long as the node likes.
+#: qcluster forks the sentinel, which forks workers, monitor and pusher: two generations. Processes
+#: forked by a node are left alone.
 FORKS = 2
 
 
 class _Process:
-    """This process as a worker; ``until`` is when the task it holds is over time."""
+    """State of this worker process; ``until`` is the deadline of its current task."""
 
     pid: int | None = None
     task: str | None = None
@@ -43,7 +43,7 @@ class _Process:
 
 
 def connect_signals() -> None:
-    """Listen to django-q2's signals, in every process that it forks from this one."""
+    """Connect to django-q2's signals, for all processes forked from this one."""
     for signal_, receiver in (
         (post_spawn, _spawned),
         (pre_execute, _begins),
@@ -64,7 +64,7 @@ def _spawned(**kwargs: Any) -> None:
 
 
 def _is_worker() -> bool:
-    """Return whether this is a worker process of django-q2 whose signals nobody handles yet."""
+    """Return whether this is a django-q2 worker process without these signal handlers."""
     return (
         multiprocessing.parent_process() is not None
         and threading.current_thread() is threading.main_thread()
@@ -78,8 +78,8 @@ def _begins(task: dict[str, Any], **kwargs: Any) -> None:
         return
     _Process.task = str(task["func"])
     _Process.until = time.monotonic() + Conf.TIMEOUT if Conf.TIMEOUT else float("inf")
-    # A task of the product's may have a timeout of its own, which isn't told here; django-q2 ends
-    # the process that goes beyond it.
+    # A task of the project may have its own timeout, which isn't available here. django-q2 kills
+    # the process that exceeds it.
     limit = Conf.TIMEOUT if _Process.task in _list_functions() else None
     supervisor_pipe.report_status("busy", float(limit or 0))
 
@@ -93,11 +93,11 @@ def _ends(**kwargs: Any) -> None:
         return
     if not _Process.is_ending:
         heartbeat.report_work()
-    # Until here a signal only says that this process is to end: raised within the report, in what
-    # the database calls or while an object is destroyed, its exception would be dropped.
+    # Up to here a signal only sets a flag. An exception raised in the report, in a database
+    # callback or in a destructor would be lost.
     _Process.task = None
     if _Process.is_ending:
-        # The message isn't acknowledged, so it comes again: one message too many.
+        # The message isn't acknowledged, so it is redelivered unnecessarily.
         raise SystemExit(ENDED)
     supervisor_pipe.report_status("idle")
 
@@ -105,7 +105,7 @@ def _ends(**kwargs: Any) -> None:
 def _settles(**kwargs: Any) -> None:
     supervisor_pipe.report_status(
         "settled"
-    )  # said by the monitor: the result is in, the message acknowledged
+    )  # sent by the monitor when the result is stored and the message acknowledged
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -120,9 +120,9 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _is_stubborn() -> bool:
-    """Return whether waiting is no use: a task that isn't ours, or one that is over time.
+    """Return whether the task won't stop: a task of the project, or one past its deadline.
 
-    django-q2 itself sends SIGTERM to a worker whose task didn't end in time.
+    django-q2 itself sends SIGTERM to a worker whose task exceeds its timeout.
     """
     if _Process.task is None:
         return False

@@ -1,4 +1,4 @@
-"""Django's Tasks as the task queue: ``django.tasks`` of Django 6.0, or its backport before."""
+"""Django Tasks as the task queue: ``django.tasks`` of Django 6.0, or its backport."""
 
 from __future__ import annotations
 

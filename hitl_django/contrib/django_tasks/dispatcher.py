@@ -1,4 +1,4 @@
-"""Messages as tasks of Django's."""
+"""Dispatcher that sends messages as Django Tasks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from hitl_django.task_queue.dispatcher import Dispatcher
 from . import message_task
 from .framework import InvalidTaskBackend, task_backends
 
-#: The app that keeps tasks in the database, and the command that works them off.
+#: App that stores tasks in the database, and command that runs its worker.
 DATABASE_APP, DATABASE_LABEL = "django_tasks_db", "django_tasks_database"
 DATABASE_COMMAND = "db_worker"
-#: Seconds after which a worker leaves a run for others; these queues know no limit themselves.
+#: Seconds after which a worker requeues a run. These queues have no time limit.
 SLICE = 60.0
 
 
 class DjangoTasksDispatcher(Dispatcher):
-    """Sends ``(function, id)`` as a task; a subclass names another ``backend`` or ``queue``.
+    """Dispatcher that sends ``(function, id)`` as a task.
 
-    With the database backend on the runs' own database the task's row is written in the caller's
-    transaction. Any other backend gets the task after the commit, and what is lost in between is
-    the sweep's to find.
+    A subclass can set another ``backend`` or ``queue``. With the database backend on the runs'
+    database, the task is inserted in the caller's transaction. Other backends get the task after
+    the commit. The sweep resends messages that are lost in between.
     """
 
     backend: ClassVar[str] = "default"
@@ -80,7 +80,7 @@ class DjangoTasksDispatcher(Dispatcher):
 
     def command(self) -> Sequence[str]:
         if not self._is_database():
-            return ()  # it has workers of its own
+            return ()  # the backend has its own workers
         return [
             DATABASE_COMMAND, "--backend", self.backend, "--queue-name", self.queue,
             "--interval", "0.2", "--no-startup-delay", "--no-reload",

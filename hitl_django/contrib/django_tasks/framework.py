@@ -1,4 +1,4 @@
-"""Django's Tasks, from Django itself or from the package django-tasks, whichever there is."""
+"""Django Tasks, from Django or from the package django-tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task as which a message travels."""
+"""Task that carries a message."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from .framework import task
 
 @task
 def perform(function: str, argument: str) -> None:
-    """Call what the message names."""
+    """Call the function of a message."""
     messages.perform(function, argument)

@@ -1,7 +1,7 @@
-"""Signal handlers of a worker process of Django's Tasks: every task of the product's is work.
+"""Signal handlers of Django Tasks worker processes, which report every task as activity.
 
-Runs may share a queue with them, and a supervisor that hears nothing of those would take a worker
-for idle that carries one out.
+Runs may share a queue with tasks of the project. Without reports of these tasks, a supervisor would
+take a busy worker for an idle one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .framework import task_finished, task_started
 
 
 def connect_signals() -> None:
-    """Listen to the signals of tasks, in every process that carries some out."""
+    """Connect to the signals of tasks, in every process that executes tasks."""
     task_started.connect(_begins, dispatch_uid=f"{__name__}.begins")
     task_finished.connect(_ends, dispatch_uid=f"{__name__}.ends")
 

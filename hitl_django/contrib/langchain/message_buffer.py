@@ -41,7 +41,7 @@ class MessageBuffer:
                 return False
             is_over = getattr(message, "chunk_position", None) == "last"
             if is_over and _is_empty(message):
-                # LangChain adds this last, empty chunk, with an id that may differ from the model's.
+                # LangChain adds this empty last chunk. Its id may differ from the model's.
                 return bool(self._waiting)
             place = self._open.setdefault((ns, message.id or ""), len(self._waiting))
             if place == len(self._waiting):

@@ -1,4 +1,4 @@
-"""The app: has workers and decisions heard of."""
+"""App configuration, which observes workers and decisions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class OpenTelemetryConfig(AppConfig):
-    """Spans and metrics for whatever provider the project has set up."""
+    """App for spans and metrics with the project's provider."""
 
     name = "hitl_django.contrib.opentelemetry"
     label = "hitl_opentelemetry"

@@ -1,4 +1,4 @@
-"""Attributes of spans and metrics: ids, names and outcomes, and never what people or nodes say."""
+"""Attributes of spans and metrics: ids, names and outcomes, without contents."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ OUTCOME = "hitl.outcome"
 INTERRUPT = "hitl.interrupt.id"
 DECISION = "hitl.decision.id"
 DECISION_TYPE = "hitl.decision.type"
-#: OpenTelemetry's own name for the class of an error.
+#: OpenTelemetry's name for the class of an error.
 ERROR_TYPE = "error.type"

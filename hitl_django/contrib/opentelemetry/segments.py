@@ -1,4 +1,4 @@
-"""Spans of a worker's stretch with a run, of its super-steps, and of the nodes in them."""
+"""Spans of run segments, their super-steps and nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .trace_ids import get_tracer, open_context
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[TracedSegment]:
-    """Trace a worker's stretch with a run, as a part of the run's trace."""
+    """Trace a run segment as part of the run's trace."""
     tracer = get_tracer()
     ids = {RUN: str(lease.run_id), THREAD: lease.thread.thread_id, GRAPH: lease.graph}
     span = tracer.start_span(
@@ -54,17 +54,17 @@ def observe_segment(lease: RunLease) -> Iterator[TracedSegment]:
 
 
 class TracedSegment:
-    """The spans of one stretch that are open."""
+    """Open spans of one run segment."""
 
     def __init__(self, span: Span, ids: dict[str, str]) -> None:
         self._span, self._ids, self._tracer = span, ids, get_tracer()
         self._lock = Lock()
-        #: By namespace: the number of the super-step that is under way, and its span.
+        #: Number and span of the current super-step, by namespace.
         self._steps: dict[str, tuple[int, Span]] = {}
 
     @contextmanager
     def around_task(self, context: TaskContext) -> Iterator[None]:
-        """Trace one task; what it calls finds the task's span as its parent."""
+        """Trace a task. Spans created within it have the task's span as parent."""
         task, begun = context.task, perf_counter()
         parent = self._find_parent(task)
         names = {**self._ids, NODE: task.name, NAMESPACE: task.origin.ns, TASK: task.id}
@@ -90,26 +90,25 @@ class TracedSegment:
             get_instruments().node_duration.record(perf_counter() - begun, figures)
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Note how the run was left."""
         self._span.set_attribute(OUTCOME, status)
         _set_error(self._span, error)
 
     def end(self) -> None:
-        """End what is still open."""
+        """End all open spans."""
         for _, step in self._steps.values():
             step.end()
         self._steps.clear()
         self._span.end()
 
     def _find_parent(self, task: Task) -> Context:
-        """Return the context of what a task belongs to: its super-step, or the task that calls it.
+        """Return the context of a task's super-step, or of the task that calls it.
 
-        A super-step begins with its first task, and has ended when the next one begins or its graph
-        does: what is stored of it is a part of it.
+        A super-step begins with its first task. It ends when the next one begins or its graph ends,
+        so its span includes the time in which it is stored.
         """
         here = contexts.get_current()
         if task.node.triggers == (PUSH,):
-            return here  # a @task function, within the task that calls it
+            return here  # a @task function belongs to its calling task
         ns, step = task.origin.ns, task.origin.step
         with self._lock:
             number, span = self._steps.get(ns, (None, None))
@@ -122,7 +121,7 @@ class TracedSegment:
         return trace.set_span_in_context(span, here)
 
     def _end_steps_below(self, task: Task) -> None:
-        """End the last super-steps of the graphs that a task has run."""
+        """End the last super-steps of the subgraphs that a task has run."""
         with self._lock:
             if len(self._steps) > 1:
                 below = [ns for ns in self._steps if ns.startswith(task.ns)]
@@ -131,7 +130,7 @@ class TracedSegment:
 
 
 def _describe_end(task: Task, crash: BaseException | None) -> tuple[str, BaseException | None]:
-    """Return what became of a task in a word, and the error where that was one."""
+    """Return the outcome of a task as a word, and its error, if any."""
     if crash is not None:
         return "crashed", crash
     if task.pending_interrupts:
@@ -144,7 +143,7 @@ def _describe_end(task: Task, crash: BaseException | None) -> tuple[str, BaseExc
 
 
 def _set_error(span: Span, error: BaseException | None) -> None:
-    """Mark a span as failed, by the class of the error alone: its words may quote what it held."""
+    """Mark a span as failed with the error's class only, because messages may quote contents."""
     if error is not None:
         span.set_attribute(ERROR_TYPE, type(error).__qualname__)
         span.set_status(Status(StatusCode.ERROR))

@@ -1,4 +1,4 @@
-"""The ids of a run's trace: made of the run's id, so that no process has to tell another."""
+"""Ids of a run's trace, derived from the run's id."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ NAME = "hitl_django"
 
 
 def make_ids(run_id: UUID | str) -> tuple[int, int]:
-    """Return the ids of a run's trace and of the run's own span.
+    """Return the ids of a run's trace and of its root span.
 
-    Not the bits of the run's id themselves: samplers go by the last 64 of a trace's and take them
-    to be random, which those of a UUID aren't.
+    They are hashes, because samplers treat the last 64 bits of a trace id as random, and those of a
+    UUID are not.
     """
     made = blake2b(UUID(str(run_id)).bytes, digest_size=24, person=b"hitl_django").digest()
     return int.from_bytes(made[:16]), int.from_bytes(made[16:])
 
 
 def format_trace_id(run_id: UUID | str) -> str:
-    """Return the id of a run's trace as tracing systems show it, for a link to it."""
+    """Return the id of a run's trace in the form that tracing systems show."""
     return trace.format_trace_id(make_ids(run_id)[0])
 
 
 def get_tracer() -> Tracer:
-    """Return the tracer of the project's provider."""
     return trace.get_tracer(NAME)
 
 
 def open_context(run_id: UUID | str, tracer: Tracer) -> Context:
-    """Return the context in which spans of a run are begun: that of the run's own span.
+    """Return the context for spans of a run, with the run's root span as parent.
 
-    That span is only told of when the run has ended, so whether the trace is sampled is asked here:
-    a sampler that goes by the trace's id says the same in each process.
+    The root span is recorded when the run ends. The sampling decision is made here, and samplers
+    that use the trace id decide the same in each process.
     """
     trace_id, span_id = make_ids(run_id)
-    sampler: Any = getattr(tracer, "sampler", None)  # the SDK has one, the API alone doesn't
+    sampler: Any = getattr(tracer, "sampler", None)  # only the SDK has a sampler, not the API
     sampled = sampler is None or sampler.should_sample(None, trace_id, "run").decision.is_sampled()
     flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
     run = SpanContext(trace_id, span_id, is_remote=True, trace_flags=flags)
@@ -48,9 +47,9 @@ def open_context(run_id: UUID | str, tracer: Tracer) -> Context:
 
 
 def get_run_tracer(run_id: UUID | str) -> Tracer:
-    """Return a tracer whose first span without a parent is the run's own.
+    """Return a tracer whose first root span is the run's.
 
-    A provider that can't be told ids gives it another one, in a trace of its own.
+    If the provider doesn't accept ids, the span gets another one, in a separate trace.
     """
     tracer = get_tracer()
     if hasattr(tracer, "id_generator"):
@@ -59,7 +58,7 @@ def get_run_tracer(run_id: UUID | str) -> Tracer:
 
 
 class _RunIds:
-    """What the SDK asks for the ids of a span."""
+    """Id generator of the SDK for a run's root span."""
 
     def __init__(self, run_id: UUID | str) -> None:
         self._trace_id, self._span_id = make_ids(run_id)

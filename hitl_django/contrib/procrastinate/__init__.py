@@ -1,4 +1,4 @@
-"""Procrastinate as the task queue: PostgreSQL says itself when a message is there."""
+"""Procrastinate as the task queue, in which PostgreSQL notifies workers of messages."""
 
 from __future__ import annotations
 

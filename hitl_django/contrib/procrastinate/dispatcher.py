@@ -1,4 +1,4 @@
-"""Messages as jobs of Procrastinate."""
+"""Dispatcher that sends messages as Procrastinate jobs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from hitl_django.task_queue.dispatcher import Dispatcher
 
 from . import message_task
 
-#: Seconds after which a worker leaves a run for others; Procrastinate knows no limit itself.
+#: Seconds after which a worker requeues a run. Procrastinate has no time limit.
 SLICE = 60.0
 
 
 class ProcrastinateDispatcher(Dispatcher):
-    """Sends ``(function, id)`` as a job, of which PostgreSQL notifies the workers at the commit.
+    """Dispatcher that sends ``(function, id)`` as a job.
 
-    The job's row is written in the caller's transaction where it is in the runs' database, else
-    after the commit. A subclass names another ``queue``, and how many jobs one process of
-    ``hitl worker`` does at a time: threads, of which each has a connection.
+    PostgreSQL notifies workers of the job on commit. The job is inserted in the caller's
+    transaction if it is in the runs' database, otherwise after the commit. A subclass can set
+    another ``queue``, and the number of jobs that a process of ``hitl worker`` runs concurrently,
+    in OS threads with one connection each.
     """
 
     queue: ClassVar[str] = "hitl"

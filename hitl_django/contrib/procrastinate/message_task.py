@@ -1,4 +1,4 @@
-"""The job as which a message travels."""
+"""Procrastinate job that carries a message."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ messages.drain_on_sigterm()
 
 @app.task(name=NAME)
 def perform(function: str, argument: str) -> None:
-    """Call what the message names."""
+    """Call the function of a message."""
     messages.perform(function, argument)

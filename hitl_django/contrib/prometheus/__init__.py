@@ -1,4 +1,4 @@
-"""Figures of questions, runs and workers for Prometheus."""
+"""Metrics of interrupts, runs and workers for Prometheus."""
 
 from __future__ import annotations
 

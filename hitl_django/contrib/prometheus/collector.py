@@ -1,7 +1,7 @@
-"""A collector of prometheus_client's: what waits, what is due and who works, read at each scrape.
+"""Collector for prometheus_client, which reads pending, due and active rows at each scrape.
 
-All of it is in the database, so it is the same whichever process is asked, and is there after each
-has ended. Nothing is counted beyond MOST: a scrape costs the same with a million questions.
+All values come from the database, so every process returns the same values, including those of
+processes that have ended. Counts stop at MOST, to limit the cost of a scrape.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from hitl_django.models import Run
 from hitl_django.models.review import queue_order
 from hitl_django.services.reviews import queue_filters
 
-#: What a gauge that counts rows shows at most.
+#: Maximum value of a gauge that counts rows.
 MOST = 10_000
 
 
 class HitlCollector(Collector):
-    """Gauges named ``hitl_…``; register it where the product's other metrics are registered."""
+    """Collector of gauges named ``hitl_…``; register it with the project's other metrics."""
 
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_interrupts()
@@ -33,7 +33,7 @@ class HitlCollector(Collector):
         yield from self._collect_workers()
 
     def describe(self) -> Iterable[Metric]:
-        return ()  # nothing is asked of the database when it is registered
+        return ()  # registration must not query the database
 
     def _collect_interrupts(self) -> Iterable[Metric]:
         waiting = _gauge(

@@ -1,4 +1,4 @@
-"""The page that Prometheus reads."""
+"""Page that Prometheus scrapes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ _registry.register(HitlCollector())
 
 
 class MetricsPage(APIView):
-    """The gauges as text, for who may see how the workers are; they sign in as to the API."""
+    """Gauges as text, for users with permission to view the health of workers.
+
+    Authentication is that of the API.
+    """
 
     permission_classes = (IsAuthenticated,)
     schema: Any = None
 
     def get(self, request: Request) -> HttpResponse:
-        """Read all gauges."""
         if not get_policy().may_view_workers(request.user):
             raise PermissionDenied
         return HttpResponse(generate_latest(_registry), content_type=CONTENT_TYPE_LATEST)

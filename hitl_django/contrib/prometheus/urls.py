@@ -1,4 +1,4 @@
-"""``include("hitl_django.contrib.prometheus.urls")``: the page for Prometheus, at ``metrics``."""
+"""URL ``metrics`` for Prometheus: ``include("hitl_django.contrib.prometheus.urls")``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Sentry: an app that puts run, graph and node on what is reported, and reports failed nodes.
+"""Sentry: an app that adds run, graph and node to reports, and reports failed nodes.
 
-segments.py    the tags, and a node's error
+segments.py    tags, and reports of node errors
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The app: has workers heard of."""
+"""App configuration, which observes workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class SentryConfig(AppConfig):
-    """Tags for whatever the project has set up by ``sentry_sdk.init``."""
+    """App for tags in the project's Sentry setup."""
 
     name = "hitl_django.contrib.sentry"
     label = "hitl_sentry"

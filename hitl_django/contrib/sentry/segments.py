@@ -1,4 +1,4 @@
-"""The tags of a worker's stretch with a run and of its nodes, and the report of a node's error."""
+"""Tags of run segments and nodes, and reports of node errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hitl_django.run_leases import RunLease
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[TaggedSegment]:
-    """Tag what is reported meanwhile with the run and its graph."""
+    """Tag reports within a segment with the run and its graph."""
     with sentry_sdk.isolation_scope() as scope:
         scope.set_tag("run", str(lease.run_id))
         scope.set_tag("graph", lease.graph)
@@ -23,11 +23,11 @@ def observe_segment(lease: RunLease) -> Iterator[TaggedSegment]:
 
 
 class TaggedSegment:
-    """Tags what is reported in a node with its name, and reports what failed it."""
+    """Tags of reports in nodes, and reports of node errors."""
 
     @contextmanager
     def around_task(self, context: TaskContext) -> Iterator[None]:
-        """Tag what a task reports; what fails it is reported once, after its last attempt."""
+        """Tag the reports of a task. Report its failure once, after the last attempt."""
         task = context.task
         with sentry_sdk.isolation_scope() as scope:
             scope.set_tag("node", task.name)
@@ -37,11 +37,11 @@ class TaggedSegment:
                 _report(error)
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Has nothing to add: a node's error is reported already, and the worker logs others."""
+        """Do nothing: node errors are reported already, and the worker logs others."""
 
 
 def _report(error: BaseException) -> None:
-    """Report an error without the values of variables, which are what the run works on."""
+    """Report an error without the values of variables, which are contents of the run."""
     client = sentry_sdk.get_client()
     if client.is_active():
         options = {**client.options, "include_local_variables": False}

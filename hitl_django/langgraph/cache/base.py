@@ -1,4 +1,4 @@
-"""The interface of node caches."""
+"""Interface of node caches."""
 
 from __future__ import annotations
 

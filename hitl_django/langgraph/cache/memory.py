@@ -1,4 +1,4 @@
-"""The cache that keeps results in memory."""
+"""Node cache in memory."""
 
 from __future__ import annotations
 

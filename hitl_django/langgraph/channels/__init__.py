@@ -1,4 +1,4 @@
-"""Channel classes: how the writes of a super-step become a value."""
+"""Channel classes, which combine the writes of a super-step to a value."""
 
 from __future__ import annotations
 

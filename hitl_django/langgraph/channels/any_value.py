@@ -1,4 +1,4 @@
-"""The channel that takes all writes of a super-step to be equal."""
+"""Channel that assumes all writes of a super-step to be equal."""
 
 from __future__ import annotations
 

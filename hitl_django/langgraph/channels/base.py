@@ -1,4 +1,4 @@
-"""The base of all channels."""
+"""Base class of channels."""
 
 from __future__ import annotations
 

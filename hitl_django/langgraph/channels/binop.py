@@ -1,4 +1,4 @@
-"""The reducer channel."""
+"""Reducer channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reducer channel that folds the writes of a super-step in one call."""
+"""Reducer channel that folds the writes of a super-step in one call."""
 
 from __future__ import annotations
 

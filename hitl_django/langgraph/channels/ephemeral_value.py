@@ -1,4 +1,4 @@
-"""The channel that keeps a value for one super-step."""
+"""Channel that keeps a value for one super-step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The channel that keeps a list of what was written."""
+"""Channel with a list of the values written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The channel that is never stored."""
+"""Channel that is never stored."""
 
 from __future__ import annotations
 

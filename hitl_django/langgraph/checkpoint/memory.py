@@ -1,4 +1,4 @@
-"""The checkpointer that keeps threads in memory."""
+"""Checkpointer in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of messages."""
+"""Message lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class MessageGraph(StateGraph):
-    """A graph whose state is a list of messages; StateGraph(MessagesState) is what to use."""
+    """Graph whose state is a list of messages. Use StateGraph(MessagesState) instead."""
 
     def __init__(self) -> None:
         warn(

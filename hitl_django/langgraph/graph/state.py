@@ -1,4 +1,4 @@
-"""The builder and the compiled graph."""
+"""Graph builder and compiled graph."""
 
 from __future__ import annotations
 

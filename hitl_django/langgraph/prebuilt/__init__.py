@@ -1,4 +1,4 @@
-"""Agents, and nodes that run tool calls or check them."""
+"""Agents, and nodes that run or validate tool calls."""
 
 from __future__ import annotations
 

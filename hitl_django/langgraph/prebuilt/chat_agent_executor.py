@@ -10,7 +10,7 @@ from hitl_django.contrib.agents import (
     create_react_agent,
 )
 
-#: The name that it had before.
+#: Former name.
 create_tool_calling_executor = create_react_agent
 
 __all__ = [

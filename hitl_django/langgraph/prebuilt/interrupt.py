@@ -1,4 +1,4 @@
-"""What agents ask a person about an action."""
+"""Types of an agent's interrupts about an action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that runs tool calls."""
+"""Node that runs tool calls."""
 
 from __future__ import annotations
 

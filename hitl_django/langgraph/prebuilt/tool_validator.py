@@ -1,4 +1,4 @@
-"""A node that checks tool calls."""
+"""Node that validates tool calls."""
 
 from __future__ import annotations
 

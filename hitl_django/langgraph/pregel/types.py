@@ -1,4 +1,4 @@
-"""LangGraph's former place of ``types``: each name warns."""
+"""Former location of the names in ``types``, with a warning for each."""
 
 from __future__ import annotations
 

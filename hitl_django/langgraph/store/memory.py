@@ -1,4 +1,4 @@
-"""The store that keeps items in memory."""
+"""Store in memory."""
 
 from __future__ import annotations
 

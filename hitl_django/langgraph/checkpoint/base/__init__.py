@@ -1,4 +1,4 @@
-"""The interface of checkpointers, and what they are written with."""
+"""Interface of checkpointers, and the types for implementing it."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Serializers of state."""
+"""State serializers."""
 
 from __future__ import annotations

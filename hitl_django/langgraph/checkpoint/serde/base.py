@@ -1,4 +1,4 @@
-"""The forms in which serializers and ciphers come."""
+"""Protocols of serializers and ciphers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The serializer that encrypts."""
+"""Encrypting serializer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The serializer of state."""
+"""State serializer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of writes that are no channels."""
+"""Names of writes that are not channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of stores."""
+"""Interface of stores."""
 
 from __future__ import annotations
 

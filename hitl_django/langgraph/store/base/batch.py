@@ -1,4 +1,4 @@
-"""Stores whose calls go together in batches."""
+"""Stores that combine calls to batches."""
 
 from __future__ import annotations
 

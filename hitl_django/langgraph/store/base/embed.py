@@ -1,4 +1,4 @@
-"""Embeddings of a store, and the texts that they are made of."""
+"""Embeddings of a store, and extraction of the texts to embed."""
 
 from __future__ import annotations
 
