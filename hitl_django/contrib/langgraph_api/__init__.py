@@ -1,16 +1,16 @@
-"""The HTTP of LangGraph's server, as far as its public clients use it, over our own services.
+"""HTTP API compatible with LangGraph's server, for its public clients.
 
     path("agent/", include("hitl_django.contrib.langgraph_api.urls"))
 
-Whatever graph is registered is served, ours and LangGraph's alike: nothing here knows langgraph.
+It serves every registered graph, including LangGraph's, without importing langgraph.
 
-    urls.py             addresses to views
-    resource.py         what all views have in common, beside the API's own
+    urls.py             URL patterns
+    resource.py         base class of the views, on top of the API's
     authentication.py   ``x-api-key``
-    bodies.py           what requests hold
+    bodies.py           request bodies and queries
     assistants.py, threads.py, thread_states.py, runs.py, store.py, system.py    views
-    run_requests.py     what a request for a run comes to: start, resume, fork, retry
-    run_streams.py      events of a run as LangGraph's server sends them
-    documents.py        graphs, threads, states and runs as its clients read them
-    not_supported.py      what isn't there, and says so
+    run_requests.py     requests for a run: start, resume, fork, retry
+    run_streams.py      events of a run in the format of LangGraph's server
+    documents.py        graphs, threads, states and runs in the clients' format
+    not_supported.py    unsupported features, which return 501
 """

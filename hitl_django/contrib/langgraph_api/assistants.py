@@ -1,4 +1,4 @@
-"""Assistants: one for each registered graph that the user may start, or sees something of."""
+"""Assistants: one per registered graph that the user may start or view."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _XRAY: dict[str, Any] = {"true": True, "false": False}
 
 
 def find_graph_name(assistant_id: str) -> str:
-    """Return the name of the graph that an assistant's id stands for, or is."""
+    """Return the graph name for an assistant id, which may be the name itself."""
     for name in registry.list_names():
         if assistant_id in (name, build_assistant_id(name)):
             return name
@@ -34,7 +34,7 @@ def find_graph_name(assistant_id: str) -> str:
 
 
 def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
-    """Return the graph of an assistant; one that isn't for the user doesn't exist."""
+    """Return the graph of an assistant, or 404 if it is not visible to the user."""
     name = find_graph_name(assistant_id)
     if not querysets.can_see_graph(request.user, name):
         raise UnknownGraphError(assistant_id, ())
@@ -42,7 +42,7 @@ def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
 
 
 class AssistantList(AgentResource):
-    """Where assistants would be made."""
+    """Creation of assistants, which is rejected."""
 
     @operation("create_assistant", responses={})
     def post(self, request: Request) -> Response:
@@ -50,7 +50,7 @@ class AssistantList(AgentResource):
 
 
 class AssistantSearch(AgentResource):
-    """The assistants."""
+    """Assistants by search."""
 
     @operation(
         "search_assistants", body=AssistantSearchBody, responses={}, throttle="THROTTLE_READ"
@@ -69,7 +69,7 @@ class AssistantSearch(AgentResource):
 
 
 class AssistantCount(AgentResource):
-    """How many assistants there are."""
+    """Number of assistants."""
 
     @operation("count_assistants", body=AssistantCountBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -93,7 +93,7 @@ class AssistantDetail(AgentResource):
 
 
 class AssistantGraph(AgentResource):
-    """The nodes and edges of an assistant's graph."""
+    """Nodes and edges of an assistant's graph."""
 
     @operation("draw_assistant", query=DrawingQuery, responses={})
     def get(self, request: Request, assistant_id: str) -> Response:
@@ -103,7 +103,7 @@ class AssistantGraph(AgentResource):
 
 
 class AssistantSchemas(AgentResource):
-    """The JSON schemas of an assistant's graph."""
+    """JSON schemas of an assistant's graph."""
 
     @operation("get_assistant_schemas", responses={})
     def get(self, request: Request, assistant_id: str) -> Response:
@@ -112,7 +112,7 @@ class AssistantSchemas(AgentResource):
 
 
 class AssistantSubgraphs(AgentResource):
-    """The JSON schemas of the graphs that an assistant's nodes call."""
+    """JSON schemas of the subgraphs of an assistant's graph."""
 
     @operation("list_assistant_subgraphs", query=SubgraphsQuery, responses={})
     def get(self, request: Request, assistant_id: str, namespace: str | None = None) -> Response:

@@ -1,4 +1,4 @@
-"""``x-api-key``: how LangGraph's clients sign in, where the host knows whose a key is."""
+"""Authentication with ``x-api-key``, if the project maps keys to users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADER = "X-Api-Key"
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """Signs in the user whom ``HITL["API_KEY_USER_RESOLVER"]`` names for a key."""
+    """Authentication of the user that ``HITL["API_KEY_USER_RESOLVER"]`` returns for a key."""
 
     def authenticate(self, request: Request) -> tuple[Any, None] | None:
         key = request.headers.get(HEADER)

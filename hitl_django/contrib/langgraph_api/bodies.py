@@ -1,4 +1,4 @@
-"""What requests hold, field by field."""
+"""Serializers of request bodies and queries."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from hitl_django.models.events import MODES
 
 from .not_supported import NotSupported
 
-#: The stream modes that can be had, and the kinds of events that they are made of. What the
-#: clients call "messages" is an older form, of whole messages again and again.
+#: Supported stream modes, and the kinds of events that they need. The clients' mode "messages" is
+#: an older format that repeats whole messages.
 STREAM_MODES = {"messages-tuple" if mode == "messages" else mode: mode for mode in MODES}
-#: What threads are sorted by.
+#: Fields by which threads can be sorted.
 THREAD_ORDERS = ("created_at", "thread_id", "status", "updated_at", "state_updated_at")
 MOST_ROWS = 200
 
 
 class AgentBody(StrictSerializer):
-    """The body of a request; a null is as good as nothing.
+    """Request body in which null means that a field is missing.
 
-    Of ``not_supported`` a field may be there as long as it says nothing.
+    Fields in ``not_supported`` are accepted if their value is empty.
     """
 
     not_supported: ClassVar[tuple[str, ...]] = ()
@@ -59,7 +59,7 @@ def _is_empty(value: Any) -> bool:
 
 
 class StreamMode(serializers.Field):
-    """One stream mode or several."""
+    """One stream mode or a list."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid": f"Must be one or more of: {', '.join(STREAM_MODES)}."
@@ -75,7 +75,7 @@ class StreamMode(serializers.Field):
 
 
 class Filter(JSONObject):
-    """A JSON object with which each row is compared."""
+    """JSON object that is compared with each row."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "too_large": "Must have at most {values} values, {levels} levels and {size} bytes."
@@ -97,7 +97,7 @@ class Filter(JSONObject):
 
 
 class MultitaskStrategy(Choice):
-    """What becomes of another run of a thread that is busy."""
+    """Strategy for a new run on a busy thread."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid_choice": "Must be enqueue or reject. To cancel a run, use the cancel endpoint."
@@ -108,7 +108,7 @@ class MultitaskStrategy(Choice):
 
 
 class NodeNames(serializers.Field):
-    """Names of nodes, or a star for all."""
+    """Node names, or a star for all nodes."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid": 'Must be "*" or a list of node names.'
@@ -122,7 +122,7 @@ class NodeNames(serializers.Field):
 
 
 class CheckpointBody(StrictSerializer):
-    """A checkpoint, as states have it."""
+    """Checkpoint in the format of states."""
 
     thread_id = StrictCharField(max_length=255, required=False, allow_null=True)
     checkpoint_ns = StrictCharField(required=False, allow_blank=True, allow_null=True)
@@ -131,7 +131,7 @@ class CheckpointBody(StrictSerializer):
 
 
 class CommandBody(StrictSerializer):
-    """What a run goes on with instead of new input."""
+    """Command with which a run resumes, instead of new input."""
 
     resume = JSONValueField(required=False)
     update = JSONValueField(required=False)  # type: ignore[assignment]  # a field, not the method
@@ -139,7 +139,7 @@ class CommandBody(StrictSerializer):
 
 
 class ConfigBody(AgentBody):
-    """The config of a run: the keys that its nodes find in it, and tags, which are ignored."""
+    """Config of a run: keys for its nodes, and tags, which are ignored."""
 
     not_supported = ("recursion_limit", "callbacks", "run_name", "max_concurrency", "metadata")
 
@@ -148,7 +148,7 @@ class ConfigBody(AgentBody):
 
 
 class RunBody(AgentBody):
-    """What a run is started, or gone on with."""
+    """Request body for starting or resuming a run."""
 
     not_supported = (
         "webhook",
@@ -171,16 +171,16 @@ class RunBody(AgentBody):
     durability = Choice(choices=DURABILITIES, required=False)
     stream_mode = StreamMode(required=False)
     stream_subgraphs = StrictBooleanField(required=False)
-    stream_resumable = StrictBooleanField(required=False)  # it is, in any case
+    stream_resumable = StrictBooleanField(required=False)  # always true
     multitask_strategy = MultitaskStrategy(required=False)
     if_not_exists = Choice(choices=["create", "reject"], required=False)
     on_completion = Choice(choices=["keep"], required=False)
     on_disconnect = Choice(choices=["cancel", "continue"], required=False)
-    strict_resume = StrictBooleanField(required=False)  # it is, in any case
+    strict_resume = StrictBooleanField(required=False)  # always true
 
 
 class AssistantSearchBody(AgentBody):
-    """Which assistants."""
+    """Search for assistants."""
 
     metadata = Filter(required=False)
     graph_id = StrictCharField(max_length=200, required=False)
@@ -193,7 +193,7 @@ class AssistantSearchBody(AgentBody):
 
 
 class AssistantCountBody(AgentBody):
-    """Which assistants are counted."""
+    """Filter for counting assistants."""
 
     metadata = Filter(required=False)
     graph_id = StrictCharField(max_length=200, required=False)
@@ -201,19 +201,19 @@ class AssistantCountBody(AgentBody):
 
 
 class DrawingQuery(Query):
-    """How far down a graph is drawn."""
+    """Depth of subgraphs in a drawing."""
 
     xray = StrictCharField(max_length=5, required=False)
 
 
 class SubgraphsQuery(Query):
-    """How far down subgraphs are looked for."""
+    """Depth of subgraphs."""
 
     recurse = StrictBooleanField(required=False)
 
 
 class ThreadBody(AgentBody):
-    """What a thread is made with."""
+    """Request body for creating a thread."""
 
     not_supported = ("supersteps", "ttl")
 
@@ -223,7 +223,7 @@ class ThreadBody(AgentBody):
 
 
 class ThreadChangeBody(AgentBody):
-    """What is added to a thread's metadata."""
+    """Request body for adding metadata to a thread."""
 
     not_supported = ("ttl",)
 
@@ -231,7 +231,7 @@ class ThreadChangeBody(AgentBody):
 
 
 class ThreadCountBody(AgentBody):
-    """Which threads are counted."""
+    """Filter for counting threads."""
 
     not_supported: ClassVar[tuple[str, ...]] = ("values",)
 
@@ -240,7 +240,7 @@ class ThreadCountBody(AgentBody):
 
 
 class ThreadSearchBody(ThreadCountBody):
-    """Which threads."""
+    """Search for threads."""
 
     not_supported = ("values", "extract")
 
@@ -255,14 +255,14 @@ class ThreadSearchBody(ThreadCountBody):
 
 
 class AgentStateQuery(Query):
-    """How much of a state."""
+    """Detail of a state."""
 
     subgraphs = StrictBooleanField(required=False)
     select = StrictCharField(required=False, allow_blank=True)
 
 
 class StateAtBody(AgentBody):
-    """Which state."""
+    """Checkpoint of the requested state."""
 
     checkpoint = CheckpointBody()
     subgraphs = StrictBooleanField(required=False)
@@ -270,7 +270,7 @@ class StateAtBody(AgentBody):
 
 
 class StateChangeBody(AgentBody):
-    """What is written to a state."""
+    """Update of a state."""
 
     values = JSONValueField(required=False)
     as_node = StrictCharField(max_length=255, required=False)
@@ -279,7 +279,7 @@ class StateChangeBody(AgentBody):
 
 
 class HistoryQuery(Query):
-    """Which states, where the address says it."""
+    """Range of a history, in the query string."""
 
     limit = RowLimit(required=False)
     before = StrictCharField(max_length=36, required=False)
@@ -287,7 +287,7 @@ class HistoryQuery(Query):
 
 
 class HistoryBody(AgentBody):
-    """Which states."""
+    """Range of a history, in the request body."""
 
     limit = RowLimit(required=False)
     before = JSONValueField(required=False)
@@ -297,7 +297,7 @@ class HistoryBody(AgentBody):
 
 
 class RunsQuery(Query):
-    """Which runs of a thread."""
+    """Filter for the runs of a thread."""
 
     limit = RowLimit(required=False)
     offset = StrictIntegerField(required=False)
@@ -309,21 +309,21 @@ class RunsQuery(Query):
 
 
 class CancelQuery(Query):
-    """How a run is cancelled."""
+    """Options for cancelling a run."""
 
     wait = Choice(choices=["0", "1", "false", "true"], required=False)
     action = Choice(choices=["interrupt"], required=False)
 
 
 class JoinQuery(Query):
-    """What of a run is followed."""
+    """Selection of a run's events to stream."""
 
     stream_mode = StrictCharField(max_length=200, required=False, allow_blank=True)
     cancel_on_disconnect = Choice(choices=["0", "false"], required=False)
 
 
 class ItemBody(AgentBody):
-    """An item that is put into the store."""
+    """Request body for putting an item into the store."""
 
     namespace = serializers.ListField(child=StrictCharField(), max_length=100)
     key = StrictCharField(max_length=2000)
@@ -333,14 +333,14 @@ class ItemBody(AgentBody):
 
 
 class ItemKeyBody(AgentBody):
-    """An item that is removed."""
+    """Key of an item to delete."""
 
     namespace = serializers.ListField(child=StrictCharField(), max_length=100)
     key = StrictCharField(max_length=2000)
 
 
 class ItemQuery(Query):
-    """An item that is read; the labels of its namespace have dots between them."""
+    """Key of an item to read, with a namespace of labels separated by dots."""
 
     namespace = StrictCharField(max_length=2000)
     key = StrictCharField(max_length=2000)
@@ -348,7 +348,7 @@ class ItemQuery(Query):
 
 
 class ItemSearchBody(AgentBody):
-    """Which items."""
+    """Search for items."""
 
     namespace_prefix = serializers.ListField(child=StrictCharField(), max_length=100)
     filter = Filter(required=False)
@@ -359,7 +359,7 @@ class ItemSearchBody(AgentBody):
 
 
 class NamespacesBody(AgentBody):
-    """Which namespaces."""
+    """Filter for namespaces."""
 
     prefix = serializers.ListField(child=StrictCharField(), required=False, max_length=100)
     suffix = serializers.ListField(child=StrictCharField(), required=False, max_length=100)

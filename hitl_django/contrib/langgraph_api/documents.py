@@ -1,4 +1,4 @@
-"""Graphs, threads, states and runs as LangGraph's clients read them."""
+"""Graphs, threads, states and runs in the format of LangGraph's clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.services import InterruptInfo, StateInfo, TaskInfo
 
-#: Of which LangGraph's server makes the ids of assistants, too.
+#: Namespace from which LangGraph's server derives assistant ids, too.
 NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
 PENDING, RUNNING, ERROR, SUCCESS, INTERRUPTED = (
@@ -32,7 +32,7 @@ RUN_STATUS: dict[str, str] = {
     Run.State.PARKED: ERROR,
     Run.State.CANCELLED: INTERRUPTED,
 }
-#: A thread's, by the state of its newest run that has begun; without any it is idle.
+#: Status of a thread by the state of its newest started run. Without such a run it is idle.
 THREAD_STATUS: dict[str | None, str] = {
     None: "idle",
     Run.State.QUEUED: "busy",
@@ -46,13 +46,13 @@ THREAD_STATUS: dict[str | None, str] = {
 
 
 def build_assistant_id(graph: str) -> str:
-    """Return the id of the one assistant of a graph."""
+    """Return the id of a graph's only assistant."""
     return str(uuid5(NAMESPACE, graph))
 
 
 def build_assistant(graph: RegisteredGraph | BrokenGraph) -> dict[str, Any]:
-    """Return a registered graph as an assistant, whose version is that of its registration."""
-    # A registration is code, which has no date.
+    """Return a registered graph as an assistant with the version of its registration."""
+    # Registrations are code, which has no creation date.
     at = _moment(datetime.fromtimestamp(0, UTC))
     return {
         "assistant_id": build_assistant_id(graph.name),
@@ -74,7 +74,7 @@ def build_thread(
     interrupts: Iterable[Interrupt],
     values: Any,
 ) -> dict[str, Any]:
-    """Return a thread with its newest run's status, what it asks, and its values if given."""
+    """Return a thread with its newest run's status, its interrupts, and its values if given."""
     asked: dict[str, list[Any]] = {}
     for interrupt in interrupts:
         asked.setdefault(interrupt.task_id, []).append(
@@ -96,7 +96,7 @@ def build_thread(
 
 
 def build_thread_metadata(thread: Thread) -> dict[str, Any]:
-    """Return the metadata of a thread, with the names of its graph."""
+    """Return the metadata of a thread, including the keys for its graph."""
     if not thread.graph:
         return dict(thread.metadata)
     names = {"graph_id": thread.graph, "assistant_id": build_assistant_id(thread.graph)}
@@ -104,7 +104,6 @@ def build_thread_metadata(thread: Thread) -> dict[str, Any]:
 
 
 def build_run(run: Run) -> dict[str, Any]:
-    """Return a run."""
     return {
         "run_id": str(run.pk),
         "thread_id": run.thread.thread_id,
@@ -120,7 +119,7 @@ def build_run(run: Run) -> dict[str, Any]:
 
 
 def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
-    """Return the state of a thread; why a task failed is for operators."""
+    """Return the state of a thread. Errors of tasks are included only for operators."""
     return {
         "values": state.values,
         "next": list(state.next),
@@ -142,9 +141,9 @@ def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
 
 
 def select_keys(document: dict[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
-    """Return the members of a document that are wanted; all, where none are named.
+    """Return the selected members of a document, or all if ``wanted`` is empty.
 
-    ``values.messages`` is the key ``messages`` of the member ``values``.
+    ``values.messages`` selects the key ``messages`` of the member ``values``.
     """
     if not wanted:
         return document
@@ -182,13 +181,13 @@ def _build_interrupts(task: TaskInfo) -> list[dict[str, Any]]:
 
 def _build_interrupt(interrupt: InterruptInfo) -> dict[str, Any]:
     built = {"id": interrupt.id, "value": interrupt.value}
-    if interrupt.response_schema is not None:  # there, it is an object
+    if interrupt.response_schema is not None:  # clients require an object
         built["response_schema"] = interrupt.response_schema
     return built
 
 
 def build_checkpoint(thread_id: str, namespace: str, checkpoint_id: str | None) -> dict[str, Any]:
-    """Return where a state is; without an id, the newest of its namespace."""
+    """Return a reference to a checkpoint; without an id, to the newest of its namespace."""
     return {
         "thread_id": thread_id,
         "checkpoint_ns": namespace,

@@ -1,4 +1,4 @@
-"""What LangGraph's server has and this one hasn't: answered with 501, which says so."""
+"""Features of LangGraph's server that return 501 here."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .resource import AgentResource
 
 
 class NotSupported(APIException):
-    """The clients know it, and there is nothing here that does it."""
+    """Known to the clients, but not supported here."""
 
     status_code = 501
     default_code = "not_supported"
 
 
 class NotOfferedView(AgentResource):
-    """An address at which LangGraph's server would do something."""
+    """Any request to a URL that only LangGraph's server supports."""
 
     what = ""
 

@@ -1,4 +1,4 @@
-"""The base class of the views: one of the API's, with what LangGraph's clients do otherwise."""
+"""Base class of the views, with the conventions of LangGraph's clients."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from .authentication import ApiKeyAuthentication
 
 
 class AgentResource(Resource):
-    """A view at an address of LangGraph's server."""
+    """View at a URL of LangGraph's server."""
 
     http_method_names = ("get", "post", "put", "patch", "delete", "head", "options")
-    #: Query parameters that may be given several times, for a list.
+    #: Query parameters that can be repeated to form a list.
     lists: frozenset[str] = frozenset()
 
     def get_authenticators(self) -> list[BaseAuthentication]:
         return [*super().get_authenticators(), ApiKeyAuthentication()]
 
     def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
-        # A list may be repeated, and empty.
+        # List parameters may be repeated and empty.
         known = self.lists & self.allowed_parameters()
         found = super().find_parameter_faults(request)
         return [fault for fault in found if fault.parameter not in known]
 
     def read_list(self, name: str) -> list[str]:
-        """Return the values of a query parameter that may be given several times."""
+        """Return the values of a query parameter that may be repeated."""
         texts = self.request.query_params.getlist(name)
         return [part for text in texts for part in _split_list(text) if part]
 
 
 def _split_list(text: str) -> list[str]:
-    """Return the parts of a list: with commas, or in JSON, as the JavaScript client writes it."""
+    """Return the items of a list: comma-separated, or in JSON as sent by the JavaScript client."""
     if text.startswith("["):
         try:
             found = parse_strict(text)
@@ -51,7 +51,7 @@ def _split_list(text: str) -> list[str]:
 
 
 class UnknownPathView(AgentResource):
-    """Every address beneath that has no view."""
+    """Any other URL below the mount point."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -59,9 +59,9 @@ class UnknownPathView(AgentResource):
 
 
 def build_path(request: Request, name: str, *args: Any) -> str:
-    """Return the path of a view from where the server is mounted, as its clients want it.
+    """Return the path of a view relative to the mount point.
 
-    They put the address that they were given before it.
+    Clients prepend the URL that they were configured with.
     """
     match = request.resolver_match
     space = match.namespace if match is not None else "langgraph_api"

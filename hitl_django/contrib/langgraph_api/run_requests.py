@@ -1,4 +1,4 @@
-"""What a request for a run comes to: a start, answers, a fork, or that one goes on."""
+"""Execution of requests for a run: start, resume, fork or retry."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .threads import VIA
 
 USUAL_MODE = "values"
 BUSY = frozenset({Run.State.QUEUED, Run.State.RUNNING})
-#: Fields that are options of the run that is started.
+#: Fields that are options of a new run.
 OPTIONS = ("interrupt_before", "interrupt_after", "durability", "metadata", "context")
 
 
 class StartedRun(NamedTuple):
-    """A run that was set going, and the number of its last event before that."""
+    """A started or resumed run, and the number of its last event before that."""
 
     run_id: UUID
     thread_id: str
@@ -39,7 +39,7 @@ class StartedRun(NamedTuple):
 
 
 def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> StartedRun:
-    """Does what a request for a run asks for, on a thread or on one of its own."""
+    """Execute a request for a run, on a thread or on a new one."""
     graph = find_graph_name(body["assistant_id"])
     thread = None
     if thread_id is not None:
@@ -56,7 +56,7 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
     command, given = body.get("command") or {}, body.get("input")
     checkpoint_id = _read_checkpoint_id(body)
     if checkpoint_id is not None and _is_shown_now(user, thread, checkpoint_id):
-        # A client names the state that it shows with all that it sends; that is no other place.
+        # Clients send the current checkpoint with every request, which is not a fork.
         checkpoint_id = None
     if command:
         _refuse_both("command", given=given is not None, name="input")
@@ -71,7 +71,7 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
 
 
 def list_kinds(body: dict[str, Any]) -> list[str]:
-    """Return the kinds of events that what is streamed is made of, for a run to record."""
+    """Return the kinds of events that a run has to record for the requested stream modes."""
     kinds = [STATES, USUAL_MODE, *(STREAM_MODES[mode] for mode in body.get("stream_mode", ()))]
     return [*dict.fromkeys(kinds), *([SUBGRAPHS] if body.get("stream_subgraphs") else [])]
 
@@ -146,9 +146,9 @@ def _fork(
 
 
 def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
-    """Goes on from where a thread stands: past a breakpoint, after a failure, or after an update.
+    """Resume a thread after a breakpoint, a failure or an update.
 
-    Where it waits for answers nothing is gone on with.
+    If it has pending interrupts, nothing is resumed.
     """
     run = _find_newest_run(user, thread)
     if run is None:
@@ -173,10 +173,10 @@ def _find_newest_run(user: Any, thread: Thread) -> Run | None:
 
 
 def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
-    """Return whether new input waits where the thread has a run that hasn't ended.
+    """Return whether new input waits while the thread has an active run.
 
-    Clients who don't say expect it to: it waits for a run that goes on by itself. One that people
-    have to do something about may never end, so that has to be said.
+    This is the clients' default for a run that continues without people. A run that needs a person
+    may never end, so waiting for it must be requested explicitly.
     """
     if "multitask_strategy" in body:
         return bool(body["multitask_strategy"] == "enqueue")
@@ -184,12 +184,12 @@ def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
 
 
 def _is_active(run: Run | None) -> bool:
-    """Return whether there is a run that goes on by itself."""
+    """Return whether there is a run that continues without people."""
     return run is not None and (run.state in BUSY or run.resumes_at is not None)
 
 
 def _refuse_busy(thread: Thread, run: Run | None) -> None:
-    """Raise RunStateError for a thread with a run that goes on: no other takes its place."""
+    """Raise RunStateError if the thread has a run that continues without people."""
     if run is not None and run.state in BUSY:
         raise RunStateError(
             f"The thread {thread.thread_id!r} has a run that is {run.state}.",
@@ -221,18 +221,18 @@ def _read_options(body: dict[str, Any]) -> RunOptions | None:
 
 
 def _list_options(body: dict[str, Any]) -> list[str]:
-    """Return the options in a body; an empty context, which clients send, is none."""
+    """Return the options in a body. An empty context, which clients send, is not an option."""
     return [name for name in OPTIONS if name in body and (name, body[name]) != ("context", {})]
 
 
 def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a config that aren't the engine's, which clients send along."""
+    """Return the config keys without those of the engine, which clients send as well."""
     given = body.get("config", {}).get("configurable", {})
     return {name: value for name, value in given.items() if not is_reserved(name)}
 
 
 def _refuse_options(body: dict[str, Any]) -> None:
-    """Raise NotSupported for options of a resumed run, which keeps those of its start."""
+    """Raise NotSupported for options on a resumed run, which keeps its original options."""
     for name in _list_options(body):
         raise NotSupported(f"`{name}` can't be changed when a run resumes.")
     if _read_configurable(body):
@@ -249,9 +249,10 @@ def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
 
 
 def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
-    """Return whether a checkpoint is what is shown of a thread.
+    """Return whether a checkpoint is the one currently shown for a thread.
 
-    That is the newest; and while a run goes on, any that it stored, or that it went on from.
+    This is the newest one. During a run it is any checkpoint that the run stored, or the one it
+    resumed from.
     """
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest_first = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)
@@ -260,13 +261,13 @@ def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
     run = _find_newest_run(user, thread)
     if run is None or not _is_active(run):
         return False
-    # The ids of both are made of the time, and a run's before those of what it stores.
+    # Both ids contain the time, and a run's id is created before those of its checkpoints.
     before = newest_first.filter(checkpoint_id__lt=str(run.pk)).first()
     return before is not None and before <= checkpoint_id
 
 
 def _read_goto(value: Any) -> Any:
-    """Return where a command goes: names of nodes, and nodes with an input of their own."""
+    """Return the target of a command: node names, or nodes with their own input."""
     if value is None:
         return ()
     return [_read_target(each) for each in (value if isinstance(value, list) else [value])]

@@ -1,4 +1,4 @@
-"""The events of a run as LangGraph's server sends them, and what a run has come to."""
+"""Events and results of runs in the format of LangGraph's server."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from hitl_django.services import EventInfo, EventPage, EventReader
 from .bodies import STREAM_MODES
 from .documents import PENDING, RUN_STATUS, RUNNING
 
-#: What a run that came to nothing is called, where an SDK wants a name.
+#: Error name for a failed run, which an SDK requires.
 FAILURES = {
     Run.State.FAILED: "RunFailed",
     Run.State.PARKED: "RunParked",
     Run.State.CANCELLED: "RunCancelled",
 }
 _MODE_OF = {kind: mode for mode, kind in STREAM_MODES.items()}
-#: The coordinates of a checkpoint: clients read them under the engine's names, and their own.
+#: Checkpoint coordinates. Clients read them under the engine's names and their own.
 _COORDINATES = {"config": "checkpoint", "parent_config": "parent_checkpoint"}
 
 
 class RunStream:
-    """One stream of a run's events, from behind the event ``after``.
+    """Stream of a run's events after the event ``after``.
 
-    An event's id is its number, so that a client which comes back misses none and gets none twice.
-    It ends with ``end`` where the run does, or waits for a person. Where the time of the response
-    is up it ``stays`` open, if it holds no thread, after another look at who may see it: not every
-    client comes back from a stream that is closed in good order.
+    The id of an event is its number, so that a reconnecting client gets each event exactly once.
+    The stream ends with ``end`` when the run ends or waits for review. After the maximum time of a
+    response it stays open if it doesn't occupy an OS thread, and permissions are checked again,
+    because not every client reconnects after a stream is closed.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RunStream:
         self.subgraphs = subgraphs
 
     def steps(self, most: float) -> Steps:
-        """Yield frames to send and seconds to wait."""
+        """Yield frames to send, and seconds to wait."""
         yield from stream_events(self.reader, self.last, most, self._render_page)
         while not self.reader.read(self.last, 1).ended:
             if not (self.stays and most and self._may_stay()):
@@ -63,7 +63,7 @@ class RunStream:
         yield self._render_end()
 
     def _may_stay(self) -> bool:
-        """Look the user's rights up anew, as for another request; says whether they still do."""
+        """Check the user's permissions again; return whether the stream may continue."""
         user = querysets.reload_user(self.user)
         if user is None:
             return False
@@ -88,21 +88,21 @@ class RunStream:
         return render_frame(name, self._find_data(event), event.seq)
 
     def _render_beginning(self, event: EventInfo) -> bytes:
-        """Return how the run begins, or goes on: where it has asked, with its values as well.
+        """Return the frames for a start or resume, with the last values if it had interrupts.
 
-        Clients show what the last values ask until others come.
+        Clients show the interrupts of the last values until they receive new values.
         """
         about = {"run_id": str(self.run.pk), "thread_id": self.run.thread.thread_id, "attempt": 1}
         values = self._find_answered_values(event.seq)
         if values is None:
             return render_frame("metadata", about, event.seq)
-        # Two frames of one event: the first has the number of the pause before it, so that a client
-        # which is cut off between them gets the second as well.
+        # Both frames belong to one event. The first has the number of the pause before it, so that
+        # a client that disconnects between them gets the second one, too.
         frames = render_frame("metadata", about, event.seq - 1)
         return frames + render_frame("values", values, event.seq)
 
     def _find_answered_values(self, before: int) -> dict[str, Any] | None:
-        """Return the values with which the run has last asked, without that; None if it hasn't."""
+        """Return the run's last values with interrupts, without these; None if there are none."""
         event = self.reader.find_last("values", before) if "values" in self.kinds else None
         if event is None or event.withheld:
             return None
@@ -116,15 +116,15 @@ class RunStream:
             places = {also: _strip(event.data.get(name)) for name, also in _COORDINATES.items()}
             return {**event.data, **places}
         if event.kind == "values" and event.truncated and not event.namespace:
-            # A client would take what is left of the state for all of it.
+            # A client would take a partial state for the complete one.
             return read_values(self.run, self.user)
         return event.data
 
     def _render_end(self) -> bytes:
-        """Return how the run left off; its state too, where its events don't tell of that.
+        """Return the final frames, with the state if the events lack it.
 
-        They don't where a task raised its interrupt while others went on: the event is there before
-        the row by which it is shown.
+        They lack it if a task raised an interrupt while others continued: the event is stored
+        before the interrupt's row.
         """
         self.run.refresh_from_db(self.reader.using)
         frames = []
@@ -140,13 +140,14 @@ class RunStream:
 
 
 def read_values(run: Run, user: Any) -> Any:
-    """Return the values of a run's thread with what it asks; None where they aren't to be seen."""
+    """Return the values and interrupts of a run's thread; None if the user can't view them."""
     try:
         if run.state == Run.State.SUCCEEDED or not get_policy().may_view_state(user, run.thread):
-            # Another run may have begun since; and who started one sees what came of it.
+            # Another run may have started since, and the user who started this one may view its
+            # result.
             return services.run_result(run.pk, by=user)
         state = services.thread_state(run.thread.thread_id, by=user)
-    except HitlError:  # of a graph that isn't there any more, say
+    except HitlError:  # for example, the graph is no longer registered
         return None
     if state is None:
         return None
@@ -157,7 +158,7 @@ def read_values(run: Run, user: Any) -> Any:
 
 
 def read_outcome(run_id: UUID, user: Any) -> Any:
-    """Return what waiting for a run comes to: the state's values, or why there are none."""
+    """Return the result of waiting for a run: the values, or the error."""
     run = Run.objects.select_related("thread").get(pk=run_id)
     failure = describe_failure(run, user)
     goes_on = RUN_STATUS[run.state] in (PENDING, RUNNING) or run.resumes_at is not None
@@ -175,7 +176,7 @@ def read_outcome(run_id: UUID, user: Any) -> Any:
 
 
 def describe_failure(run: Run, user: Any) -> dict[str, str] | None:
-    """Return why a run came to nothing, the words of its error to operators alone."""
+    """Return why a run failed. The error message is included only for operators."""
     name = FAILURES.get(Run.State(run.state))
     if name is None:
         return None

@@ -1,4 +1,4 @@
-"""Runs: started, followed, waited for, listed, cancelled."""
+"""Views that start, stream, wait for, list and cancel runs."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _NUMBER = re.compile("-1|[0-9]{1,9}")
 
 
 class RunStart(AgentResource):
-    """A view that sets a run going, on the thread of its address or on one of its own."""
+    """Base of views that start or resume a run, on the thread in the URL or on a new one."""
 
     def begin(self, thread_id: str | None) -> tuple[dict[str, Any], StartedRun]:
-        """Does what the request asks for; returns its body, and the run that goes."""
+        """Execute the request; return its body and the run."""
         body = self.read_body()
         if "resume" in (body.get("command") or {}):
             self.input_pointer = "/command/resume"
@@ -50,7 +50,7 @@ class RunStart(AgentResource):
         return body, start_or_resume_run(self.request.user, thread_id, body)
 
     def build_headers(self, begun: StartedRun, name: str) -> dict[str, str]:
-        """Return where the run is, and where one comes back to that was cut off."""
+        """Return the headers with the run's location, and with the URL for reconnecting."""
         place = (begun.thread_id, begun.run_id)
         return {
             "Content-Location": build_path(self.request, "run", *place),
@@ -61,7 +61,7 @@ class RunStart(AgentResource):
     def begin_and_follow(
         self, thread_id: str | None
     ) -> tuple[dict[str, Any], StartedRun, EventReader]:
-        """Does what the request asks for, unless its caller may not follow the run."""
+        """Execute the request, unless the caller may not stream the run."""
         refusal: NotAllowedError
         with transaction.atomic(using=write_alias()):
             try:
@@ -73,12 +73,12 @@ class RunStart(AgentResource):
                     "You don't have permission to view runs; no run was started."
                 )
             except NotAllowedError as error:
-                refusal = error  # which is in the record, and has to stay there
+                refusal = error  # the run is in the audit log and must stay
         raise refusal
 
 
 class AgentRunList(RunStart):
-    """The runs of a thread."""
+    """Runs of a thread."""
 
     lists = frozenset({"select"})
 
@@ -97,13 +97,13 @@ class AgentRunList(RunStart):
     @operation("create_run", body=RunBody, responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str | None = None) -> Response:
         _, begun = self.begin(thread_id)
-        # It is the caller's own, so they are shown it whether or not they see runs.
+        # The caller created it, so it is returned even without permission to view runs.
         run = Run.objects.select_related("thread").get(pk=begun.run_id)
         return Response(build_run(run), headers=self.build_headers(begun, "run-join"))
 
 
 class RunStreaming(RunStart):
-    """A run that is followed from its beginning."""
+    """Start a run and stream its events."""
 
     renderer_classes = (PlainJSONRenderer, EventStreamRenderer)  # type: ignore[assignment]
 
@@ -122,7 +122,7 @@ class RunStreaming(RunStart):
 
 
 class RunWait(RunStart):
-    """A run that is waited for."""
+    """Start a run and wait for its result."""
 
     @operation("wait_for_run", body=RunBody, responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str | None = None) -> Any:
@@ -145,19 +145,19 @@ class AgentRunDetail(AgentResource):
 
 
 class AgentRunCancel(AgentResource):
-    """Ends a run, and closes what it asks."""
+    """Cancel a run and withdraw its interrupts."""
 
     @operation("cancel_run", query=CancelQuery, responses={})
     def post(self, request: Request, thread_id: str, run_id: UUID) -> Response:
         self.read_query()
         find_run(self, thread_id, run_id)
-        # Nothing is waited for: a worker that is still at it can't write any more.
+        # No need to wait: a worker that still executes the run can no longer store anything.
         services.cancel(run_id, by=request.user, via=VIA)
         return Response(status=202)
 
 
 class RunJoin(AgentResource):
-    """A run that is waited for."""
+    """Wait for the result of a run."""
 
     @operation("join_run", query=JoinQuery, responses={})
     def get(self, request: Request, run_id: UUID, thread_id: str | None = None) -> Any:
@@ -167,7 +167,7 @@ class RunJoin(AgentResource):
 
 
 class RunJoinStream(AgentResource):
-    """A run that is followed, from where it last went on or from any event."""
+    """Stream a run from its last start or resume, or after a given event."""
 
     renderer_classes = (PlainJSONRenderer, EventStreamRenderer)  # type: ignore[assignment]
     lists = frozenset({"stream_mode"})
@@ -197,13 +197,12 @@ class RunJoinStream(AgentResource):
 
 
 def find_run(view: AgentResource, thread_id: str | None, run_id: UUID) -> Run:
-    """Return a run that the user may see, of a thread if one is named."""
+    """Return a run that is visible to the user, of a thread if one is given."""
     of_thread = {} if thread_id is None else {"thread__thread_id": thread_id}
     return view.find(querysets.visible_runs, pk=run_id, **of_thread)
 
 
 def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) -> Any:
-    """Return the response that sends a stream."""
     made = stream_response(request._request, stream.steps)
     for name, value in headers.items():
         made[name] = value
@@ -211,12 +210,12 @@ def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) ->
 
 
 def send_outcome(request: Request, reader: EventReader, headers: dict[str, str]) -> Any:
-    """Return the response that waits for a run, and send what it has come to."""
+    """Return the response that waits for a run and sends its result."""
 
     def show(_: bool) -> Any:
         return read_outcome(reader.run_id, request.user)
 
-    # Asked before it is read: a run may end between the two.
+    # Checked before the result is read, because the run may end in between.
     is_over = reader.is_over()
     response = Response(show(True), headers=headers)
     if is_over:
@@ -225,7 +224,7 @@ def send_outcome(request: Request, reader: EventReader, headers: dict[str, str])
 
 
 def _read_last_event_id(request: Request) -> int | None:
-    """Return the number of the last event that the client has; -1 is none at all."""
+    """Return the number of the last event received by the client; None for -1, which means none."""
     header = request.headers.get("Last-Event-ID")
     if not header:
         return None
@@ -235,7 +234,7 @@ def _read_last_event_id(request: Request) -> int | None:
     return max(0, int(header))
 
 
-#: They wait, and should hold no transaction meanwhile.
+#: These views wait, and must not keep a transaction open.
 stream_view = transaction.non_atomic_requests(RunStreaming.as_view())
 wait_view = transaction.non_atomic_requests(RunWait.as_view())
 join_view = transaction.non_atomic_requests(RunJoin.as_view())

@@ -1,4 +1,4 @@
-"""The store: what threads share, for whom the policy lets at it."""
+"""Views of the store, subject to the permission policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USUAL_ITEMS, USUAL_NAMESPACES = 10, 100
 
 
 class StoreItems(AgentResource):
-    """One item: put, read, removed."""
+    """One item: put, get or delete it."""
 
     input_pointer = "/value"
 
@@ -55,14 +55,14 @@ class StoreItems(AgentResource):
 
 
 class ItemSearch(AgentResource):
-    """The items of a namespace and those below it."""
+    """Items in a namespace and below it."""
 
     @operation("search_items", body=ItemSearchBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
         body = self.read_body()
         store = open_store(request.user, body["namespace_prefix"])
         if body.get("query"):
-            # Items in any order would look like those that are found by it.
+            # Items in arbitrary order would look like search results.
             detail = "The store has no index for semantic search."
             raise InvalidRequest(InvalidParam("invalid", detail, pointer="/query"))
         with refuse_invalid("/filter"):
@@ -77,7 +77,7 @@ class ItemSearch(AgentResource):
 
 
 class NamespaceList(AgentResource):
-    """The namespaces that hold items."""
+    """Namespaces that contain items."""
 
     @operation("list_namespaces", body=NamespacesBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -93,7 +93,7 @@ class NamespaceList(AgentResource):
 
 
 def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> DjangoStore:
-    """Return the store, for who may read or write in a namespace and below it."""
+    """Return the store if the user may read, or write, in a namespace and below it."""
     if not get_policy().may_use_store(user, tuple(namespace), writes=writes):
         raise NotAllowedError("You don't have permission to access this namespace.")
     return DjangoStore()
@@ -101,7 +101,7 @@ def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> Djan
 
 @contextmanager
 def refuse_invalid(pointer: str) -> Iterator[None]:
-    """Turn what a store can't do with a name, a value or a filter into a fault of the request."""
+    """Convert the store's errors for names, values and filters to errors of the request."""
     try:
         yield
     except PayloadLimitError:

@@ -1,4 +1,4 @@
-"""``/ok`` and ``/info``: that the server is there, and what it can do."""
+"""Views ``/ok`` and ``/info``: health and capabilities of the server."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hitl_django.api.operations import operation
 
 from .resource import AgentResource
 
-#: What a client may ask for beyond runs and threads.
+#: Capabilities in addition to runs and threads.
 FLAGS = {"assistants": True, "crons": False, "langsmith": False}
 
 
 class Health(AgentResource):
-    """Whether there is a server, which is nobody's secret."""
+    """Health of the server, without authentication."""
 
     permission_classes = ()  # type: ignore[assignment]
 
@@ -32,7 +32,7 @@ class Health(AgentResource):
 
 
 class Info(AgentResource):
-    """What the server offers."""
+    """Capabilities of the server."""
 
     @operation("info", responses={})
     def get(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The states of a thread: now, at a checkpoint, all of them, and one more."""
+"""Views of the states of a thread: current, at a checkpoint, history, and updates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .resource import AgentResource
 from .threads import MOST_BYTES, VIA
 
 USUAL_STATES = 10
-#: States of a history that are compared with a filter, and that are read at once.
+#: Maximum number of states compared with a filter, and number of states read at once.
 MOST_COMPARED, STATES_READ = 200, 20
 
 
@@ -37,7 +37,7 @@ def read_state(
     checkpoint: dict[str, Any] | None = None,
     subgraphs: bool = False,
 ) -> dict[str, Any]:
-    """Return the state of a thread, or at a checkpoint, as the user may see it."""
+    """Return the state of a thread, or at a checkpoint, as visible to the user."""
     place = checkpoint or {}
     found = services.thread_state(
         thread_id,
@@ -52,14 +52,14 @@ def read_state(
 
 
 def sees_errors(user: Any, thread_id: str) -> bool:
-    """Return whether the user is told why a task of a thread failed."""
+    """Return whether the user may view the errors of a thread's tasks."""
     runs = querysets.visible_runs(user).filter(thread__thread_id=thread_id)
     run = Run.select_newest(runs).first()
     return run is not None and get_policy().may_operate(user, run)
 
 
 class ThreadStateNow(AgentResource):
-    """The state of a thread as it is now."""
+    """Current state of a thread."""
 
     input_pointer = "/values"
     lists = frozenset({"select"})
@@ -96,7 +96,7 @@ class ThreadStateNow(AgentResource):
 
 
 class ThreadStateAt(AgentResource):
-    """The state of a thread, or of a graph below, at a checkpoint."""
+    """State of a thread or subgraph at a checkpoint."""
 
     @operation("get_thread_state_at", body=StateAtBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request, thread_id: str) -> Response:
@@ -111,7 +111,7 @@ class ThreadStateAt(AgentResource):
 
 
 class AgentThreadHistory(AgentResource):
-    """The recorded states of a thread, newest first."""
+    """States of a thread, newest first."""
 
     lists = frozenset({"select"})
 
@@ -132,7 +132,7 @@ class AgentThreadHistory(AgentResource):
         )
 
     def _find(self, thread_id: str, wanted: dict[str, Any]) -> Iterator[StateInfo]:
-        """Yield the states that fit, of as many as are compared, up to ``MOST_BYTES`` of values."""
+        """Yield matching states, up to the limits on compared states and on ``MOST_BYTES``."""
         before, left = _read_checkpoint_id(wanted.get("before")), MOST_BYTES
         metadata = (wanted.get("metadata") or {}).items()
         for start in range(0, MOST_COMPARED, STATES_READ):
@@ -155,7 +155,7 @@ class AgentThreadHistory(AgentResource):
 
 
 def _read_checkpoint_id(before: Any) -> str | None:
-    """Return the id of a checkpoint that is given as that, as a checkpoint, or as a config."""
+    """Return the checkpoint id from an id, a checkpoint or a config."""
     if isinstance(before, dict):
         before = before.get("configurable", before)
         before = before.get("checkpoint_id") if isinstance(before, dict) else None

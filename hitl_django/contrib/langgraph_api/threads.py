@@ -1,4 +1,4 @@
-"""Threads: made, found, changed, copied, erased."""
+"""Views that create, find, change, copy and erase threads."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ from .documents import THREAD_STATUS, build_thread, select_keys
 from .resource import AgentResource
 
 USUAL_ROWS = 10
-#: Threads, and bytes, of values and payloads that a response has; those behind them are null.
+#: Maximum number of threads with values, and of bytes of values and payloads, in a response. Beyond
+#: these limits they are null.
 MOST_STATES, MOST_BYTES = 100, 2 * 1024 * 1024
-#: Pending interrupts that a response has.
+#: Maximum number of pending interrupts in a response.
 MOST_ASKED = 1000
 VIA = "api"
-#: Names of a thread's graph, among its metadata.
+#: Metadata keys for a thread's graph.
 GRAPH_NAMES = ("graph_id", "assistant_id")
 
 
 class AgentThreadList(AgentResource):
-    """Where threads are made."""
+    """Creation of threads."""
 
     input_pointer = "/metadata"
 
@@ -65,13 +66,13 @@ class AgentThreadList(AgentResource):
             by=request.user,
             via=VIA,
         )
-        # It is the caller's own, so they are shown it whether or not they see threads.
+        # The caller created it, so it is returned even without permission to view threads.
         thread = Thread.objects.using(write_alias()).get(thread_id=made.thread_id)
         return Response(show_thread(thread, request.user))
 
 
 class ThreadSearch(AgentResource):
-    """The threads, the newest first if nothing else is said."""
+    """Threads by search, newest first by default."""
 
     @operation("search_threads", body=ThreadSearchBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -92,7 +93,7 @@ class ThreadSearch(AgentResource):
 
 
 class ThreadCount(AgentResource):
-    """How many threads there are."""
+    """Number of threads."""
 
     @operation("count_threads", body=ThreadCountBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -127,14 +128,14 @@ class AgentThreadDetail(AgentResource):
 
     @operation("delete_thread", responses={})
     def delete(self, request: Request, thread_id: str) -> Response:
-        """Erase what a thread says; that it was said stays."""
+        """Erase the contents of a thread, and keep its history."""
         self.find(querysets.visible_threads, thread_id=thread_id)
         services.erase_thread(thread_id, by=request.user, via=VIA)
         return Response(status=204)
 
 
 class ThreadCopy(AgentResource):
-    """Another thread with the same history."""
+    """Copy of a thread with its history."""
 
     @operation("copy_thread", responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str) -> Response:
@@ -144,7 +145,7 @@ class ThreadCopy(AgentResource):
 
 
 def show_thread(thread: Thread, user: Any) -> dict[str, Any]:
-    """Return a thread as the user may see it."""
+    """Return a thread as visible to the user."""
     (shown,) = show_threads([thread], user)
     return shown
 
@@ -152,10 +153,10 @@ def show_thread(thread: Thread, user: Any) -> dict[str, Any]:
 def show_threads(
     threads: Sequence[Thread], user: Any, wanted: frozenset[str] = frozenset()
 ) -> list[dict[str, Any]]:
-    """Return threads as the user may see them.
+    """Return threads as visible to the user.
 
-    Members that aren't ``wanted`` need not be right, so that nothing is read for them; all are,
-    where none is named.
+    Members that are not in ``wanted`` may be incorrect, because nothing is read for them. An empty
+    ``wanted`` selects all.
     """
 
     def is_wanted(*names: str) -> bool:
@@ -175,19 +176,19 @@ def show_threads(
 
 
 class ByteBudget:
-    """How many bytes of values and payloads a response may still have."""
+    """Remaining bytes of values and payloads in a response."""
 
     def __init__(self) -> None:
         self.left = MOST_BYTES
 
     def spend(self, size: int) -> bool:
-        """Return whether there was something left to spend."""
+        """Subtract a size; return whether the budget was not exhausted before."""
         had, self.left = self.left > 0, self.left - size
         return had
 
 
 def _find_newest_runs(threads: Sequence[Thread], user: Any) -> dict[int, Run]:
-    """Return the newest of the runs that the user may see, by thread."""
+    """Return the newest run that is visible to the user, by thread."""
     newest = Subquery(_select_newest_run(user).values("pk")[:1])
     keys = [thread.pk for thread in threads]
     heads = Thread.objects.using(write_alias()).filter(pk__in=keys).values_list(newest)
@@ -199,7 +200,7 @@ def _find_newest_runs(threads: Sequence[Thread], user: Any) -> dict[int, Run]:
 def _find_interrupts(
     threads: Sequence[Thread], user: Any, budget: ByteBudget
 ) -> dict[int, list[Interrupt]]:
-    """Return the pending interrupts that the user may see, by thread; large payloads are None."""
+    """Return the visible pending interrupts by thread, with None for large payloads."""
     rows = querysets.visible_interrupts(user).filter(
         thread__in=[thread.pk for thread in threads if thread.has_interrupts],
         status=Interrupt.Status.PENDING,
@@ -219,11 +220,11 @@ def _find_interrupts(
 
 
 def _read_values(threads: Sequence[Thread], user: Any, budget: ByteBudget) -> dict[int, Any]:
-    """Return the values of threads whose state the user may see, by thread."""
+    """Return the values of threads whose state is visible to the user, by thread."""
     found: dict[int, Any] = {}
     may_view = get_policy().may_view_state
     shown = [thread for thread in threads if thread.graph and may_view(user, thread)]
-    # Few at first: they may be large.
+    # Starts with a small batch, because values may be large.
     start, count = 0, 5
     while budget.left > 0 and start < min(len(shown), MOST_STATES):
         for thread, values in read_values(shown[start : min(start + count, MOST_STATES)]):
@@ -254,8 +255,8 @@ def _graph_of(name: str) -> str:
 
 
 def _filter_by_status(rows: QuerySet[Thread], status: str, user: Any) -> QuerySet[Thread]:
-    """Return the threads that have this status as the user is shown it."""
-    if status in ("busy", "interrupted"):  # a run that has such a state is a thread's newest
+    """Return the threads with this status, from the runs visible to the user."""
+    if status in ("busy", "interrupted"):  # only a thread's newest run has these states
         states = [state for state, named in THREAD_STATUS.items() if named == status]
         runs = querysets.visible_runs(user).select_related(None)
         return rows.filter(Exists(runs.filter(thread=OuterRef("pk"), state__in=states)))
@@ -273,7 +274,7 @@ def _build_status(newest: QuerySet[Run]) -> Coalesce:
 
 
 def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
-    """Sort threads by what the user is shown of them."""
+    """Sort threads by the values that are visible to the user."""
     runs = _select_newest_run(user)
     states = Checkpoint.objects.filter(thread=OuterRef("pk"), ns="").order_by("-checkpoint_id")
     keys: dict[str, Any] = {
@@ -282,7 +283,7 @@ def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySe
         "updated_at": _newest(runs, Coalesce("finished_at", "queued_at"), F("created_at")),
         "state_updated_at": _newest(states, F("created_at"), F("created_at")),
     }
-    # Threads are numbered as they are made, which decides between those that are alike, too.
+    # The id, which increases with creation, breaks ties.
     order = [keys[name]] if (name := body.get("sort_by")) in keys else []
     is_ascending = body.get("sort_order") == "asc"
     by = [OrderBy(key, descending=not is_ascending) for key in (*order, F("pk"))]
@@ -290,5 +291,5 @@ def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySe
 
 
 def _newest(rows: QuerySet[Any], value: Any, otherwise: Any) -> Coalesce:
-    """Return what the first of the rows has, in SQL."""
+    """Return an SQL expression for a value of the first row, with a fallback."""
     return Coalesce(Subquery(rows.annotate(wanted=value).values("wanted")[:1]), otherwise)

@@ -1,4 +1,4 @@
-"""The addresses of LangGraph's server, as far as its clients use them."""
+"""URLs of LangGraph's server that its clients use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ app_name = "langgraph_api"
 
 
 class NameConverter:
-    """The id of a thread or an assistant, as the clients write it: anything without a slash."""
+    """Path converter for thread and assistant ids, which may contain anything but a slash."""
 
     regex = r"[^/\x00]+"
 
@@ -30,7 +30,7 @@ _ASSISTANT = "assistants/<langgraph_name:assistant_id>"
 _THREAD = "threads/<langgraph_name:thread_id>"
 _RUN = f"{_THREAD}/runs/<uuid:run_id>"
 
-#: What LangGraph's server has besides, and what that is.
+#: Other URLs of LangGraph's server, with the name of the feature.
 _ABSENT = {
     r"assistants/[^/]+/(versions|latest)": "assistant versions",
     r"(threads/[^/]+/)?runs/crons(/.*)?": "crons",
