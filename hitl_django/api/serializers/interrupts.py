@@ -31,7 +31,7 @@ MAX_BULK_DECISIONS = 100
 
 
 class InterruptSerializer(InterruptColumnsSerializer):
-    """An interrupt without its payload, which lists never load.
+    """An interrupt as shown in lists, without its payload.
 
     Undeclared fields come from columns in ``QUESTION_COLUMNS``.
     """
@@ -158,7 +158,7 @@ class InterruptDetailSerializer(InterruptSerializer):
 
 
 class ValidationSerializer(serializers.Serializer):
-    """Result of a decision that was checked but not recorded."""
+    """Result of validating a decision."""
 
     valid = serializers.BooleanField()
     resume = JSONValueField(help_text="The value the graph would receive.")

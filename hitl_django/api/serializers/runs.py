@@ -99,7 +99,7 @@ class RunInfoSerializer(serializers.Serializer):
 
 
 class RunSerializer(RunInfoSerializer):
-    """A run without its result."""
+    """A run as shown in lists, without its result."""
 
     thread_id = serializers.CharField(source="thread.thread_id")
     graph_version = serializers.CharField()
@@ -130,7 +130,7 @@ class RunDetailSerializer(RunSerializer):
 
 
 class StartedRunSerializer(RunDetailSerializer):
-    """A started run; if you waited for it, with the members of its detail."""
+    """A started run; with `wait`, it includes the members of a run's detail."""
 
     sometimes = frozenset(RunDetailSerializer().fields) - frozenset(RunInfoSerializer().fields)
 

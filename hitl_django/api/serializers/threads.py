@@ -27,7 +27,7 @@ from .fields import (
 
 
 class SubjectSerializer(serializers.Serializer):
-    """Related object of a thread: a row of the project."""
+    """Related object of a thread: an object of the project's own models."""
 
     type = MethodField(serializers.CharField())
     id = serializers.CharField(source="subject_id")

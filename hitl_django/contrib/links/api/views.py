@@ -22,7 +22,8 @@ class LinkList(Resource):
     """The review links of an interrupt."""
 
     @operation(
-        "list_links", responses={200: ResponseSpec("All of them.", LinkSerializer, paged=True)}
+        "list_links",
+        responses={200: ResponseSpec("List of review links.", LinkSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """List the review links of an interrupt, newest first, without their URLs."""

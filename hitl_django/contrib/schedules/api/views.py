@@ -46,7 +46,7 @@ class ScheduleList(ScheduleResource):
 
     @operation(
         "list_schedules",
-        responses={200: ResponseSpec("All of them.", ScheduleSerializer, paged=True)},
+        responses={200: ResponseSpec("List of schedules.", ScheduleSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
         """List the schedules that you may view, newest first, on one page."""
@@ -89,7 +89,7 @@ class ScheduleDetail(ScheduleResource):
     @operation(
         "change_schedule",
         body=ScheduleChange,
-        responses={200: ResponseSpec("As it is now.", ScheduleSerializer)},
+        responses={200: ResponseSpec("The updated schedule.", ScheduleSerializer)},
         errors=(*REFUSALS, CodeDefinedScheduleError),
         example={"active": False},
     )

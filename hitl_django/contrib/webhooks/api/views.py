@@ -28,7 +28,7 @@ from .serializers import (
 #: Keeps secrets out of caches.
 SECRET = {"Cache-Control": "no-store"}
 
-QUEUED = {202: ResponseSpec("A worker has yet to send it.", DeliverySerializer, headers=(MADE,))}
+QUEUED = {202: ResponseSpec("Delivery queued.", DeliverySerializer, headers=(MADE,))}
 
 EXAMPLE = {
     "url": "https://crm.example/hooks/hitl",
@@ -54,7 +54,7 @@ class WebhookList(WebhookResource):
 
     @operation(
         "list_webhooks",
-        responses={200: ResponseSpec("All of them.", WebhookSerializer, paged=True)},
+        responses={200: ResponseSpec("List of webhooks.", WebhookSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
         """List the webhooks that you may view, newest first, on one page."""
@@ -66,7 +66,9 @@ class WebhookList(WebhookResource):
         keyed=True,
         responses={
             201: ResponseSpec(
-                "Made; hears of what happens soon.", NewWebhookSerializer, headers=(MADE,)
+                "Webhook created. It receives events after a short delay.",
+                NewWebhookSerializer,
+                headers=(MADE,),
             )
         },
         errors=(errors.InvalidInputError,),
@@ -99,7 +101,7 @@ class WebhookDetail(WebhookResource):
     @operation(
         "change_webhook",
         body=WebhookChange,
-        responses={200: ResponseSpec("As it is now.", WebhookSerializer)},
+        responses={200: ResponseSpec("The updated webhook.", WebhookSerializer)},
         errors=(errors.InvalidInputError,),
         example={"active": False},
     )
@@ -109,7 +111,7 @@ class WebhookDetail(WebhookResource):
         return Response(self.render(WebhookSerializer, changed))
 
     @operation(
-        "delete_webhook", responses={204: ResponseSpec("It is gone, and every message to it.")}
+        "delete_webhook", responses={204: ResponseSpec("Webhook and its deliveries deleted.")}
     )
     def delete(self, request: Request, webhook_id: UUID) -> Response:
         """Delete a webhook and its deliveries."""
@@ -170,7 +172,7 @@ class DeliveryList(Collection):
 
     @operation(
         "list_deliveries",
-        responses={200: ResponseSpec("A page of messages.", DeliverySerializer, paged=True)},
+        responses={200: ResponseSpec("A page of deliveries.", DeliverySerializer, paged=True)},
     )
     def get(self, request: Request, webhook_id: UUID) -> Response:
         """List the deliveries of a webhook, newest first."""
@@ -180,7 +182,7 @@ class DeliveryList(Collection):
 class DeliveryDetail(Resource):
     """A delivery."""
 
-    @operation("get_delivery", responses={200: ResponseSpec("The message.", DeliverySerializer)})
+    @operation("get_delivery", responses={200: ResponseSpec("The delivery.", DeliverySerializer)})
     def get(self, request: Request, delivery_id: UUID) -> Response:
         """Return a delivery."""
         delivery = self.find(querysets.visible_deliveries, pk=delivery_id)
