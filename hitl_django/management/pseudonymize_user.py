@@ -16,8 +16,8 @@ from hitl_django.services.pseudonyms import KEPT
 from .decide import find_user
 
 HELP = (
-    "Put a pseudonym in place of a user, in every row in which they stand and in the archive. The "
-    "record still holds. The command can be given again, and has to be if it was stopped."
+    "Replace a user with a pseudonym in all rows and in the archive. The audit log stays valid. "
+    "Can be repeated; run it again if it was interrupted."
 )
 
 

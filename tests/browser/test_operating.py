@@ -65,16 +65,16 @@ def test_thread_is_forked_and_its_run_cancelled(
         assert fits(page)
     with leads_on(page):
         page.click("text=Fork from step 0…")
-    page.wait_for_selector("text=What it still asks is withdrawn with it", state="attached")
+    page.wait_for_selector("text=These pending requests will be withdrawn", state="attached")
     page.fill("textarea[name=values]", "{oops")
     with leads_on(page):
         page.click("button:has-text('Fork')")
-    page.wait_for_selector("text=This is not JSON", state="attached")
+    page.wait_for_selector("text=Enter valid JSON", state="attached")
     assert page.input_value("textarea[name=values]") == "{oops"
     page.fill("textarea[name=values]", "")
     with leads_on(page):
         page.click("button:has-text('Fork')")
-    page.wait_for_selector("text=this is the new run", state="attached")
+    page.wait_for_selector("text=New run queued from this step.", state="attached")
 
     new = Run.objects.exclude(pk=run.pk).get()
     runner.advance(str(new.pk))
@@ -84,7 +84,7 @@ def test_thread_is_forked_and_its_run_cancelled(
     page.fill("textarea[name=reason]", "a mistake")
     with leads_on(page):
         page.click("button:has-text('Cancel run')")
-    page.wait_for_selector("text=The run is cancelled", state="attached")
+    page.wait_for_selector("text=Run cancelled.", state="attached")
     page.goto(f"/admin/hitl_django/thread/{run.thread_id}/change/")
     page.wait_for_selector("text=Forked from an earlier step", state="attached")
     page.wait_for_selector("text=Cancelled the run", state="attached")

@@ -54,7 +54,7 @@ VERBS = {
 class Command(BaseCommand):
     """Command that runs the module of a verb."""
 
-    help = "Starts and manages runs."
+    help = "Start and manage runs."
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
