@@ -39,7 +39,7 @@ def test_two_reviewers_get_different_requests(
         for page in (rita, ravi):
             with leads_on(page):
                 button(page, "Approve").click()
-            assert "You claimed this request" in page.inner_text(".hitl-handling")
+            assert "Claimed by you" in page.inner_text(".hitl-handling")
             assert rita.inner_text("h1") != ravi.inner_text("h1")
     assert (
         sorted(Decision.objects.values_list("by_label", flat=True)) == ["ravi"] * 2 + ["rita"] * 2
@@ -61,7 +61,7 @@ def test_late_reviewer_gets_an_unclaimed_request(log_in: Callable[..., Any], sta
     with leads_on(rita):
         button(rita, "Review next").click()
     assert (ravi.inner_text("h1"), rita.inner_text("h1")) == ("Refund Sam?", "Refund Kim?")
-    assert "You claimed this request" in rita.inner_text(".hitl-handling")
+    assert "Claimed by you" in rita.inner_text(".hitl-handling")
 
 
 def test_status_line_links_to_the_reopened_request(

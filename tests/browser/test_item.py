@@ -101,12 +101,12 @@ class TestKeys:
         assert page.evaluate("document.activeElement.textContent") == "Refund Sam?"
         with leads_on(page):
             page.keyboard.press("n")
-        assert "You claimed this request" in page.inner_text(".hitl-handling")
+        assert "Claimed by you" in page.inner_text(".hitl-handling")
         first = page.inner_text("h1")
         with leads_on(page):
             page.keyboard.press("n")
         assert page.inner_text("h1") != first
-        assert "You claimed this request" in page.inner_text(".hitl-handling")
+        assert "Claimed by you" in page.inner_text(".hitl-handling")
         assert not Decision.objects.exists()
 
     def test_control_enter_presses_the_marked_button(

@@ -200,7 +200,7 @@ def test_three_reviewers_get_different_requests(
     assert len({page.inner_text("h1") for page in pages}) == 3
     for page in pages:
         press(page, "Approve")
-        assert "You claimed this request" in page.inner_text(".hitl-handling")
+        assert "Claimed by you" in page.inner_text(".hitl-handling")
         assert len({one.inner_text("h1") for one in pages}) == 3
     for page in pages:
         press(page, "Approve")

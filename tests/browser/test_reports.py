@@ -43,7 +43,7 @@ def test_each_number_links_to_its_rows(lead: Any) -> None:
         lead.click("text=1 request needs your review")
     assert lead.url.endswith("/reviewitem/")
     with leads_on(lead):
-        lead.click("text=Insights")
+        lead.click(".hitl-back >> text=Insights")
     tiles = lead.locator(".hitl-tiles > div")
     labels, numbers = (tiles.locator(tag).all_inner_texts() for tag in ("dt", "dd"))
     said = dict(zip(labels, numbers, strict=True))

@@ -52,7 +52,7 @@ def test_undo_button_reopens_the_request(
         undo(page).click()
     assert str(interrupt.pk) in page.url
     assert "is pending again" in page.locator(".messagelist").inner_text()
-    assert "You claimed this request" in page.locator("#content").inner_text()
+    assert "Claimed by you" in page.locator("#content").inner_text()
     with leads_on(page):
         button(page, "Reject").click()
     assert Decision.objects.get(effective=True).type == "reject"

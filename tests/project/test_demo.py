@@ -185,7 +185,7 @@ def test_demo_stops_with_reason_if_one_process_ends(
     family = psutil.Process(demo.process.pid).children()
     demo.child(word).terminate()
     assert demo.process.wait(PATIENCE) == 1
-    assert f"The {name} ended by itself" in demo.said
+    assert f"The {name} exited unexpectedly" in demo.said
     assert psutil.wait_procs(family, timeout=PATIENCE)[1] == []
 
 
@@ -216,7 +216,7 @@ def test_remaining_hosts_continue_after_others_are_killed(
 
 
 @pytest.mark.parametrize(
-    ("hosts", "why"), [("3", "SQLite is for one host"), ("0", "at least 1, not 0")]
+    ("hosts", "why"), [("3", "SQLite supports a single host only"), ("0", "at least 1, not 0")]
 )
 def test_invalid_number_of_hosts_is_rejected(tmp_path: Path, hosts: str, why: str) -> None:
     demo = Demo(tmp_path, free_port(), "--hosts", hosts)
@@ -229,7 +229,7 @@ def test_port_in_use_is_reported_first(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         demo = Demo(tmp_path, holder.getsockname()[1])
         assert demo.process.wait(PATIENCE) == 1
-    assert f"Port {demo.port} of 127.0.0.1 can't be used" in demo.said
+    assert f"Can't use port {demo.port} of 127.0.0.1" in demo.said
     assert not (tmp_path / "demo.sqlite3").exists()
 
 

@@ -88,7 +88,7 @@ def test_unknown_time_zone_is_a_fault(zone: str) -> None:
     [
         ({"expression": "0 25 * * *"}, "bad hour"),
         ({"expression": 60}, "not 60"),
-        ({"timezone": "Mars/Base"}, "no time zone"),
+        ({"timezone": "Mars/Base"}, "is not a known time zone"),
         ({"overlap": "queue"}, "skip, allow"),
         ({"input": {"at": datetime(2026, 1, 1)}}, "JSON value"),
         ({"context": {"share": float("nan")}}, "JSON value"),
