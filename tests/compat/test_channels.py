@@ -83,7 +83,7 @@ class Ours:
             if call == "update":
                 fold = self.channel.fold(self.held, writes) if writes else self.expired()
             else:
-                fold = getattr(self.channel, f"{call}_held")(self.held)
+                fold = getattr(self.channel, f"{call}_value")(self.held)
         except Exception as error:
             return type(error).__name__
         if fold is not SAME:

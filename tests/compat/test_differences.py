@@ -86,7 +86,7 @@ def test_interrupt_in_bare_except_pauses_and_is_logged(caplog: pytest.LogCapture
     assert theirs.get_state(CONFIG).values["log"] == ["went on"]
     ours = paused(OURS, catching(OURS, BaseException))
     assert [asked.value for asked in ours.get_state(CONFIG).interrupts] == ["q"]
-    assert "Node a returned after an unanswered interrupt()" in caplog.text
+    assert "node a caught an interrupt() and returned" in caplog.text
     assert ours.invoke(OURS.Command(resume="yes"), CONFIG)["log"] == ["yes"]
 
 
@@ -155,7 +155,7 @@ def test_plain_resume_of_several_interrupts_is_rejected() -> None:
     assert (error.reason, list(error.pending_ids)) == ("ambiguous", open_ids)
 
 
-@shows("nothing payload is an error")
+@shows("nothing pending is an error")
 def test_resume_of_finished_thread_is_rejected() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     theirs.invoke(LANGGRAPH.Command(resume="first"), CONFIG)
@@ -237,7 +237,10 @@ def test_second_response_replaces_the_failed_response() -> None:
 def test_interrupt_without_saver_is_rejected() -> None:
     assert "__interrupt__" in one(LANGGRAPH, asks(LANGGRAPH, "q")).compile().invoke({"x": 1})
     ours = one(OURS, asks(OURS, "q")).compile()
-    with pytest.raises(errors.NoSaverError, match="Node 'a' asked a question"):
+    with pytest.raises(
+        errors.NoSaverError,
+        match=r"Node 'a' called interrupt\(\), but the graph has no checkpointer",
+    ):
         ours.invoke({"x": 1})
     unsaved = ours.invoke({"x": 1}, {"configurable": {"allow_unsaved": True}})
     assert [asked.value for asked in unsaved["__interrupt__"]] == ["q"]

@@ -140,7 +140,7 @@ def test_pushed_message_without_id_is_rejected() -> None:
 def test_pushed_message_for_unknown_key_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="hitl_django"):
         unknown(OURS).invoke(HI)
-    assert "pushed a message under 'nowhere'" in caplog.text
+    assert "pushed a message to 'nowhere', which is not in the state" in caplog.text
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])

@@ -170,7 +170,7 @@ def asks_at_each_level(depth: int, prefix: str = "n") -> GraphSpec:
     """Return a graph that asks beside a graph below, which does so too, and joins the two."""
     ask, sub, end = (f"{prefix}{name}" for name in ("ask", "sub", "end"))
     below = asks_at_each_level(depth - 1, f"{prefix}x") if depth else None
-    nodes = (NodeSpec(ask, pending_interrupts=1), NodeSpec(sub, child=below), NodeSpec(end))
+    nodes = (NodeSpec(ask, interrupts=1), NodeSpec(sub, child=below), NodeSpec(end))
     return GraphSpec(nodes, (("", ask), ("", sub)), (((ask, sub), end),))
 
 

@@ -84,7 +84,7 @@ def action(engine: Engine, node: NodeSpec) -> Any:
 
     def run(state: Any) -> Any:
         log = [node.name]
-        for position in range(node.pending_interrupts):
+        for position in range(node.interrupts):
             log.append(engine.interrupt(f"{node.name}.{position} at {len(state['log'])}"))
         if child is not None:
             log += child.invoke({"log": [], "total": 0})["log"]

@@ -220,7 +220,7 @@ def test_interrupt_in_bare_except_pauses_and_is_logged(
 
     graph = single(node_a, checkpointer, Person)
     assert values(graph.invoke({}, config)["__interrupt__"]) == ["What's your name?"]
-    assert "Node node_a returned after an unanswered interrupt()" in caplog.text
+    assert "node node_a caught an interrupt() and returned" in caplog.text
     assert graph.invoke(Command(resume="Ann"), config) == {"name": "Ann"}
 
 

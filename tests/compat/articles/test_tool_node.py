@@ -468,7 +468,7 @@ def test_malformed_json_arguments_are_returned_as_error() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{oops"}}
     message = {"role": "assistant", "content": "", "tool_calls": [call]}
     (said,) = contents(graph_of(ToolNode([add])).invoke({"messages": [message]}))
-    assert said == "Error: the arguments of add are no JSON object."
+    assert said == "Error: the arguments of add must be a JSON object."
 
 
 def test_failed_tool_is_retried_without_finished_calls(checkpointer: Any, config: Any) -> None:
