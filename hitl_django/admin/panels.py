@@ -30,7 +30,7 @@ class Panel:
     A panel is inside the ``<form>`` of its interrupt and contains no other form, so that typed text
     is not lost. A button of the template performs an action::
 
-    |    <button type="submit" formaction="{{ action_url }}" name="verb" value="{{ name }}.rate">
+        <button type="submit" formaction="{{ action_url }}" name="verb" value="{{ name }}.rate">
 
     Attributes:
         name: the name under which the app registers the panel; the prefix of its fields.

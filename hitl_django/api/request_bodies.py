@@ -73,8 +73,8 @@ def find_unmeasured_body(request: HttpRequest) -> Readable | None:
 class MeasuredBody:
     """Body that must be as long as its Content-Length.
 
-    Not every server reports a truncated body. One that ends after a complete JSON object would be
-    accepted as that object.
+    Not every server reports a truncated body. If it ends after a complete JSON object, it would be
+    accepted.
     """
 
     def __init__(self, source: Readable, length: int) -> None:

@@ -10,9 +10,9 @@ _DOTS = {".": "%2E", "..": "%2E%2E"}
 class ThreadIdConverter:
     """Path segment with a thread id of any characters.
 
-    Thread ids may contain slashes, which servers decode before routing, and dot segments, which
-    clients resolve. Slashes, percent signs and such dots are therefore escaped once here, and again
-    when the URL is built. Other ids stay unchanged.
+    Thread ids may contain slashes and dot segments. Servers decode escaped slashes before routing,
+    and clients resolve dot segments. Both are therefore escaped once here, as are percent signs,
+    and again when the URL is built. Other ids stay unchanged.
     """
 
     regex = "[^/]+"

@@ -164,7 +164,7 @@ def _within(
     least, most = schema.get(low), schema.get(high)
     has_least, has_most = _is_number(least), _is_number(most)
     if low != "minimum" and least in (0, 1) and has_least and not params:
-        # A minimum of 1 means that the value is required, which the form marks.
+        # A minimum of 1 makes the value required, which the form marks.
         has_least = False
     if has_least and has_most:
         return ValidationMessage.make(words[0], least=least, most=most, **params)

@@ -60,7 +60,7 @@ def leads_to_secrets(schema: JSON, root: JSON) -> bool:
 def mask_secrets(schema: JSON, value: JSON, hidden: str = HIDDEN) -> JSON:
     """Return the value with each secret part replaced; None stays None.
 
-    It accepts values that don't match the schema, and schemas that can't be applied.
+    Values don't have to match the schema. Schemas with errors are applied as far as possible.
     """
     return _mask(_open_root(schema), value, hidden) if has_secrets(schema) else value
 

@@ -41,7 +41,7 @@ class StartLine:
 def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
     """Yield the lines that are not blank.
 
-    Lines are bytes, so that one line that isn't UTF-8 doesn't stop the whole file.
+    Lines are bytes, so that invalid UTF-8 in one line doesn't stop the whole file.
     """
     for number, text in enumerate(source, start=1):
         if number == 1:

@@ -1,8 +1,8 @@
 """*agent*: two tool calls at once, each of which needs an approval.
 
-|    plan ──▶ call (one task per tool call, in parallel) ──▶ report
+    plan ──▶ call (one task per tool call, in parallel) ──▶ report
 
-The input contains the calls that a language model would propose, so that the demo needs no model.
+The input contains the proposed tool calls, so that the demo needs no language model.
 """
 
 from __future__ import annotations

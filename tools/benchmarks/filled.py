@@ -1,6 +1,6 @@
 """Measures the cost of runs in an empty database and in one with many threads.
 
-|    python -m tools.benchmarks.filled [--threads N …] [--rounds N] [--json FILE] [--keep]
+    python -m tools.benchmarks.filled [--threads N …] [--rounds N] [--json FILE] [--keep]
 
 The database is PostgreSQL: a new server from a wheel, or that of DATABASE_URL. With --keep the
 filled databases stay on that server for the next run. N threads are finished, and a tenth as many

@@ -1,6 +1,6 @@
 """Measures the review queue with 10,000 and with 1,000,000 interrupts, a tenth of them pending.
 
-|    python -m tools.benchmarks.queue [--sizes 10000 1000000] [--rounds N] [--json FILE] [--keep]
+    python -m tools.benchmarks.queue [--sizes 10000 1000000] [--rounds N] [--json FILE] [--keep]
 
 The database is PostgreSQL: a new server from a wheel, or that of DATABASE_URL. With --keep the
 filled databases stay on that server for the next run. The benchmark measures the median time of

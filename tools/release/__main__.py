@@ -1,6 +1,6 @@
 """Builds the files of a release in ``dist``.
 
-|    python -m tools.release v1.2.3
+    python -m tools.release v1.2.3
 
 The files are the wheel, the source distribution, ``sbom.cdx.json`` and ``NOTES.md``. The SBOM
 (CycloneDX) lists a new environment with the wheel and all its extras. The notes are the changelog's

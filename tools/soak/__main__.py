@@ -1,6 +1,6 @@
 """Soak test: two machines under load for hours, with injected faults.
 
-|    python -m tools.soak --hours 24
+    python -m tools.soak --hours 24
 
 Runs are started continuously. Three of ten have up to five interrupts, decided by eight reviewers.
 Once or twice a minute one of the faults in ``faults.py`` occurs, on a PostgreSQL server of its own

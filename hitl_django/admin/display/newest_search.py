@@ -37,7 +37,7 @@ class NewestChangeList(LinkedChangeList):
 
 
 class RecentRowsSearch(ReadOnlyAdmin):
-    """Admin of a list with a limited search, which reports rows that were not searched."""
+    """Admin of a list with a limited search, with a note if rows were not searched."""
 
     #: Indexed column that determines the newest rows.
     newest_by: ClassVar[str] = "created_at"

@@ -154,7 +154,7 @@ def describe_change(item: Interrupt, version: str, decision: Decision | None, us
 
 
 def describe_other_decision(notice: Notice, decision: Decision | None, user: Any) -> Notice:
-    """Add that someone else was first, for a user who was about to decide."""
+    """Add a note that someone else decided first."""
     if decision is not None and decision.by_id is not None and decision.by_id == user.pk:
         return replace(notice, lines=(*notice.lines, NOT_RECORDED), tone="warning")
     return add_nothing_sent(notice)

@@ -31,8 +31,8 @@ class SubjectLink:
 def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, SubjectLink]:
     """Return the objects with these keys, with one query per model.
 
-    For an object that the user can't view or that was deleted, the text has only the model and the
-    key, because its own text may be confidential.
+    The text of a deleted object has only the model and the key. The same applies to objects hidden
+    from the user, because their own text may be confidential.
     """
     by_kind = defaultdict[tuple[str, str], set[str]](set)
     for app, name, object_id in keys:

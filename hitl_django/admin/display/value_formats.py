@@ -35,7 +35,7 @@ logger = logging.getLogger("hitl_django")
 JSON = Any
 Way = Sequence[str | int]
 
-#: Image types that browsers display and that can't contain scripts.
+#: Image types displayed by browsers, without those that may contain scripts.
 IMAGES = {
     ".gif": "image/gif",
     ".jpeg": "image/jpeg",

@@ -21,7 +21,7 @@ class SubjectReviews:
 
     Mix it into a ModelAdmin::
 
-    |    class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
+        class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
 
     It sets the template of the page. If the ModelAdmin has a template of its own, extend
     ``hitl_django/admin/subject.html`` or include ``hitl_django/admin/reviews.html``.

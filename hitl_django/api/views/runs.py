@@ -51,9 +51,9 @@ from .threads import find_threads
 class RunResource(Resource):
     """Base view that shows a run with all details.
 
-    ``error`` is included for operators. ``result`` is included for users who can view the thread's
-    state and for the user who started the run, from the run's success until a later run changes the
-    state.
+    ``error`` is included for operators. ``result`` is included from the run's success until a later
+    run changes the state. It requires permission to view the thread's state, except for the user
+    who started the run.
     """
 
     def render_detail(self, run: Run) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class ThreadDetail(Resource):
     def patch(self, request: Request, thread_id: str) -> Response:
         """Add or replace keys of a thread's metadata; other keys are unchanged.
 
-        Allowed for the user who started its newest run, and for users who may operate that run.
+        Allowed for operators of the thread's newest run, and for the user who started that run.
         """
         metadata = self.read_body()["metadata"]
         services.change_metadata(thread_id, metadata, by=request.user, via="api")

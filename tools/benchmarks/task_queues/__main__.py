@@ -1,6 +1,6 @@
 """Measures each supported task queue with its own workers, configured as in its guide.
 
-|    python -m tools.benchmarks.task_queues [--only NAME ...] [--quick] [--json FILE]
+    python -m tools.benchmarks.task_queues [--only NAME ...] [--quick] [--json FILE]
 
 It measures the delay between a decision and its node, the throughput of 1, 2 and 4 workers, and the
 fate of runs after their workers are killed. Prints the table of the guide.

@@ -1,6 +1,6 @@
 """Measures a worker's decisions, compared with empty django-q2 tasks in the same cluster.
 
-|    python -m tools.benchmarks.worker [--only NAME ...] [--rounds N] [--quick] [--json FILE]
+    python -m tools.benchmarks.worker [--only NAME ...] [--rounds N] [--quick] [--json FILE]
 
 It runs processes of ``hitl worker`` with the settings recommended for high throughput;
 TEST_Q_CLUSTER may contain other settings as JSON. Empty tasks and decisions alternate in one
