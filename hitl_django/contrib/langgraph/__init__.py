@@ -1,6 +1,6 @@
-"""LangGraph's graphs and ours in one program: the only package that imports langgraph.
+"""Bridge between LangGraph's graphs and the engine; only this package imports langgraph.
 
-Its names are imported at their first use, so that the app loads without LangGraph.
+Names are imported on first use, so that the app loads without LangGraph.
 """
 
 from __future__ import annotations

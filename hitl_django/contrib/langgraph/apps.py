@@ -1,4 +1,4 @@
-"""The app: adds the verb ``hitl import-langgraph``."""
+"""App configuration, which adds the command ``hitl import-langgraph``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class LangGraphConfig(AppConfig):
-    """LangGraph's graphs and threads in this project."""
+    """App for LangGraph's graphs and threads."""
 
     name = "hitl_django.contrib.langgraph"
     label = "hitl_langgraph"

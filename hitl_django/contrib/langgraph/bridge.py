@@ -1,6 +1,6 @@
-"""The bridge to LangGraph for the engine; needs no Django.
+"""Bridge to LangGraph for the engine, without Django.
 
-Stored types are registered when this module is imported.
+Importing this module registers the stored types.
 """
 
 from __future__ import annotations

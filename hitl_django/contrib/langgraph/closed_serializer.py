@@ -1,4 +1,4 @@
-"""LangGraph's stored bytes, read without importing or calling anything that they name."""
+"""Deserialization of LangGraph's stored bytes without importing or calling code named in them."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from hitl_django.contrib.langchain.messages import list_stored_classes
 from hitl_django.engine.errors import UnknownTagError
 from hitl_django.engine.serde import find_application_class, load_array, load_zone
 
-#: The extension codes of LangGraph's msgpack, each with the name of the class in its first parts.
+#: Extension codes of LangGraph's msgpack whose first items are the class name.
 _ONE_ARGUMENT, _ARGUMENTS, _KEYWORDS, _METHOD, _PYDANTIC_1, _PYDANTIC_2, _ARRAY, _SNAPSHOT = range(
     8
 )
 
-#: Objects within objects. ormsgpack takes native stack for each, which a thread has little of.
+#: Maximum nesting. ormsgpack uses native stack per level, which is small in OS threads.
 MAX_NESTED = 64
 _LIBRARY = (
     date, datetime, time, timedelta, timezone, UUID, Decimal, set, frozenset, deque,
     IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network,
     SecretBytes, SecretStr,
 )  # fmt: skip
-#: The modules of pathlib's classes in the releases of Python.
+#: Modules of pathlib's classes in different Python versions.
 _PATH_MODULES = ("pathlib", "pathlib._local")
 _TYPES = ("Command", "Interrupt", "Overwrite", "TimeoutPolicy")
-#: The methods that LangGraph stores values by, instead of by their class.
+#: Methods that LangGraph stores instead of a class.
 _METHODS: Mapping[tuple[str, Any], Callable[..., Any]] = {
     ("datetime.datetime", "fromisoformat"): datetime.fromisoformat,
     ("builtins.bytes", "fromhex"): bytes.fromhex,
@@ -56,19 +56,17 @@ _METHODS: Mapping[tuple[str, Any], Callable[..., Any]] = {
 
 
 class ClosedSerializer:
-    """Reads the bytes of LangGraph's serializers; only classes that may be stored here are made.
+    """Serializer for LangGraph's stored bytes that creates only allowed classes.
 
-    These are the classes of the library, of LangGraph and of LangChain that the codec knows, and
-    those of the application that are registered or belong to a graph. Anything else that the bytes
-    name is refused with UnknownTagError: LangGraph would import and call it. Pickles are refused.
+    Allowed are classes of this library, LangGraph and LangChain that the codec supports, and
+    classes of the application that are registered or belong to a graph. For other names, which
+    LangGraph would import and call, it raises UnknownTagError. Pickles are rejected.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the kind and the bytes of a value, as LangGraph stores it."""
         return JsonPlusSerializer().dumps_typed(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value of these bytes."""
         kind, stored = data
         if kind == "msgpack":
             return self._unpack(stored)
@@ -81,7 +79,7 @@ class ClosedSerializer:
         raise UnknownTagError(f"a value that is stored as {kind!r}")
 
     def _unpack(self, data: bytes) -> Any:
-        # ormsgpack forgets what a hook raises. Of nested extensions the innermost is the first.
+        # ormsgpack drops a hook's exception. The first one is that of the innermost extension.
         faults: list[Exception] = []
         depth = 0
 
@@ -119,7 +117,7 @@ class ClosedSerializer:
         return self._build(module, name, args, {}, body[3] if code == _METHOD else None)
 
     def _revive(self, found: dict[str, Any]) -> Any:
-        """Return the object that a JSON constructor describes, or the JSON object itself."""
+        """Return the object described by a JSON constructor, or the JSON object itself."""
         layout, kind = found.get("lc"), found.get("type")
         if layout not in (1, 2) or kind not in ("constructor", "secret", "not_implemented"):
             return found
@@ -155,7 +153,7 @@ class ClosedSerializer:
         try:
             return make(*args, **kwargs)
         except ValidationError:
-            # LangGraph reads a model that has changed since it was stored.
+            # LangGraph reads models that have changed since they were stored.
             return make.model_construct(**kwargs)
 
 
@@ -165,7 +163,7 @@ def _refuse(module: Any, name: Any) -> NoReturn:
 
 @cache
 def _list_builders() -> Mapping[str, Callable[..., Any]]:
-    """Return the builders of values of the library, LangGraph and LangChain, by dotted name."""
+    """Return the constructors of library, LangGraph and LangChain values, by dotted name."""
     found: dict[str, Callable[..., Any]] = {
         f"{cls.__module__}.{cls.__name__}": cls for cls in (*_LIBRARY, *list_stored_classes())
     }
@@ -176,7 +174,7 @@ def _list_builders() -> Mapping[str, Callable[..., Any]]:
     for types in (theirs, ours):
         found |= {f"{types.__name__}.{name}": getattr(types, name) for name in _TYPES}
         found[f"{types.__name__}.Send"] = partial(_make_send, types.Send)
-    # The module of old releases.
+    # Module in old releases.
     for name in ("Interrupt", "Send"):
         found[f"langgraph.constants.{name}"] = found[f"langgraph.types.{name}"]
     return found
@@ -184,7 +182,7 @@ def _list_builders() -> Mapping[str, Callable[..., Any]]:
 
 @cache
 def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
-    """Return LangChain's classes by the two names that its own serializer has for each."""
+    """Return LangChain's message classes by both names in its serialized format."""
     found = {}
     for cls in list_stored_classes():
         *module, name = cls.lc_id()
@@ -193,7 +191,7 @@ def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
 
 
 def _find_paths() -> Mapping[str, Callable[..., PurePath]]:
-    """Return pathlib's classes; of the other kind of system those that open nothing."""
+    """Return pathlib's classes, with pure paths for those of the other platform."""
     here = type(Path())
     return {
         "Path": Path,

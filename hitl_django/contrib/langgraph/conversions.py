@@ -1,4 +1,4 @@
-"""Values of LangGraph's classes as ours, and ours as LangGraph's."""
+"""Conversion of values between LangGraph's classes and the engine's."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from hitl_django.engine.constants import (
 from hitl_django.engine.savers.pruning import DELTA_COUNTERS
 from hitl_django.engine.types import Command, Interrupt, Send, TimeoutPolicy
 
-#: What a task of ours has to remember, and LangGraph has no word for: it would take it for output.
+#: Writes for a task's memory, which LangGraph doesn't know and would take for output.
 MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 
 
 def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:
-    """Return a checkpoint with the Sends in it converted, and values in place of snapshots."""
+    """Return a checkpoint with converted Sends, and with values instead of snapshots."""
     values = checkpoint["channel_values"]
     changed = {name: value.value for name, value in values.items() if type(value) is _DeltaSnapshot}
     if TASKS in values:
@@ -38,9 +38,9 @@ def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> A
 
 
 def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
-    """Return metadata without the counters of DeltaChannels whose values are stored.
+    """Return the metadata without counters of DeltaChannels whose values are stored.
 
-    Those that are left name the channels whose values are made of earlier checkpoints.
+    The remaining counters are of channels whose values depend on earlier checkpoints.
     """
     counters = metadata.get(DELTA_COUNTERS)
     if counters is None:
@@ -51,7 +51,7 @@ def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
 
 
 def convert_to_ours(name: str, value: Any) -> Any:
-    """Return a write of LangGraph's as ours."""
+    """Return a write of LangGraph in the engine's classes."""
     if name == INTERRUPT and isinstance(value, list | tuple):
         return tuple(_convert_interrupt(asked, Interrupt) for asked in value)
     if name == ERROR and isinstance(value, BaseException):
@@ -62,7 +62,7 @@ def convert_to_ours(name: str, value: Any) -> Any:
 
 
 def convert_to_theirs(name: str, value: Any) -> Any:
-    """Return a write of ours as LangGraph's."""
+    """Return a write of the engine in LangGraph's classes."""
     if name == INTERRUPT and isinstance(value, list | tuple):
         return tuple(_convert_interrupt(asked, ForeignInterrupt) for asked in value)
     if isinstance(value, Send):
@@ -71,7 +71,10 @@ def convert_to_theirs(name: str, value: Any) -> Any:
 
 
 def convert_command(command: Command[Any], ns: str | None = None) -> ForeignCommand[Any]:
-    """Return a Command of ours as LangGraph's, for its own graph or that around the node at ns."""
+    """Return the engine's Command as LangGraph's.
+
+    It is for its own graph, or with ``ns`` for the graph of the node in that namespace.
+    """
     goto = command.goto if isinstance(command.goto, list | tuple) else (command.goto,)
     return ForeignCommand(
         graph=ns,
@@ -81,12 +84,10 @@ def convert_command(command: Command[Any], ns: str | None = None) -> ForeignComm
 
 
 def _convert_interrupt(asked: Any, kind: Callable[..., Any]) -> Any:
-    """Return a question as one of the other kind."""
     return kind(asked.value, asked.id, response_schema=asked.response_schema)
 
 
 def _convert_timeout(sent: Any, policy: Callable[..., Any]) -> Any:
-    """Return the time limit of a Send as a policy of the other kind."""
     found = sent.timeout
     if found is None:
         return None

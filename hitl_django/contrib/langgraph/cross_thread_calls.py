@@ -1,4 +1,4 @@
-"""Saver calls of other threads, made on the one that has the connections."""
+"""Saver calls of other OS threads, executed on the OS thread with the connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Call(NamedTuple):
 
 
 class CrossThreadCalls:
-    """Calls that other threads ask for, made by ``perform`` on the thread that serves them."""
+    """Calls submitted by other OS threads and executed by ``perform`` on the serving one."""
 
     def __init__(self, perform: Callable[..., Any]) -> None:
         self._perform = perform
@@ -26,7 +26,7 @@ class CrossThreadCalls:
         self._is_left = False
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Has the serving thread make a call; returns its result to come."""
+        """Submit a call to the serving OS thread; return its future."""
         call = _Call(Future(), function, args)
         with self._lock:
             if self._is_left:
@@ -36,11 +36,11 @@ class CrossThreadCalls:
         return call.answer
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Has the serving thread make a call; returns its result."""
+        """Execute a call on the serving OS thread; return its result."""
         return self.submit(function, *args).result()
 
     def serve(self, work: Callable[[], Any]) -> Any:
-        """Does the work on a thread, and meanwhile what it asks; returns its result."""
+        """Run ``work`` on an OS thread and execute its calls meanwhile; return its result."""
         done: Future[Any] = Future()
         variables = contextvars.copy_context()
 
@@ -53,7 +53,7 @@ class CrossThreadCalls:
             while (call := self._inbox.get()) is not None:
                 _settle(call.answer, self._perform, call.function, *call.args)
         except BaseException:
-            # A signal has this process end. Who waits for an answer would keep it from that.
+            # A signal ends this process. OS threads that wait for a result would block its exit.
             self._leave()
             raise
         return done.result()
@@ -73,7 +73,7 @@ def _refuse(call: _Call) -> None:
 
 
 def _settle(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
-    """Make a call, unless nobody waits for it any more; what comes of it is the future's."""
+    """Execute a call, unless it was cancelled, and set the result of its future."""
     if not future.set_running_or_notify_cancel():
         return
     try:

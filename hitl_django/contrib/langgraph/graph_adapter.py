@@ -1,4 +1,4 @@
-"""The form of LangGraph's graphs in the words of ours: what is drawn, compared and read of them."""
+"""Structure of LangGraph's graphs in the engine's classes, for drawing, comparison and display."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BUILDERS: dict[str, Callable[[Any, str], BaseChannel]] = {
 
 
 def convert_channels(graph: ForeignPregel) -> dict[str, BaseChannel]:
-    """Return the channels of a graph; one of a kind that we don't have is shown as it is held."""
+    """Return the channels of a graph. Channels of unknown classes keep their stored value."""
     return {
         name: _convert_channel(name, channel)
         for name, channel in graph.channels.items()
@@ -58,7 +58,7 @@ def _convert_channel(name: str, channel: ForeignChannel[Any, Any, Any]) -> BaseC
 
 
 def convert_nodes(graph: ForeignPregel) -> dict[str, Node]:
-    """Return the nodes of a graph with what starts them and where they lead; none can be run."""
+    """Return the nodes of a graph with triggers and targets. They can't be run."""
     always: dict[str, list[str]] = {}
     maybe: dict[str, dict[Any, str]] = {}
     for edge in graph.get_graph().edges:
@@ -82,7 +82,7 @@ def convert_nodes(graph: ForeignPregel) -> dict[str, Node]:
     }
 
 
-#: The path of a conditional edge, of which no more is known than where it may lead.
+#: Path of a conditional edge, of which only the targets are known.
 _UNKNOWN = Action(lambda state: ())
 
 
@@ -92,7 +92,7 @@ def _build_writer(graph: ForeignPregel, name: str, targets: Any) -> StateWriter:
 
 
 def find_called_graph(graph: ForeignPregel, name: str) -> ForeignPregel | None:
-    """Return the graph that a node calls, as far as LangGraph sees it."""
+    """Return the subgraph of a node, if LangGraph can detect it."""
     for called in graph.nodes[name].subgraphs:
         if isinstance(called, ForeignPregel):
             return called
@@ -100,7 +100,7 @@ def find_called_graph(graph: ForeignPregel, name: str) -> ForeignPregel | None:
 
 
 def needs_event_loop(graph: ForeignPregel) -> bool:
-    """Return whether a graph has a node or tool that can only be awaited."""
+    """Return whether a graph has a node or tool that is async only."""
     return any(
         _is_async_only(node.bound)
         or any(isinstance(one, ForeignPregel) and needs_event_loop(one) for one in node.subgraphs)
@@ -117,7 +117,7 @@ def _is_async_only(called: Any) -> bool:
 
 
 def list_functions(graph: ForeignPregel) -> Iterator[Callable[..., Any]]:
-    """Yield the functions that the nodes of a graph call."""
+    """Yield the functions of a graph's nodes."""
     for node in graph.nodes.values():
         for name in ("func", "afunc"):
             function = getattr(node.bound, name, None)

@@ -1,4 +1,4 @@
-"""A compiled graph of LangGraph as a node: what it asks is asked by the node, and answered down."""
+"""Compiled LangGraph graph as a node, whose interrupts become interrupts of the node."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .node_saver import NodeSaver
 from .resolved_groups import resolve_groups
 from .whole_channels import store_channels_whole
 
-#: Coordinates of the run above, which the graph has to itself.
+#: Coordinates of the parent run, which the graph must not inherit.
 _COORDINATES = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 
 def build_graph_action(graph: Any) -> Action:
-    """Return the action of a node that is a compiled graph of LangGraph.
+    """Return the action of a node that is a compiled LangGraph graph.
 
-    Its state is stored by the saver of the run that calls it, below the task, whatever it was
-    compiled with. Each of its questions is asked under its id; when all that it asks are answered,
-    it goes on with the answers.
+    The graph's state is stored by the saver of the calling run, below the task, regardless of the
+    checkpointer with which it was compiled. Each of its interrupts keeps its id. The graph resumes
+    when all of them have responses.
     """
 
     whole = store_channels_whole(graph)
@@ -52,7 +52,7 @@ def build_graph_action(graph: Any) -> Action:
 def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
     if context.run.saver is None:
         return _refuse_pause(_find_invoke(graph, graph)(value, _build_config(context, graph)))
-    # It stores each of its steps, which stand on what the graph above has come to.
+    # It stores each of its steps, which depend on the parent graph's checkpoint.
     store_steps(context)
     calls = CrossThreadCalls(partial(_perform, context))
     mine = _bind(context, graph, calls.ask)
@@ -71,7 +71,7 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
 
 
 def _find_invoke(source: Any, graph: Any) -> Callable[..., Any]:
-    """Return a blocking call of the graph, which was made of the source."""
+    """Return a blocking call of the graph, which was built from the source."""
     if not needs_event_loop(source):
         return cast(Callable[..., Any], graph.invoke)
     return lambda *args, **options: asyncio.run(graph.ainvoke(*args, **options))
@@ -104,10 +104,10 @@ _OVER = object()
 
 
 def _choose_input(value: Any, state: Any) -> Any:
-    """Return what the graph is to be called with, after asking what it asks.
+    """Return the input for the graph: its resume values, or the node's input.
 
-    It is called anew with the node's input only where nothing of it is stored. Raises the pause of
-    the node where a question has no answer yet.
+    The node's input is used only if nothing of the graph is stored. Raises a pause if an interrupt
+    has no response yet.
     """
     if state.interrupts:
         return Command(resume=_ask_all(state.interrupts))
@@ -117,7 +117,7 @@ def _choose_input(value: Any, state: Any) -> Any:
 
 
 def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
-    """Return the answers to questions by their ids; raises a pause for those that have none."""
+    """Return the responses by interrupt id; raise a pause for interrupts without one."""
     answers, pause = {}, None
     for one in pending_interrupts:
         try:
@@ -145,14 +145,15 @@ def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
 
 
 def _build_config(context: TaskContext, graph: Any) -> Any:
-    """Return the run's config for the graph: with the same thread, and no coordinates on it."""
+    """Return the run's config for the graph, with the same thread and without coordinates."""
     config = context.config()
     own = config.get("configurable", {})
     kept = {name: value for name, value in own.items() if name not in _COORDINATES}
     thread = context.run.thread_id
     built = {**config, "configurable": {**kept, "thread_id": thread}}
     if built.get("max_concurrency") == 1 and _is_functional(graph):
-        # The stream of a functional graph occupies a thread, and so does a task that calls another.
+        # The stream of a functional graph occupies an OS thread, and so does a task that calls
+        # another.
         built["max_concurrency"] = MOST_THREADS
     return built
 
@@ -164,7 +165,7 @@ def _is_functional(graph: Any) -> bool:
 
 
 def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
-    """Raise where a graph has stopped without a question; going on passes the breakpoint."""
+    """Raise if a graph stopped without an interrupt, because a resume passes the breakpoint."""
     if not state.interrupts:
         raise RuntimeError(
             f"The graph of node '{context.task.name}' stopped at a static breakpoint "
@@ -174,7 +175,7 @@ def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
 
 
 def _refuse_pause(result: Any) -> Any:
-    """Ask what a graph asks that nothing is stored of, which can't be: so it is an error."""
+    """Raise for interrupts of a graph without stored state, which can't be resumed."""
     if isinstance(result, dict) and result.get(INTERRUPT):
         interrupt(result[INTERRUPT][0].value)
     return result

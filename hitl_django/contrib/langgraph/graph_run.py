@@ -1,4 +1,4 @@
-"""One claim's worth of a run of LangGraph's: from what is stored to its next pause, or its end."""
+"""Run segment of a LangGraph graph: from its stored state to the next pause or its end."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
 
 
 class GraphRun:
-    """Runs a graph on a thread of its own, and stores on the caller's what it does.
+    """Run segment that executes the graph on another OS thread and stores on the caller's.
 
-    LangGraph stores from several threads, and a worker's connection and transaction are its own.
+    LangGraph stores from several OS threads, but a worker's connection and transaction belong to
+    one.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class GraphRun:
         self._graph = bind_saver(resolve_groups(graph), self._saver)
 
     def advance(self, control: RunControl | None) -> Outcome:
-        """Goes on from what is stored, and returns how the run left off."""
+        """Resume from the stored state; return the outcome."""
         try:
             state, outcome = self._calls.serve(partial(self._run, control))
         except BaseException as error:
@@ -101,10 +102,10 @@ class GraphRun:
         with close_node_connections():
             state = self._graph.get_state(self._config)
             if state.tasks and (stop := self._find_breakpoint(state)) is not None:
-                # A worker that came as far as this was killed before the pause was stored.
+                # An earlier worker got this far and was killed before the pause was stored.
                 self._saver.add_chunk(((), "updates", {INTERRUPT: ()}))
                 return state, Outcome("interrupted", (stop,), state.next)
-            # The last checkpoint may be stored, and nothing told of it.
+            # The last checkpoint may be stored without its events.
             goes_on = state.tasks or "checkpoints" in self._modes
             failure = self._drive(control) if goes_on else None
             self._saver.store_rest()
@@ -112,7 +113,7 @@ class GraphRun:
             return state, self._build_outcome(state, failure)
 
     def _drive(self, control: RunControl | None) -> BaseException | None:
-        """Run the graph; returns what it raised."""
+        """Run the graph; return its exception, if any."""
         options: dict[str, Any] = {
             "stream_mode": [], "control": control, "durability": self._durability,
             "context": self._context,
@@ -135,10 +136,10 @@ class GraphRun:
             pass
 
     def _build_config(self) -> Any:
-        """Return a config by which chunks come as they are emitted, on the threads that do so.
+        """Return a config with which chunks are received on the OS threads that emit them.
 
-        It is that by which LangGraph's graphs have those of graphs below. LangGraph's own stream
-        comes later, when what it tells of may have been stored.
+        It uses LangGraph's mechanism for streams of subgraphs. LangGraph's own stream is late: the
+        state that a chunk describes may already be stored.
         """
         modes: set[Any] = {"values", "updates", "tasks", "checkpoints"}
         own = {
@@ -172,9 +173,9 @@ class GraphRun:
         )
 
     def _find_breakpoint(self, state: Any) -> PendingInterrupt | None:
-        """Return the breakpoint at which a run stands that takes up what is stored.
+        """Return the breakpoint at which a resumed run stands.
 
-        LangGraph takes a call without an input for one that goes on past it.
+        LangGraph passes the breakpoint on a call without input.
         """
         if state.config["configurable"]["checkpoint_id"] in self._saver.task_interrupts.passed:
             return None
@@ -192,7 +193,7 @@ def _call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _list_nodes(state: Any) -> list[str]:
-    """Return the nodes of a super-step that isn't over, though some of them may have run."""
+    """Return the nodes of an unfinished super-step, some of which may have run."""
     return [task.name for task in state.tasks]
 
 

@@ -1,4 +1,4 @@
-"""``hitl import-langgraph``: one thread after the other, and a reason for each that is left."""
+"""``hitl import-langgraph``: import of each thread, with the reason for each that fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hitl_django.models import Run
 from .thread_import import import_thread
 from .thread_source import SourceError, ThreadSource, open_postgres, open_sqlite
 
-#: What is counted of a thread, by the state of the run that it was given.
+#: Counter of a thread, by the state of its new run.
 _COUNTED = {
     None: "there",
     Run.State.QUEUED: "waiting",
@@ -31,7 +31,7 @@ _COUNTED = {
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Import the threads of a database, and says what became of them."""
+    """Import the threads of a database and print the results."""
     graph, dry_run = options["graph"], options["dry_run"]
     counts: Counter[str] = Counter()
     with _open_source(options) as source, silence_logs(options["verbosity"]):
@@ -57,7 +57,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _open_source(options: Mapping[str, Any]) -> Iterator[ThreadSource]:
-    """Open the database that the command names; CommandError where that is none, or is lost."""
+    """Open the database named on the command line; raise CommandError if it is unusable."""
     path = options["sqlite"]
     opened = open_postgres(options["postgres"]) if path is None else open_sqlite(Path(path))
     try:

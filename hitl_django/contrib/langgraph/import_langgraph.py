@@ -1,4 +1,4 @@
-"""``hitl import-langgraph``: brings threads out of databases of LangGraph's own savers."""
+"""``hitl import-langgraph``: import of threads from databases of LangGraph's savers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--postgres", metavar="URL", help="PostgresSaver database")
     source.add_argument("--sqlite", metavar="FILE", help="SqliteSaver file")
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Import the threads. LangGraph is imported here, since the other verbs don't need it."""
+    """Import the threads. LangGraph is imported here, because other commands don't need it."""
     if options["graph"] is not None:
         refuse_unknown_graph(options["graph"])
     if find_spec("langgraph") is None:

@@ -1,4 +1,4 @@
-"""What an imported thread has come to, by the graph that it is to go on with."""
+"""State of an imported thread according to the graph with which it resumes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hitl_django.run_leases.transitions import ERROR_LENGTH
 
 from .pending_steps import REPEATABLE
 
-#: How the path of a task ends that another one has called, and that no checkpoint plans.
+#: End of the path of a task called by another task, which no checkpoint contains.
 _CALL_ENDING = ", True"
 
 
 def check_known_nodes(root: CheckpointTuple, registered: RegisteredGraph) -> None:
-    """Raise GraphChangedError for a thread in which nodes have run that the graph doesn't have."""
+    """Raise GraphChangedError if nodes have run that the graph doesn't have."""
     seen = {name for name in root.checkpoint["versions_seen"] if not name.startswith("__")}
     strangers = sorted(seen - set(registered.graph.nodes))
     if strangers:
@@ -39,7 +39,7 @@ def find_state(
     thread_id: str,
     paths: Mapping[str, str],
 ) -> tuple[Run.State, str]:
-    """Return the state of the run of a thread that is stored, and why it didn't go on."""
+    """Return the state of a stored thread's run, and its error, if any."""
     graph: Any = registered.graph.with_saver(saver)
     config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
     snapshot, stored = graph.get_state(config), saver.get_tuple(config)
@@ -54,17 +54,17 @@ def find_state(
     failed = [task.error for task in snapshot.tasks if task.error is not None]
     if failed:
         return Run.State.FAILED, escape_unstorable(str(failed[0]))[:ERROR_LENGTH]
-    # It was in the middle of something, or stood behind a node at which it was to stop.
+    # The run was in the middle of a super-step, or stopped after a node.
     return Run.State.PARKED, f"LangGraph had not yet run {', '.join(snapshot.next)}."
 
 
 def _refuse_lost_results(
     writes: Sequence[PendingWrite], known: Container[str], paths: Mapping[str, str]
 ) -> None:
-    """Raise GraphChangedError where tasks have results or answers that the graph doesn't find.
+    """Raise GraphChangedError if the graph doesn't find stored results or responses of tasks.
 
-    Their ids come of what the graph is like, and in old releases were made otherwise. The tasks
-    would run again, and people would be asked again what they have answered.
+    Task ids depend on the graph's structure, and older releases computed them differently. The
+    tasks would run again, and answered interrupts would be raised again.
     """
     for task_id, name, _ in writes:
         is_called = name == RETURN or paths.get(task_id, "").endswith(_CALL_ENDING)

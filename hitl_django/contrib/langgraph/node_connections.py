@@ -1,4 +1,4 @@
-"""Database connections that the nodes of a LangGraph run open, on whichever threads they run."""
+"""Database connections opened by the nodes of a LangGraph run on any OS thread."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from django.db.backends.signals import connection_created
 
 logger = logging.getLogger("hitl_django")
 
-#: The connections that were opened within a run. LangGraph hands the context on to its threads.
+#: Connections opened within a run. LangGraph copies the context to its OS threads.
 _opened: ContextVar[list[Any] | None] = ContextVar("opened", default=None)
 
 
 @contextmanager
 def close_node_connections() -> Iterator[None]:
-    """Close at the end of the block what connections were opened in it, on threads that are over.
+    """Close connections that were opened in the block on OS threads that have ended.
 
-    LangGraph ends its threads without a word, and what they opened would stay open until the
-    garbage collector comes by.
+    LangGraph ends its OS threads without notice. Their connections would stay open until they are
+    garbage-collected.
     """
     opened: list[Any] = []
     token = _opened.set(opened)

@@ -1,4 +1,4 @@
-"""A saver for a graph of LangGraph that a node calls: its state stands with that of the node's."""
+"""Saver for a LangGraph graph called by a node, which stores its state with the node's."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hitl_django.engine.types import RunnableConfig
 
 from .saver import BridgedSaver
 
-#: Makes a call of our saver's where such calls may be made.
+#: Function that calls the engine saver in a place where such calls are possible.
 Perform = Callable[..., Any]
 APerform = Callable[..., Awaitable[Any]]
 
 
 class NodeSaver(BridgedSaver):
-    """Stores what a foreign graph does under the namespace of the task that calls it.
+    """Saver that stores a LangGraph graph in the namespace of the task that calls it.
 
-    The graph believes that it is alone on its thread; its own namespaces go below the task's.
+    The graph sees an empty thread. Its own namespaces are placed below the task's.
     """
 
     def __init__(self, saver: OurSaver, ns: str, perform: Perform, aperform: APerform) -> None:
@@ -36,7 +36,7 @@ class NodeSaver(BridgedSaver):
     def _build_writes(
         self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
     ) -> TaskWrites:
-        # What the graph asks is answered to the node, which gives it the answer.
+        # Responses to the graph's interrupts are given to the node, which passes them on.
         return TaskWrites(task_id, task_path, writes, answered_by_run=True)
 
     def _locate(self, config: Any) -> RunnableConfig:

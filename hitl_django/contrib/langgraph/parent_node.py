@@ -1,4 +1,4 @@
-"""A node of LangGraph's as what a graph of ours runs in: its saver, its stream, its answers."""
+"""LangGraph node in which an engine graph runs: its saver, stream and responses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from .parent_saver import ParentSaver
 
 
 class _PlainAnswer:
-    """The answer that names no question: of all that the node calls, who asks first takes it.
+    """Response without an interrupt id, taken by the first interrupt below the node.
 
-    The engine looks whether there is one where it needs one; LangGraph gives it away but once.
+    The engine checks whether there is a response before it needs one, but LangGraph returns it only
+    once.
     """
 
     def __init__(self, scratchpad: Any) -> None:
@@ -33,15 +34,15 @@ class _PlainAnswer:
         return len(self._taken)
 
     def pop(self) -> Any:
-        """Return the answer."""
+        """Return the response."""
         return self._taken.pop()
 
 
 class ParentNode:
-    """The node of LangGraph's that a call is made in, as its config tells of it.
+    """LangGraph node in which a call is made, read from its config.
 
-    What is asked below it is asked by the node, and answered through it: ``answers`` are those by
-    the ids of questions, ``wildcard`` is the one that names none.
+    Interrupts below it are raised and answered through it. ``answers`` are responses by interrupt
+    id. ``wildcard`` is the response without an id.
     """
 
     def __init__(self, configurable: Mapping[str, Any]) -> None:
@@ -59,11 +60,11 @@ class ParentNode:
         self.wildcard = _PlainAnswer(scratchpad)
         runtime = configurable[keys.CONFIG_KEY_RUNTIME]
         self.context, self.store = runtime.context, runtime.store
-        #: The stream modes of which the stream around has what graphs below do.
+        #: Stream modes in which the parent's stream includes subgraphs.
         self.modes = frozenset(self._stream.modes if self._stream else ())
 
     def emit(self, chunk: Chunk) -> None:
-        """Pass a chunk on to the stream of the graph around."""
+        """Pass a chunk to the stream of the parent graph."""
         ns, mode, data = chunk
         if isinstance(data, dict) and data.get(INTERRUPT):
             data = {**data, INTERRUPT: convert_to_theirs(INTERRUPT, data[INTERRUPT])}
@@ -71,9 +72,9 @@ class ParentNode:
             self._stream((ns, mode, data))
 
     def convert_failure(self, failure: BaseException) -> BaseException:
-        """Return what is raised to the node: a pause, or a Command for the graph around, as its.
+        """Return LangGraph's form of a pause, or of a Command for the parent graph.
 
-        Any other failure is the user's.
+        Other exceptions are returned unchanged.
         """
         if isinstance(failure, GraphInterrupt):
             asked: Sequence[Any] = [one.interrupt for one in failure.interrupts]

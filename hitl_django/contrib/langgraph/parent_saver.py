@@ -1,4 +1,4 @@
-"""LangGraph's savers for a graph of ours that runs in a node of LangGraph's."""
+"""LangGraph's savers for an engine graph that runs in a LangGraph node."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ _MARK = "#"
 
 
 class ParentSaver(BaseCheckpointSaver[Any]):
-    """Stores what a graph of ours does where the graph around it stores what it does.
+    """Saver that stores an engine graph with the checkpointer of its parent graph.
 
-    LangGraph's savers keep what a task wrote first. What ours remembers replaces what it did
-    before, so each such write stands under an id of its own: the task's, and one that sorts.
+    LangGraph's savers keep the first write of a task. The engine replaces a task's earlier memory,
+    so each such write gets a separate, sortable id that contains the task's.
     """
 
     def __init__(self, saver: Any) -> None:
         self._saver = saver
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Return a version as the saver has them."""
         return self._saver.get_next_version(current, channel)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Read the addressed checkpoint."""
         return _convert_tuple(self._saver.get_tuple(config))
 
     def list(
@@ -40,14 +38,12 @@ class ParentSaver(BaseCheckpointSaver[Any]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Read checkpoints, newest first."""
         for found in self._saver.list(config, filter=filter, before=before, limit=limit):
             yield _convert_found(found)
 
     def put(
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: dict[str, Any]
     ) -> RunnableConfig:
-        """Store a checkpoint."""
         converted = convert_checkpoint(checkpoint, convert_to_theirs)
         return self._saver.put(config, converted, metadata, new_versions)
 
@@ -58,12 +54,10 @@ class ParentSaver(BaseCheckpointSaver[Any]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store what a task wrote."""
         for owner, part in _divide_writes(writes, task_id):
             self._saver.put_writes(config, part, owner, task_path)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Like get_tuple."""
         return _convert_tuple(await self._saver.aget_tuple(config))
 
     async def alist(
@@ -74,14 +68,12 @@ class ParentSaver(BaseCheckpointSaver[Any]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Like list."""
         async for found in self._saver.alist(config, filter=filter, before=before, limit=limit):
             yield _convert_found(found)
 
     async def aput(
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: dict[str, Any]
     ) -> RunnableConfig:
-        """Like put."""
         converted = convert_checkpoint(checkpoint, convert_to_theirs)
         return await self._saver.aput(config, converted, metadata, new_versions)
 
@@ -92,7 +84,6 @@ class ParentSaver(BaseCheckpointSaver[Any]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Like put_writes."""
         for owner, part in _divide_writes(writes, task_id):
             await self._saver.aput_writes(config, part, owner, task_path)
 
@@ -100,7 +91,7 @@ class ParentSaver(BaseCheckpointSaver[Any]):
 def _divide_writes(
     writes: Sequence[tuple[str, Any]], task_id: str
 ) -> Iterator[tuple[str, Sequence[tuple[str, Any]]]]:
-    """Yield writes by the ids under which they are stored."""
+    """Yield writes grouped by the ids under which they are stored."""
     converted = [(name, convert_to_theirs(name, value)) for name, value in writes]
     if kept := [write for write in converted if write[0] in MEMORY]:
         yield f"{task_id}{_MARK}{ids.new_uuid6()}", kept

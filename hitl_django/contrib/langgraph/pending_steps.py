@@ -1,4 +1,4 @@
-"""What tasks wrote on top of a checkpoint of LangGraph's, and under which ids they ask there."""
+"""Writes on top of a LangGraph checkpoint, and the ids of their interrupts."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from hitl_django.engine.constants import (
 from hitl_django.engine.ids import make_interrupt_id
 from hitl_django.engine.savers.checkpoint import CheckpointTuple, PendingWrite, TaskWrites
 
-#: A checkpoint's namespace and id.
+#: Namespace and id of a checkpoint.
 Place = tuple[str, str]
-#: Writes of tasks that may as well be made once more.
+#: Writes that a task can repeat.
 REPEATABLE = frozenset((INTERRUPT, ERROR, ERROR_SOURCE_NODE, SCHEDULED, NO_WRITES))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingStep:
-    """The tasks of a super-step that hasn't ended, and the nodes that may be theirs."""
+    """Tasks of an unfinished super-step, and the nodes to which they may belong."""
 
     writes: list[TaskWrites]
     nodes: frozenset[str]
 
     @classmethod
     def read(cls, found: CheckpointTuple, paths: Mapping[str, str]) -> PendingStep:
-        """Return what stands on top of a checkpoint; ``paths`` are those of the tasks by id."""
+        """Return the writes on top of a checkpoint; ``paths`` are task paths by task id."""
         tasks: dict[str, TaskWrites] = {}
         for task_id, name, value in found.pending_writes or ():
             task = tasks.setdefault(task_id, TaskWrites(task_id, paths.get(task_id, ""), []))
@@ -45,7 +45,7 @@ class PendingStep:
 
 
 def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
-    """Return whether a task has written more; with each question more comes an answer more."""
+    """Return whether a task has new writes. Each further interrupt adds a response."""
     task_id, name, value = write
     own = [each for task, named, each in before if (task, named) == (task_id, name)]
     if name in REPEATABLE:
@@ -56,10 +56,10 @@ def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
 
 
 def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
-    """Give the second and later questions of tasks ids of their own.
+    """Assign unique ids to the second and later interrupts of a task.
 
-    Before LangGraph 1.2 all questions of a task had the id of its first; an answer would be taken
-    for one to that. The tasks of graphs above have the questions too, under the same ids.
+    Before LangGraph 1.2 all interrupts of a task had the id of the first one, so a response would
+    be taken for the first. Tasks of parent graphs repeat the interrupts with the same ids.
     """
     renamed: dict[str, str] = {}
     for (ns, _), step in steps.items():
@@ -76,7 +76,7 @@ def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
 
 
 def _rename_own(task: TaskWrites, ns: str, nodes: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the id of a task's question, and the one that it is to have."""
+    """Yield the id of a task's interrupt, and its new id."""
     writes = dict(task.writes)
     asked, answers = writes.get(INTERRUPT, ()), writes.get(RESUME, ())
     if len(asked) != 1 or not isinstance(answers, list):
@@ -93,7 +93,7 @@ def _rename(asked: Any, renamed: Mapping[str, str]) -> Any:
 
 
 def _find_due(checkpoint: Any) -> Iterator[str]:
-    """Yield the nodes that are to run after a checkpoint."""
+    """Yield the nodes that run after a checkpoint."""
     for name in checkpoint["channel_values"]:
         if name.startswith(BRANCH_TO):
             yield name.removeprefix(BRANCH_TO)

@@ -1,4 +1,4 @@
-"""A graph of LangGraph under a name of ours: its own engine runs it, in our worker."""
+"""Registered LangGraph graph, run by LangGraph's engine in this package's worker."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from .whole_channels import store_channels_whole
 
 
 class LangGraphAdapter(Pregel):
-    """A compiled graph of LangGraph in the form of ours.
+    """Compiled LangGraph graph with the engine's interface.
 
-    Its state is stored as that of ours is, and so read, compared and drawn by the same code. What
-    starts, advances or updates a thread of it is LangGraph's.
+    Its state is stored, read, compared and drawn like that of engine graphs. LangGraph starts,
+    executes and updates its threads.
     """
 
     def __init__(
         self, source: ForeignPregel, known: dict[int, LangGraphAdapter] | None = None
     ) -> None:
-        #: LangGraph's graphs and what stands for them; one that calls itself is there once.
+        #: Adapters of LangGraph's graphs. A recursive graph has one adapter.
         self._known = {} if known is None else known
         self._known[id(source)] = self
         self.source = source = store_channels_whole(source)
@@ -60,24 +60,22 @@ class LangGraphAdapter(Pregel):
             add_code_of(function)
 
     def subgraph_of(self, name: str) -> Pregel | None:
-        """Return the graph that the node calls, as far as that can be seen."""
+        """Return the subgraph of a node, if it can be detected."""
         called = find_called_graph(self.source, name)
         if called is None or called.checkpointer is False:
             return None
         return self._known.get(id(called)) or LangGraphAdapter(called, self._known)
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Return the JSON schema of the input."""
         return _read_schema(self.source.get_input_jsonschema)
 
     def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Return the JSON schema of what a run comes to."""
         return _read_schema(self.source.get_output_jsonschema)
 
     def validate_input(self, input: Any) -> None:
-        """Raise InvalidInputError for a field that the graph's input doesn't have.
+        """Raise InvalidInputError for unknown fields.
 
-        What the fields hold is for the graph to say, which takes many a form.
+        Values are not validated, because the graph may accept other forms.
         """
         fields = self._fields
         if isinstance(self.input_keys, str) and fields is None:
@@ -96,7 +94,7 @@ class LangGraphAdapter(Pregel):
 
     @cached_property
     def _fields(self) -> frozenset[str] | None:
-        """The fields of the graph's input, where it has any."""
+        """Input fields of the graph, or None if it has no fields."""
         schema, builder = self.get_input_jsonschema(), getattr(self.source, "builder", None)
         if not schema and builder is not None:
             return frozenset(builder.schemas[builder.input_schema])
@@ -106,9 +104,10 @@ class LangGraphAdapter(Pregel):
     def submit(
         self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
     ) -> str:
-        """Store ``input`` as the thread's next checkpoint; runs nothing.
+        """Store ``input`` as the thread's next checkpoint without running; return its id.
 
-        Returns the newest checkpoint's id. Raises PendingInterruptsError with nothing stored.
+        Raises:
+            PendingInterruptsError: if interrupts are pending. Nothing is stored.
         """
         given = config["configurable"]
         mine = bind_saver(self.source, BridgedSaver(self._get_saver()))
@@ -122,7 +121,7 @@ class LangGraphAdapter(Pregel):
                 thread_id=given["thread_id"],
             )
         if state.tasks:
-            # LangGraph would run what is left over beside what the input starts.
+            # LangGraph would run pending nodes in addition to those that the input triggers.
             mine.update_state(own, None, END)
         stored = mine.update_state(own, input, INPUT)
         return str(stored["configurable"]["checkpoint_id"])
@@ -140,7 +139,7 @@ class LangGraphAdapter(Pregel):
         interrupt_after: All | Sequence[str] | None = None,
         context: Any = None,
     ) -> Outcome:
-        """Goes on from what is stored of the thread, and returns how the run left off."""
+        """Resume from the stored state of the thread; return the outcome."""
         source = copy.copy(self.source)
         if interrupt_before is not None:
             source.interrupt_before_nodes = interrupt_before
@@ -156,10 +155,9 @@ class LangGraphAdapter(Pregel):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Apply super-steps of updates, as LangGraph does; each is stored whole.
+        """Apply super-steps of updates as LangGraph does; each is stored completely.
 
-        It has none for a Command as input, which a run of its begins with: that is applied as
-        those of our own graphs are.
+        LangGraph has no update for a Command as input. It is applied as for engine graphs.
         """
         for values, as_node, *_ in chain.from_iterable(supersteps):
             if as_node == INPUT and isinstance(values, Command):
@@ -178,10 +176,10 @@ class LangGraphAdapter(Pregel):
 
 
 def _read_schema(build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return a JSON schema that LangGraph makes, or one that everything fits.
+    """Return LangGraph's JSON schema, or one that accepts everything.
 
-    It makes none of an annotation that is still text, nor of the standard library's TypedDict
-    before Python 3.12, and runs such graphs all the same.
+    LangGraph can't create a schema for string annotations, or before Python 3.12 for TypedDict of
+    the standard library, but it runs these graphs.
     """
     try:
         return build()
@@ -195,14 +193,15 @@ def _convert_update(update: StateUpdate) -> Any:
     return update
 
 
-#: What a worker and a submission say in a config to our engine.
+#: Config keys that workers and submissions pass to the engine.
 _FLAGS = frozenset({"discard_pending", "on_interrupt_change", "on_unknown_key", "rerun_unanswered"})
 
 
 def _select_coordinates(config: RunnableConfig) -> Any:
-    """Return a config with what LangGraph knows of ours.
+    """Return a config with only the coordinates that LangGraph uses.
 
-    It took other keys for metadata; and one thread for its tasks would be taken by its stream.
+    LangGraph would store other keys as metadata. Its stream would use up a concurrency limit of
+    one.
     """
     own = config["configurable"]
     kept = {"configurable": {name: own[name] for name in own if name not in _FLAGS}}
@@ -210,7 +209,7 @@ def _select_coordinates(config: RunnableConfig) -> Any:
 
 
 class _CollectedCommit(BaseCheckpointSaver[Any]):
-    """Gives what is stored, and makes one commit of a checkpoint and of the writes that led to it.
+    """Saver that combines a checkpoint and its writes in one commit.
 
     LangGraph stores them one after the other.
     """
@@ -220,19 +219,17 @@ class _CollectedCommit(BaseCheckpointSaver[Any]):
         self._commits: list[Commit] = []
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Return a version as the saver has them."""
         return self._saver.get_next_version(current, channel)
 
     def get_tuple(self, config: RunnableConfig) -> OurTuple | None:
-        """Read the addressed checkpoint, or the newest of the namespace."""
         return self._saver.get_tuple(config)
 
     def commit(self, commit: Commit) -> None:
-        """Keep what is to be stored."""
+        """Collect a commit."""
         self._commits.append(commit)
 
     def store(self) -> None:
-        """Store it."""
+        """Store the collected commit."""
         (whole,) = [commit for commit in self._commits if commit.checkpoint is not None]
         whole.writes = [task for commit in self._commits for task in commit.writes]
         self._saver.commit(whole)

@@ -1,4 +1,4 @@
-"""``register_langgraph``: a graph of LangGraph under a name, like any other graph."""
+"""``register_langgraph``: registration of LangGraph graphs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Factory = TypeVar("Factory")
 
 
 def register_langgraph(name: str, **terms: Any) -> Callable[[Factory], Factory]:
-    """Register the function below it as the factory of a graph that LangGraph runs.
+    """Register the decorated function as factory of a graph that LangGraph runs.
 
-    The factory returns a compiled graph of LangGraph's, a StateGraph of its that isn't compiled
-    yet, or an agent of LangChain's; what ``@entrypoint`` makes is registered as it is. ``terms``
-    are those of ``register``. What checkpointer the graph was compiled with doesn't count: its
-    threads are stored as ours are. State may hold what ours may, and the dataclasses, models,
-    enums and named tuples of the factory's package.
+    The factory returns a compiled LangGraph graph, an uncompiled StateGraph of LangGraph, or a
+    LangChain agent. The result of ``@entrypoint`` can be registered directly. ``terms`` are those
+    of ``register``. The graph's checkpointer is ignored; its threads are stored like those of
+    engine graphs. State may contain the engine's types, and dataclasses, models, enums and named
+    tuples of the factory's package.
     """
 
     def decorate(factory: Factory) -> Factory:

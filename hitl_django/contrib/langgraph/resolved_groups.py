@@ -1,6 +1,6 @@
-"""Nodes and tasks of LangGraph that raise the pause that a group of errors stands for.
+"""Resolution of exception groups that contain a pause, in LangGraph's nodes and tasks.
 
-LangGraph takes the group that a task group raises for a failure.
+LangGraph treats the group that a task group raises as a failure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hitl_django.engine.errors import InvalidUpdateError, iterate_leaves
 
 
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
-    """Return a graph whose nodes and tasks, at any depth, raise no group that contains a pause."""
+    """Return a graph whose nodes and tasks, at any depth, raise no group with a pause."""
     return _resolve(graph, {})
 
 
@@ -47,7 +47,7 @@ def _resolve_bound(bound: Any, known: dict[int, ForeignPregel]) -> Any:
 
 
 class _ResolvingNode(Runnable[Any, Any]):
-    """Calls what a node calls."""
+    """Runnable that calls a node and resolves its exception groups."""
 
     def __init__(self, bound: Any) -> None:
         self.bound, self.name = bound, bound.name
@@ -81,14 +81,14 @@ def _build_resolving_function(function: Any) -> Any:
             with _resolving(get_config()):
                 return function(*args, **kwargs)
 
-    # A part of the ids of LangGraph's tasks.
+    # The name is a part of the ids of LangGraph's tasks.
     resolve.__name__ = get_runnable_for_task(function).name or resolve.__name__
     _copy_identifier(function, resolve)
     return resolve
 
 
 def _copy_identifier(source: Any, target: Any) -> None:
-    """Give an object LangGraph's identifier of another, which is a part of the key in its cache."""
+    """Copy LangGraph's identifier, which is part of the cache key, to another object."""
     module, _, name = (identifier(source) or "").partition(".")
     target.__module__ = module or None
     if name:
@@ -97,7 +97,7 @@ def _copy_identifier(source: Any, target: Any) -> None:
 
 @contextmanager
 def _resolving(config: Any) -> Iterator[None]:
-    """Resolve the group that a node or a task raises, and those of the tasks that it calls."""
+    """Resolve the exception group raised by a node or task, and those of the tasks it calls."""
     values = config["configurable"]
     values[CONFIG_KEY_CALL] = partial(_call_task, values[CONFIG_KEY_CALL])
     try:
@@ -110,9 +110,9 @@ def _resolving(config: Any) -> Iterator[None]:
 
 
 def _resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error or signal that a group stands for.
+    """Return the error or signal that represents a group.
 
-    Failures count before pauses, and cancellations only where there is nothing else.
+    Failures take precedence over pauses, and both over cancellations.
     """
     signals, failures = group.split(GraphBubbleUp)
     failed = failures and failures.split(asyncio.CancelledError)[1]
@@ -121,7 +121,7 @@ def _resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     leaves = tuple(iterate_leaves(signals))
     pauses = [leaf for leaf in leaves if isinstance(leaf, GraphInterrupt)]
     if pauses:
-        # All interrupts of a task have one id, and the first of them gets the next resume value.
+        # All interrupts of a task share an id, and the first one gets the next resume value.
         asked: dict[str, Any] = {}
         for one in (one for pause in pauses for one in pause.args[0]):
             asked.setdefault(one.id, one)

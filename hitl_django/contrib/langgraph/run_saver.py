@@ -1,4 +1,4 @@
-"""The saver of a worker's run of a LangGraph graph: fenced, on one thread, in due order."""
+"""Saver of a worker's run of a LangGraph graph: fenced, ordered, on one OS thread."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from .saver import BridgedSaver
 from .task_interrupts import TaskInterrupts
 from .uncommitted_chunks import Beginning, BufferedChunk, UncommittedChunks, sort_chunks
 
-#: By which the metadata of a message say whose it is.
+#: Metadata keys that identify the task of a message.
 _NS = "langgraph_checkpoint_ns"
 
 
 class _PendingWrites(NamedTuple):
-    """The writes of a task, as LangGraph gives them; ``config`` names their checkpoint."""
+    """Writes of a task as LangGraph passes them; ``config`` refers to their checkpoint."""
 
     config: Any
     writes: Sequence[Any]
@@ -44,18 +44,18 @@ class _PendingWrites(NamedTuple):
     task_path: str
 
     def precede(self, ns: str, checkpoint_id: str) -> bool:
-        """Return whether they led to a checkpoint of a namespace."""
+        """Return whether the writes led to a checkpoint of a namespace."""
         ref = self.config["configurable"]
         return ref.get("checkpoint_ns", "") == ns and ref["checkpoint_id"] < checkpoint_id
 
 
 class RunSaver(BridgedSaver):
-    """Stores a run by a worker's saver, all calls of which are made on the worker's thread.
+    """Saver of a run that makes all calls of the worker's saver on the worker's OS thread.
 
-    Each chunk goes with the commit of what it describes; what models say is stored before that,
-    too, as they say it. Nothing is stored before the checkpoint that it stands on, which another
-    worker wouldn't find; ``at_exit`` has all stored at once. ``failure`` is what the worker's
-    saver has raised.
+    Each chunk is stored in the commit of the state it describes. Message chunks are also stored
+    earlier, while the model streams. Nothing is stored before the checkpoint on which it depends,
+    because another worker could not find it. With ``at_exit`` everything is stored at the end.
+    ``failure`` is the exception of the worker's saver.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class RunSaver(BridgedSaver):
         self._at_exit = at_exit
         self.failure: BaseException | None = None
         self.task_interrupts = TaskInterrupts()
-        #: The writes of tasks whose end hasn't been emitted.
+        #: Writes of tasks whose end is not emitted yet.
         self._held: dict[str, _PendingWrites] = {}
-        #: What is stored at the exit.
+        #: Commits to be stored at the exit.
         self._collected: list[Commit] = []
-        #: The newest checkpoints that are stored, by namespace, and those that somebody awaits.
+        #: Newest stored checkpoints by namespace, and futures of awaited ones.
         self._stored: dict[str, str] = {}
         self._awaited: dict[str, Future[None]] = {}
         self._messages = MessageBuffer()
-        #: Parts of messages that are to be stored, and what comes of storing them.
+        #: Message chunks to be stored, and the future of their store.
         self._spoken: list[Chunk] = []
         self._said: Future[None] | None = None
         self._lock = Lock()
@@ -88,9 +88,9 @@ class RunSaver(BridgedSaver):
     def put_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote, or leave that until the end of the task is emitted.
+        """Store the writes of a task, or keep them until the task's end is emitted.
 
-        LangGraph does both at once, on two threads; within an event loop, it emits first.
+        LangGraph does both concurrently on two OS threads. On an event loop it emits first.
         """
         held = _PendingWrites(config, writes, task_id, task_path)
         with self._lock:
@@ -112,7 +112,7 @@ class RunSaver(BridgedSaver):
         await super().aput_writes(config, writes, task_id, task_path)
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Store a checkpoint, behind the writes of tasks whose end nothing is emitted of."""
+        """Store a checkpoint after the writes of tasks whose end is not emitted."""
         for stored in self._list_awaited(config):
             stored.result()
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -120,7 +120,7 @@ class RunSaver(BridgedSaver):
         return super().put(config, checkpoint, metadata, new_versions)
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Store a checkpoint, behind the writes of tasks that have to be stored together."""
+        """Store a checkpoint after the writes of tasks that must be stored together."""
         for stored in self._list_awaited(config):
             await asyncio.shield(asyncio.wrap_future(stored))
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -129,9 +129,9 @@ class RunSaver(BridgedSaver):
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
-        """Return what has to be done before something is stored on a checkpoint.
+        """Return the futures that must complete before anything is stored on a checkpoint.
 
-        With the durability ``async`` LangGraph begins a super-step before its checkpoint is stored.
+        With the durability ``async`` LangGraph starts a super-step before its checkpoint is stored.
         """
         if self._at_exit:
             return []
@@ -147,7 +147,7 @@ class RunSaver(BridgedSaver):
             ]
 
     def store_rest(self) -> None:
-        """Store what waits for the end of its task, or of the run."""
+        """Store the remaining writes of tasks and of the run."""
         self._store_pending(self._take_pending(lambda held: True))
         self._perform(self._store_collected)
 
@@ -165,24 +165,24 @@ class RunSaver(BridgedSaver):
         self._perform(self._put_pending, held)
 
     def _put_pending(self, held: Sequence[_PendingWrites]) -> None:
-        # In one commit: an update from a node's cache may belong to any of these tasks.
+        # Stored in one commit, because a cached update may belong to any of these tasks.
         self._commit_all([self._build_commit(*one) for one in held])
 
     def add_chunk(self, chunk: Chunk) -> None:
-        """Add what LangGraph emits; stores the writes of the task that it is the end of."""
+        """Add a chunk of LangGraph. If it ends a task, store the task's writes."""
         ended = self._ledger.add_chunk(chunk)
         with self._lock:
             held = None if ended is None else self._held.pop(ended, None)
         if held is not None:
-            # Some of LangGraph's threads have nobody to hear of it; the next call raises it.
+            # Some of LangGraph's OS threads drop exceptions, so the next call raises it.
             with suppress(Exception):
                 self._store_pending([held])
 
     def add_message(self, chunk: Chunk) -> None:
-        """Add a part of a message, and has what was said stored where it is time for that.
+        """Add a message chunk, and store buffered chunks if it is time.
 
-        A model that speaks faster waits for that. What a task says that had finished before is said
-        already: LangGraph runs an error handler again.
+        Faster models wait for the store. Chunks of a task that had finished before are ignored,
+        because LangGraph runs an error handler again.
         """
         ns, mode, (_, metadata) = chunk
         if not self._ledger.is_event(ns, mode) or self._ledger.is_over(metadata[_NS]):
@@ -204,9 +204,10 @@ class RunSaver(BridgedSaver):
             raise
 
     def _take_spoken(self, stored: Mapping[str, str], *, whole: bool = False) -> list[Chunk]:
-        """Remove and return what is said by tasks whose checkpoint is stored.
+        """Remove and return the message chunks of tasks whose checkpoint is stored.
 
-        ``stored`` are the newest by namespace. ``whole`` is with what isn't to be stored yet.
+        ``stored`` are the newest checkpoints by namespace. With ``whole``, chunks that are not due
+        yet are included.
         """
         taken: list[Chunk] = []
         with self._lock:
@@ -219,7 +220,7 @@ class RunSaver(BridgedSaver):
         return taken
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Remove and return the chunks that go with the run's outcome."""
+        """Remove and return the chunks stored with the run's outcome."""
         spoken = [*self._spoken, *self._messages.take()]
         return [*spoken, *self._ledger.take_rest(status)]
 
@@ -263,11 +264,11 @@ class RunSaver(BridgedSaver):
         return found
 
     def _is_of_this_call(self, ns: str, found: CheckpointTuple) -> bool:
-        """Return whether a graph below has stored a checkpoint in the call that loads it.
+        """Return whether a subgraph has stored a checkpoint in the call that loads it.
 
-        One compiled with ``checkpointer=True`` may have done so in an earlier super-step. In the
-        first of a run that is taken up LangGraph would have it go on from there, which is its
-        end, and the call would do nothing.
+        A subgraph with ``checkpointer=True`` may have stored one in an earlier super-step. In the
+        first super-step of a resumed run, LangGraph would resume from that checkpoint, which is the
+        subgraph's end, and the call would do nothing.
         """
         above = self._ledger.list_bases_above(ns)
         if not above or NS_END in ns.rpartition(NS_SEP)[2]:
@@ -290,14 +291,14 @@ class RunSaver(BridgedSaver):
             self._store(collected)
 
     def _store(self, commits: list[Commit]) -> None:
-        """Store what LangGraph gave by some calls, with what it has emitted of that."""
+        """Store the commits of some calls, with the chunks emitted for them."""
         added = {_get_ns(one): one.checkpoint["id"] for one in commits if one.checkpoint}
         stored = self._stored | added
         begun: list[Commit] = []
         kept: list[BufferedChunk] = []
         for commit in commits:
             ns = _get_ns(commit)
-            # The super-steps of the graphs around this one have begun before it.
+            # The super-steps of parent graphs started before this one.
             for one in self._ledger.take_beginnings(ns, stored):
                 begun.append(self._record_beginning(one))
                 kept += one.chunks
@@ -322,7 +323,7 @@ class RunSaver(BridgedSaver):
             awaited.set_result(None)
 
     def _record_beginning(self, begun: Beginning) -> Commit:
-        """Return the commit by which something is stored of a super-step that has begun."""
+        """Return the commit that stores the start of a super-step."""
         ref = {
             "thread_id": self._thread_id,
             "checkpoint_ns": begun.ns,

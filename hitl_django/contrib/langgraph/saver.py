@@ -1,4 +1,4 @@
-"""One of our savers behind LangGraph's interface: what all of LangGraph's graphs store by."""
+"""Engine saver with LangGraph's interface, the base of all savers of LangGraph graphs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id")
 
 
 class BridgedSaver(BaseCheckpointSaver[int]):
-    """Stores threads of LangGraph's graphs by a saver of ours.
+    """LangGraph saver that stores with an engine saver.
 
-    Each call of that saver's is made by ``_perform``, or within an event loop by ``_aperform``;
-    ``_locate`` and ``_name`` say where with us a graph's own coordinates are, and the way back.
+    Calls of the engine saver are made by ``_perform``, or on an event loop by ``_aperform``.
+    ``_locate`` and ``_name`` convert coordinates to those of the engine saver and back.
     """
 
-    #: Keys of the run's configurable, which LangGraph would add to each checkpoint's metadata.
+    #: Keys of the run's configurable that LangGraph would add to each checkpoint's metadata.
     private: frozenset[str] = frozenset()
 
     def __init__(self, saver: OurSaver) -> None:
@@ -47,19 +47,17 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         self._saver = saver
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Return a version as our saver has them."""
         return self._saver.get_next_version(current, channel)
 
     def with_allowlist(self, extra_allowlist: Any) -> BridgedSaver:
-        """Let the state hold the classes that a graph's schemas name; returns the saver."""
+        """Allow the classes in a graph's schemas in the state; return the saver."""
         for cls in find_listed_classes(extra_allowlist):
             adopt_model(cls)
         return self
 
-    # Sync and async forms differ only in who makes the call.
+    # Sync and async methods differ only in the caller of the engine saver.
 
     def get_tuple(self, config: Any) -> ForeignTuple | None:
-        """Read the addressed checkpoint, or the newest of the namespace."""
         return self._convert_tuple(self._perform(self._load, config))
 
     def list(
@@ -70,23 +68,19 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         before: Any = None,
         limit: int | None = None,
     ) -> Iterator[ForeignTuple]:
-        """Yield checkpoints, newest first."""
         found = self._find(config, filter, before, limit)
         while (one := self._convert_tuple(self._perform(next, found, None))) is not None:
             yield one
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Store a checkpoint."""
         return self._perform(self._put, config, checkpoint, metadata, new_versions)
 
     def put_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote."""
         self._perform(self._put_writes, config, writes, task_id, task_path)
 
     async def aget_tuple(self, config: Any) -> ForeignTuple | None:
-        """Like get_tuple."""
         return self._convert_tuple(await self._aperform(self._load, config))
 
     async def alist(
@@ -97,40 +91,35 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         before: Any = None,
         limit: int | None = None,
     ) -> AsyncIterator[ForeignTuple]:
-        """Like list."""
         found = self._find(config, filter, before, limit)
         while (one := self._convert_tuple(await self._aperform(next, found, None))) is not None:
             yield one
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Like put."""
         return await self._aperform(self._put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Like put_writes."""
         await self._aperform(self._put_writes, config, writes, task_id, task_path)
 
     def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call of our saver's where such calls may be made."""
+        """Call the engine saver in a place where such calls are possible."""
         return function(*args)
 
     async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Like _perform."""
         return await self._saver.acall(function, *args)
 
     def _locate(self, config: Any) -> RunnableConfig:
-        """Return the coordinates of the graph's own config with us."""
+        """Return the engine coordinates for the graph's config."""
         named: Mapping[str, Any] = config["configurable"]
         return {"configurable": {name: named[name] for name in _COORDINATES if name in named}}
 
     def _name(self, config: RunnableConfig) -> Any:
-        """Return coordinates with us as the graph itself names them."""
+        """Return the graph's coordinates for an engine config."""
         return config
 
     def _load(self, config: Any) -> CheckpointTuple | None:
-        """Read a checkpoint that a graph addresses."""
         return self._saver.get_tuple(self._locate(config))
 
     def _find(self, config: Any, filter: Any, before: Any, limit: int | None) -> Iterator[Any]:
@@ -169,11 +158,10 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     def _build_writes(
         self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
     ) -> TaskWrites:
-        """Return what a task wrote, as our saver takes it."""
+        """Return the writes of a task in the engine's classes."""
         return TaskWrites(task_id, task_path, writes)
 
     def _commit(self, commit: Commit) -> None:
-        """Store what LangGraph gave by one call."""
         self._saver.commit(commit)
 
     def _convert_tuple(self, found: CheckpointTuple | None) -> Any:
@@ -192,14 +180,14 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         )
 
     def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
-        """Return the writes on top of a checkpoint that LangGraph is to see."""
+        """Return the pending writes of a checkpoint that LangGraph should see."""
         return [write for write in found.pending_writes or () if write[1] not in MEMORY]
 
 
 def _sort_theirs_after(checkpoint_id: str) -> None:
-    """Make later ids of LangGraph's sort after one that may come from a faster clock.
+    """Make later ids of LangGraph sort after one that may come from a faster clock.
 
-    It takes the greatest for the newest, so what it stored next would be passed over.
+    LangGraph takes the greatest id for the newest, so its next checkpoint would be ignored.
     """
     clock: Any = their_ids
     made = read_time(checkpoint_id)

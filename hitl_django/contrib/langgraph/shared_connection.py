@@ -1,4 +1,4 @@
-"""Calls that need a database connection, on threads that LangGraph begins anew for each run."""
+"""Database calls on the OS threads that LangGraph starts for each run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from hitl_django.errors import OpenTransactionError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: The connection of who called a graph. LangGraph hands the context on to its threads.
+#: Connection of the graph's caller. LangGraph copies the context to its OS threads.
 _caller: ContextVar[Any] = ContextVar("caller", default=None)
-#: Of the connections on which such a call is being made: whether a transaction was open before it.
+#: Connections that are in use by such a call, with whether a transaction was open before it.
 _before: dict[int, bool] = {}
 
 
 def call_with_connection(
     using: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Make a call on this thread's connection, or on one that it is lent where it has none.
+    """Call a function with this OS thread's connection, or with the caller's.
 
-    A connection that such a thread opened would be left to the garbage collector. Raises
-    OpenTransactionError where whoever called the graph has a transaction open.
+    A connection opened on such an OS thread would stay open until garbage collection.
+
+    Raises:
+        OpenTransactionError: if the caller of the graph has an open transaction.
     """
     own, call = connections[using], partial(function, *args, **kwargs)
     if own.connection is not None:
@@ -40,13 +42,13 @@ def call_with_connection(
             "TransactionTestCase."
         )
     with lent_connections.lend(using) as lent:
-        # In a context of its own: for what this thread does next nobody with a connection called.
+        # A separate context, so that later calls on this OS thread don't use the connection.
         return copy_context().run(_call_on, lent, call)
 
 
 def _call_on(connection: Any, call: Callable[[], R]) -> R:
     if id(connection) in _before:
-        return call()  # within another call
+        return call()  # nested call
     _before[id(connection)] = connection.in_atomic_block
     try:
         return call()
@@ -55,9 +57,9 @@ def _call_on(connection: Any, call: Callable[[], R]) -> R:
 
 
 def _has_transaction(connection: Any) -> bool:
-    """Return whether another thread has a transaction open, but for what it is storing just now."""
+    """Return whether the caller has an open transaction, besides that of a current store."""
     if connection.connection is None or not connection.in_atomic_block:
         return False
     if connection.closed_in_transaction:
-        return False  # a run closed what its node had left open, and has had a new one since
+        return False  # the run has replaced the connection of its node
     return _before.get(id(connection), True)

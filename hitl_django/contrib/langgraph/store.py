@@ -1,4 +1,4 @@
-"""LangGraph's store over ours: graphs of both keep their items in the project's database."""
+"""LangGraph's store interface on DjangoStore, shared by the graphs of both engines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ _OPERATIONS: dict[type, type] = {
 
 
 class LangGraphStore(theirs.BaseStore):
-    """A store for graphs of LangGraph's: ``graph.compile(store=LangGraphStore())``.
+    """Store for LangGraph graphs: ``graph.compile(store=LangGraphStore())``.
 
-    It is our DjangoStore under LangGraph's interface, sync and async: items, bounds and times to
-    live are the same. Vectors are stored as bytes beside the items, and compared in Python: no
-    extension of the database is needed, or used.
+    It wraps DjangoStore with the same items, limits and times to live, sync and async. Vectors are
+    stored as bytes with the items and compared in Python, without a database extension.
     """
 
     supports_ttl = True
@@ -40,33 +39,31 @@ class LangGraphStore(theirs.BaseStore):
 
     @property
     def embeddings(self) -> Any:
-        """What embeds the items, if anything does."""
+        """Embeddings of the store, or None."""
         return self._store.embeddings
 
     def sweep_ttl(self) -> int:
-        """Remove all that has expired, without waiting for the sweep; returns how many items."""
+        """Delete expired items without waiting for the sweep; return their number."""
         return call_with_connection(write_alias(), self._store.sweep_ttl)
 
     def batch(self, ops: Iterable[theirs.Op]) -> list[theirs.Result]:
-        """Perform operations and return a result for each."""
         with _raising_their_errors():
             return _convert_results(self._store.batch(map(_convert_operation, ops)))
 
     async def abatch(self, ops: Iterable[theirs.Op]) -> list[theirs.Result]:
-        """Like batch, on an event loop."""
         with _raising_their_errors():
             return _convert_results(await self._store.abatch(map(_convert_operation, ops)))
 
 
 class _BorrowingStore(DjangoStore):
-    """Our store, on LangGraph's threads; embeddings are made on these, whatever they take."""
+    """DjangoStore for LangGraph's OS threads; embeddings are computed on these."""
 
     def perform(self, ops: Sequence[ours.Op], embedded: EmbeddedTexts) -> list[ours.Result]:
         return call_with_connection(write_alias(), super().perform, ops, embedded)
 
 
 def _convert_operation(op: Any) -> Any:
-    """Return an operation as ours; what is none stays as it is, and is refused as such."""
+    """Return an engine operation; other objects unchanged, to be rejected by the store."""
     if isinstance(op, theirs.ListNamespacesOp):
         conditions = (ours.MatchCondition(*each) for each in op.match_conditions or ())
         return ours.ListNamespacesOp(tuple(conditions), op.max_depth, op.limit, op.offset)
@@ -84,7 +81,7 @@ def _convert_results(results: Iterable[Any]) -> list[Any]:
 
 
 def _convert_item(found: Any) -> Any:
-    """Return an item as LangGraph's; a namespace, or None, as it is."""
+    """Return LangGraph's form of an item; other results unchanged."""
     if isinstance(found, SearchItem):
         return theirs.SearchItem(
             found.namespace, found.key, found.value, found.created_at, found.updated_at, found.score

@@ -1,4 +1,4 @@
-"""LangGraph's classes that state may hold, each under a name of ours: stored bytes name no code."""
+"""Registration of LangGraph's classes under short names, so that stored bytes name no code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hitl_django.engine.serde import has_recipe, register_model, register_type
 
 
 def register_stored_types() -> None:
-    """Let every codec of the process store what LangGraph itself puts into state."""
+    """Register the classes that LangGraph itself puts into state, for all codecs."""
     register_type(
         "langgraph.Send",
         Send,
@@ -31,9 +31,9 @@ def register_stored_types() -> None:
 
 
 def find_listed_classes(allowlist: Collection[Any]) -> Iterator[type]:
-    """Yield the classes of an allow-list of LangGraph's that are stored field by field.
+    """Yield the classes of LangGraph's allow-list that are stored field by field.
 
-    It lists classes, or pairs of a module and a name; of modules only those that are loaded.
+    Entries are classes, or pairs of module and name. Only loaded modules are considered.
     """
     for listed in allowlist:
         found: Any = listed

@@ -1,7 +1,7 @@
-"""What tasks of LangGraph's ask, and the answers that they are handed.
+"""Interrupts of LangGraph's tasks, and validation of their responses.
 
-LangGraph hands a task its answers by position, whatever it asks there. So what a task has asked is
-stored with its questions, and each answer is compared with that when it is taken.
+LangGraph assigns responses by position, regardless of the interrupt. Therefore hashes of a task's
+interrupts are stored, and each response is compared with them when it is used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hitl_django.services.runs.state import render_json
 
 @dataclass(frozen=True, slots=True)
 class InterruptedTask:
-    """A task that waits for answers: where it is stored, and how many it has."""
+    """Task with pending interrupts: its location, and the number of its responses."""
 
     config: RunnableConfig
     task_id: str
@@ -49,12 +49,12 @@ class InterruptedTask:
     answered: int
 
     def called_by(self, other: InterruptedTask) -> bool:
-        """Return whether another task has called this one, as functional graphs do."""
+        """Return whether another task called this one, as in functional graphs."""
         called = self.task_path.startswith(f"~{PUSH}, {other.task_path}, ")
         return called and self.config == other.config
 
     def list_interrupts(self, ns: str) -> Iterator[PendingInterrupt]:
-        """Yield what the task at a namespace asks itself; what is asked below it isn't its own."""
+        """Yield the interrupts of the task in this namespace, without those of its subgraphs."""
         ref, name = self.config["configurable"], split_path(ns)[-1]
         own = ids.make_interrupt_id(ns, self.answered)
         for one in self.interrupts:
@@ -68,25 +68,25 @@ class InterruptedTask:
 
 
 class TaskInterrupts:
-    """The questions of a run's tasks.
+    """Interrupts of a run's tasks.
 
-    ``misplaced`` says which answer would have reached another asked_here than its own. ``passed``
-    are the checkpoints at whose breakpoint a person has let the run go on.
+    ``misplaced`` describes a response that would have reached another interrupt. ``passed`` are the
+    checkpoints whose breakpoint a person has approved.
     """
 
     def __init__(self) -> None:
         self.misplaced: InterruptChangedError | None = None
         self.passed: set[str] = set()
         self._asking: dict[str, InterruptedTask] = {}
-        #: What tasks have asked so far: hashes by position.
+        #: Hashes of the tasks' interrupts, by position.
         self._asked: dict[str, Mapping[str, str]] = {}
 
     def get_task_interrupts(self, task_id: str) -> Mapping[str, str]:
-        """Return what a task has asked so far: hashes by position."""
+        """Return hashes of a task's interrupts, by position."""
         return self._asked.get(task_id, {})
 
     def list_interrupts(self, names: Mapping[str, str]) -> list[PendingInterrupt]:
-        """Return what tasks ask that wait; ``names`` are their nodes by task id."""
+        """Return the pending interrupts; ``names`` are nodes by task id."""
         found = [
             asked_here
             for task in self._asking.values()
@@ -103,7 +103,7 @@ class TaskInterrupts:
         return f"{above}{NS_SEP}{own}" if above else own
 
     def record_task_interrupts(self, asked_here: PendingInterrupt) -> Commit:
-        """Return the commit that has the task remember what it has asked."""
+        """Return the commit that stores the hashes of a task's interrupts."""
         asked = {
             **self._asked.get(asked_here.task_id, {}),
             str(asked_here.index): ids.hash_json(asked_here.interrupt.value),
@@ -112,7 +112,7 @@ class TaskInterrupts:
         return Commit(self._asking[asked_here.task_id].config, writes=writes)
 
     def note_writes(self, config: RunnableConfig, task: TaskWrites) -> None:
-        """Note whether a task asks with what it has written."""
+        """Record whether the writes of a task contain interrupts."""
         written = dict(task.writes)
         if INTERRUPT in written:
             self._asking[task.task_id] = InterruptedTask(
@@ -125,7 +125,7 @@ class TaskInterrupts:
     def check_answers(
         self, found: CheckpointTuple, writes: Sequence[PendingWrite]
     ) -> Sequence[PendingWrite]:
-        """Return the writes on a checkpoint for LangGraph, with answers that are checked."""
+        """Return a checkpoint's writes for LangGraph, with validated responses."""
         pending = found.pending_writes or ()
         self._asked |= {task: value for task, name, value in pending if name == ASKED}
         kept: list[PendingWrite] = []
@@ -133,7 +133,7 @@ class TaskInterrupts:
             if name != RESUME:
                 kept.append((task, name, value))
             elif task == NULL_TASK_ID:
-                # To LangGraph it would be the answer to whatever is asked next.
+                # LangGraph would use it as the response to the next interrupt.
                 self.passed.add(found.checkpoint["id"])
             else:
                 given = _CheckedAnswers(value, self.get_task_interrupts(task), self._refuse)
@@ -149,9 +149,10 @@ class TaskInterrupts:
 
 
 class _CheckedAnswers(list[Any]):
-    """The answers of a task by position, each for the asked_here that it was given to.
+    """Responses of a task by position, each for the interrupt to which it was given.
 
-    ``interrupt`` looks one up without saying what it asks, so its caller is looked at.
+    ``interrupt`` looks up a response without passing its payload, so its caller's frame is
+    inspected.
     """
 
     def __init__(

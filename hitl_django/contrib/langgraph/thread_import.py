@@ -1,7 +1,7 @@
-"""Imports threads of LangGraph's databases: history, what is pending, and what they ask.
+"""Import of threads from LangGraph's databases: history, pending steps and interrupts.
 
-A thread comes whole or not at all. One that waits for people gets a run that is queued: the worker
-that takes it up finds what was asked, and puts it into the review queue.
+A thread is imported completely or not at all. A thread with pending interrupts gets a queued run,
+and the worker that executes it adds the interrupts to the review queue.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from .imported_state import check_known_nodes, find_state
 from .pending_steps import PendingStep, Place, is_new, number_interrupts
 from .thread_source import StoredCheckpoint, ThreadSource
 
-#: The verb of the record's entry that a thread was imported.
+#: Verb of the audit log entry for an import.
 IMPORT = "import"
-#: Rows of one statement.
+#: Rows per statement.
 BATCH = 500
-#: What LangGraph's server calls the graph of a thread, in the metadata of checkpoints.
+#: Metadata key in which LangGraph's server stores the graph of a thread.
 GRAPH_ID = "graph_id"
 
 
@@ -50,15 +50,17 @@ GRAPH_ID = "graph_id"
 def import_thread(
     source: ThreadSource, thread_id: str, graph: str | None = None, *, dry_run: bool = False
 ) -> Run.State | None:
-    """Import a thread, or what is new of one that was imported before; all of it or nothing.
+    """Import a thread, or new checkpoints of one imported before, in one transaction.
 
-    Returns the state of the run that it was given; None where nothing is new. ``graph`` is the
-    registered graph that it goes on with; without, it is the one that the thread's metadata name.
-    With ``dry_run`` all is done, and undone again.
+    Returns the state of its new run, or None if there is nothing new. ``graph`` is the registered
+    graph with which it resumes; by default the one in the thread's metadata. With ``dry_run`` the
+    import is rolled back.
 
-    Raises HitlError for a thread that can't be taken: another one has its id, it has gone on here
-    and there, a worker is at it (RunStateError), it is of another graph (GraphChangedError), it
-    holds what can't be stored (PayloadError).
+    Raises:
+        HitlError: if the id belongs to another thread, or the thread continued in both places.
+        RunStateError: if a worker is using the thread.
+        GraphChangedError: if it belongs to another graph.
+        PayloadError: if it contains values that can't be stored.
     """
     check_names(thread_id=thread_id)
     with source.snapshot(), transaction.atomic(using=write_alias()):
@@ -68,17 +70,17 @@ def import_thread(
 
 
 class _Import:
-    """One thread's import, in a transaction."""
+    """Import of one thread in a transaction."""
 
     def __init__(self, source: ThreadSource, thread_id: str, graph: str | None) -> None:
         self.source, self.thread_id, self.graph = source, thread_id, graph
         self.found = source.list_checkpoints(thread_id)
         self.paths = source.read_paths(thread_id)
-        #: What is written on top of checkpoints that nothing follows so far.
+        #: Pending writes of checkpoints without a child.
         self.pending: dict[Place, PendingStep] = {}
-        #: The graph that the thread goes on with here.
+        #: Registered graph with which the thread resumes.
         self.registered: RegisteredGraph | None = None
-        #: When LangGraph stored what is new.
+        #: Times at which LangGraph stored the new checkpoints.
         self.stored_at: dict[Place, datetime] = {}
 
     def perform(self) -> Run.State | None:
@@ -86,7 +88,7 @@ class _Import:
             return None
         thread = self._lock()
         if thread is not None:
-            # Only a graph that is built lets values be of its classes.
+            # A graph's classes are allowed in values only after it is built.
             with suppress(UnknownGraphError):
                 self.registered = registry.get_graph(thread.graph)
         known = set() if thread is None else self._list_known(thread)
@@ -107,10 +109,8 @@ class _Import:
         self._date(thread)
         return self._start_run(thread, registered, root, saver)
 
-    # What is there already.
-
     def _lock(self) -> Thread | None:
-        """Return the thread's row, if there is one, locked until all is stored."""
+        """Return the thread's locked row, or None."""
         rows = Thread.objects.using(write_alias()).filter(thread_id=self.thread_id)
         pk = rows.values_list("pk", flat=True).first()
         return None if pk is None else leases.lock_thread(pk=pk)
@@ -120,7 +120,7 @@ class _Import:
         return set(rows.values_list("ns", "checkpoint_id"))
 
     def _find_grown(self, known: set[Place]) -> dict[Place, CheckpointTuple]:
-        """Return the checkpoints, of those that nothing follows here, that got more writes."""
+        """Return existing checkpoints at the end of a branch that have more writes."""
         followed = {
             (one.ns, one.parent_id) for one in self.found if (one.ns, one.checkpoint_id) in known
         }
@@ -137,7 +137,7 @@ class _Import:
         return grown
 
     def _refuse_unless_ours(self, thread: Thread, known: set[Place]) -> None:
-        """Raise for a thread that is here, if no more of it may be brought."""
+        """Raise if an existing thread must not be extended."""
         using = write_alias()
         if not AuditEntry.objects.using(using).filter(thread=thread, verb=IMPORT).exists():
             raise ThreadExistsError(
@@ -167,17 +167,15 @@ class _Import:
             ) from error
         return leases.lock_thread(pk=thread.pk)
 
-    # Which graph it is of.
-
     def _find_newest(self) -> StoredCheckpoint:
-        """Return the name of the newest checkpoint of the graph itself."""
+        """Return the newest checkpoint of the root graph."""
         roots = [one for one in self.found if not one.ns]
         if not roots:
             raise InvalidInputError("The thread has only subgraph checkpoints.", [])
         return roots[-1]
 
     def _find_graph(self, newest: StoredCheckpoint) -> RegisteredGraph:
-        """Return the graph that the thread goes on with, which is built by then."""
+        """Return the graph with which the thread resumes, after building it."""
         metadata = self.source.read_metadata(self.thread_id, "", newest.checkpoint_id)
         named = metadata.get(GRAPH_ID)
         if self.graph is None and not named:
@@ -186,15 +184,13 @@ class _Import:
             raise InvalidInputError(f"The thread's metadata names another graph, {named!r}.", [])
         return registry.get_graph(self.graph or str(named))
 
-    # What is stored.
-
     def _store(
         self,
         saver: DjangoSaver,
         new: Sequence[StoredCheckpoint],
         grown: Mapping[Place, CheckpointTuple],
     ) -> None:
-        """Store checkpoints, each with the writes that led to it, and the writes on the last."""
+        """Store checkpoints with the writes that led to them, and the writes on the last ones."""
         versions: dict[Place, Mapping[str, Any]] = {}
         for place, found in grown.items():
             self.pending[place] = PendingStep.read(found, self.paths)
@@ -222,7 +218,7 @@ class _Import:
     def _read_versions(
         self, versions: Mapping[Place, Mapping[str, Any]], place: Place
     ) -> Mapping[str, Any]:
-        """Return the versions of a checkpoint that one is the child of; of none, no versions."""
+        """Return the channel versions of a parent checkpoint; empty without a parent."""
         if place in versions:
             return versions[place]
         if all((one.ns, one.checkpoint_id) != place for one in self.found):
@@ -233,7 +229,7 @@ class _Import:
         return self.source.read(self.thread_id, ns, checkpoint_id, self._find_channels(ns))
 
     def _find_channels(self, ns: str) -> Mapping[str, BaseChannel]:
-        """Return the channels of the graph at a namespace, if it is known."""
+        """Return the channels of the graph in a namespace; empty if it is unknown."""
         if self.registered is None:
             return {}
         root = self.registered.graph
@@ -242,7 +238,7 @@ class _Import:
         return next((graph.channels for _, graph in iterate_subgraphs(root, ns, True)), {})
 
     def _date(self, thread: Thread) -> None:
-        """Set when each step was, which the history shows; a saver takes it for now."""
+        """Set the time of each step to that of the source; the saver stores the current time."""
         rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
         dated = []
         for row in rows.only("ns", "checkpoint_id").iterator():
@@ -251,8 +247,6 @@ class _Import:
                 dated.append(row)
         Checkpoint.objects.using(write_alias()).bulk_update(dated, ["created_at"], BATCH)
 
-    # What becomes of it.
-
     def _start_run(
         self,
         thread: Thread,
@@ -260,7 +254,7 @@ class _Import:
         root: CheckpointTuple,
         saver: DjangoSaver,
     ) -> Run.State:
-        """Give the thread a run, in the state that LangGraph has left it in."""
+        """Create a run for the thread, in the state in which LangGraph left it."""
         using = write_alias()
         batch = WriteBatch(using)
         replaced = Run.objects.using(using).filter(thread=thread, state__in=Run.ACTIVE).first()
@@ -268,7 +262,7 @@ class _Import:
             cancel_run(batch, replaced, thread, interrupts=Interrupt.Status.SUPERSEDED)
         state, error = find_state(registered, saver, self.thread_id, self.paths)
         is_over = state not in Run.ACTIVE
-        # Whatever had the thread before writes nothing to it any more.
+        # Invalidates earlier leases, so that their owners can't store anything.
         Thread.objects.using(using).filter(pk=thread.pk).update(
             epoch=F("epoch") + 1,
             attempts=0,

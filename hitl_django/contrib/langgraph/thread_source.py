@@ -1,4 +1,4 @@
-"""Threads in databases of LangGraph's own savers, read by those savers."""
+"""Threads in databases of LangGraph's savers, read with these savers."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from hitl_django.engine.types import Overwrite
 from .closed_serializer import ClosedSerializer
 from .conversions import convert_checkpoint, convert_to_ours, drop_snapshot_counters
 
-#: Executes a statement with places for values, written ``{}``; returns its rows.
+#: Function that executes a statement with ``{}`` placeholders and returns its rows.
 Fetch = Callable[..., Sequence[Sequence[Any]]]
-#: The layout from which on what was sent stands in a channel.
+#: First checkpoint version in which Sends are stored in a channel.
 _SENDS_IN_CHANNEL = 4
 _MAX_COUNT = 2**31
 
 
 class SourceError(HitlError, OSError):
-    """The database to import from is out of reach, or is none of LangGraph's."""
+    """The database to import from is unreachable, or is not one of LangGraph's savers."""
 
 
 class StoredCheckpoint(NamedTuple):
-    """The name of a checkpoint in a source, and the one that it follows."""
+    """Reference to a checkpoint in a source, and to its parent."""
 
     ns: str
     checkpoint_id: str
@@ -47,10 +47,10 @@ class StoredCheckpoint(NamedTuple):
 
 
 class ThreadSource:
-    """A database of one of LangGraph's savers; what is read of it is in our types.
+    """Database of a LangGraph saver, whose contents are converted to the engine's classes.
 
-    Within a ``snapshot`` all is read as of one moment. ``failure`` is what the driver raises where
-    the database is out of reach; any other error says that what it holds can't be read.
+    Reads within a ``snapshot`` are consistent. ``failure`` is the driver's exception for an
+    unreachable database. Other exceptions mean that the contents can't be read.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ThreadSource:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let go of what is read when the block ends."""
+        """Release the snapshot at the end of the block."""
         try:
             yield
         finally:
@@ -78,7 +78,7 @@ class ThreadSource:
         return [thread_id for (thread_id,) in rows]
 
     def list_checkpoints(self, thread_id: str) -> list[StoredCheckpoint]:
-        """Return the names of a thread's checkpoints, each after the one that it follows."""
+        """Return the references of a thread's checkpoints, parents first."""
         rows = self._fetch(
             "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id FROM checkpoints "
             "WHERE thread_id = {} ORDER BY checkpoint_id",
@@ -87,7 +87,7 @@ class ThreadSource:
         return [StoredCheckpoint(*row) for row in rows]
 
     def read_metadata(self, thread_id: str, ns: str, checkpoint_id: str) -> Mapping[str, Any]:
-        """Return the metadata of a checkpoint, of which nothing else is read."""
+        """Return the metadata of a checkpoint without reading its values."""
         [[found]] = self._fetch(
             "SELECT metadata FROM checkpoints "
             "WHERE thread_id = {} AND checkpoint_ns = {} AND checkpoint_id = {}",
@@ -104,7 +104,7 @@ class ThreadSource:
         return metadata if isinstance(metadata, dict) else {}
 
     def read_paths(self, thread_id: str) -> Mapping[str, str]:
-        """Return the paths of a thread's tasks by their ids."""
+        """Return the paths of a thread's tasks, by task id."""
         table = self._writes_table
         rows = self._fetch(
             f"SELECT DISTINCT task_id, task_path FROM {table} WHERE thread_id = {{}}",
@@ -115,13 +115,14 @@ class ThreadSource:
     def read(
         self, thread_id: str, ns: str, checkpoint_id: str, channels: Mapping[str, BaseChannel]
     ) -> CheckpointTuple:
-        """Read a checkpoint with the writes on top of it.
+        """Read a checkpoint with its pending writes.
 
-        ``channels`` are those of its graph here. Values of DeltaChannels are made by them, of the
-        pieces that LangGraph has stored.
+        ``channels`` are those of the registered graph. Values of DeltaChannels are computed with
+        them from LangGraph's stored deltas.
 
-        Raises UnknownTagError for a class that isn't registered here, CorruptPayloadError for
-        anything else that can't be read.
+        Raises:
+            UnknownTagError: for a class that isn't registered.
+            CorruptPayloadError: for other unreadable contents.
         """
         try:
             found = self._read_theirs(thread_id, ns, checkpoint_id, channels)
@@ -154,9 +155,9 @@ class ThreadSource:
         if found is None:
             raise LookupError("it no longer exists")
         checkpoint: Any = found.checkpoint
-        datetime.fromisoformat(checkpoint["ts"])  # what is none is refused here, with a reason
+        datetime.fromisoformat(checkpoint["ts"])  # rejects an invalid value with a reason
         self._complete_values(found, channels)
-        # What was sent stood beside the channels, and with the writes that led here.
+        # Older versions store Sends beside the channels, and in the writes that led here.
         sends = checkpoint.pop("pending_sends", None)
         if checkpoint["v"] < _SENDS_IN_CHANNEL and not sends and found.parent_config is not None:
             sends = self._find_sends(thread_id, ns, found.parent_config)
@@ -166,7 +167,7 @@ class ThreadSource:
         return found
 
     def _complete_values(self, found: Any, channels: Mapping[str, BaseChannel]) -> None:
-        """Add the values of DeltaChannels, which LangGraph stores in pieces."""
+        """Add the values of DeltaChannels, which LangGraph stores as deltas."""
         values, versions = found.checkpoint["channel_values"], found.checkpoint["channel_versions"]
         counters = found.metadata.get(DELTA_COUNTERS) or {}
         missing = [name for name in counters if name in versions and name not in values]
@@ -198,14 +199,18 @@ class ThreadSource:
 
 @contextmanager
 def open_sqlite(path: Path) -> Iterator[ThreadSource]:
-    """Open a copy of a file of LangGraph's SqliteSaver; raises SourceError for what is none."""
+    """Open a copy of a SqliteSaver file.
+
+    Raises:
+        SourceError: if it is not such a file.
+    """
     make_saver = _load_saver("sqlite").SqliteSaver
     with (
         _describing(sqlite3.Error, str(path)),
         closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as original,
-        closing(sqlite3.connect("")) as connection,  # a file that nobody else sees, and that goes
+        closing(sqlite3.connect("")) as connection,  # temporary file, not visible to others
     ):
-        # The saver brings a database of an older release up to date, which must not be that one.
+        # The saver migrates databases of older releases. The original must not be changed.
         original.backup(connection)
 
         def fetch(statement: str, *values: Any) -> Sequence[Sequence[Any]]:
@@ -219,7 +224,11 @@ def open_sqlite(path: Path) -> Iterator[ThreadSource]:
 
 @contextmanager
 def open_postgres(url: str) -> Iterator[ThreadSource]:
-    """Open a database of LangGraph's PostgresSaver to read it; SourceError for what is none."""
+    """Open a PostgresSaver database for reading.
+
+    Raises:
+        SourceError: if it is not such a database.
+    """
     make_saver = _load_saver("postgres").PostgresSaver
     psycopg = import_module("psycopg")
     with (
@@ -228,7 +237,7 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
     ):
         _show_task_paths(connection)
         connection.read_only = True
-        # So that all of a thread is of one moment.
+        # Makes reads of a thread consistent.
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
         def fetch(statement: str, *values: Any) -> Sequence[Sequence[Any]]:
@@ -242,16 +251,16 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
 
 
 def _show_task_paths(connection: Any) -> None:
-    """Has a database of an older release look as today's saver reads it, to this connection alone.
+    """Create a temporary view, so that the current saver can read an older schema.
 
-    The saver would bring it up to date, which is not for a reader to do.
+    The saver would migrate the database, which a reader should not do.
     """
     found = connection.execute(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') "
         "AND attname IN ('task_id', 'task_path')"
     ).fetchall()
     if len(found) == 1:
-        # A temporary view is found before a table of its name.
+        # A temporary view takes precedence over a table with its name.
         connection.execute(
             "CREATE TEMPORARY VIEW checkpoint_writes AS "
             "SELECT *, '' AS task_path FROM checkpoint_writes"
@@ -260,7 +269,7 @@ def _show_task_paths(connection: Any) -> None:
 
 
 def _load_saver(kind: str) -> Any:
-    """Return the module of a saver of LangGraph's, which has a package of its own."""
+    """Return the module of a LangGraph saver, which is in a separate package."""
     try:
         return import_module(f"langgraph.checkpoint.{kind}")
     except ImportError as error:
@@ -269,7 +278,7 @@ def _load_saver(kind: str) -> Any:
 
 @contextmanager
 def _describing(failure: type[Exception], name: str) -> Iterator[None]:
-    """Raise SourceError for what a driver raises."""
+    """Convert exceptions of a driver to SourceError."""
     try:
         yield
     except failure as error:
@@ -280,18 +289,18 @@ def _describing(failure: type[Exception], name: str) -> Iterator[None]:
 
 
 def _join_pieces(channel: BaseChannel, pieces: Any) -> Any:
-    """Return the value of a DeltaChannel: a stored one, and what was written since."""
+    """Return the value of a DeltaChannel from its snapshot and later writes."""
     held = pieces.get("seed", MISSING)
     value = held.value if type(held) is _DeltaSnapshot else held
     for _, _, written in pieces["writes"]:
-        # One by one: each super-step may have replaced the value.
+        # One by one, because each super-step may have replaced the value.
         replaces = isinstance(written, TheirOverwrite)
         value = channel.fold(value, [Overwrite(written.value) if replaces else written])
     return channel.initial() if value is MISSING else value
 
 
 def _convert_checkpoint(checkpoint: Any) -> Any:
-    """Return a checkpoint in our types, with versions as ours are."""
+    """Return a checkpoint in the engine's classes, with its versions."""
     seen = checkpoint["versions_seen"].items()
     return {
         **convert_checkpoint(checkpoint, convert_to_ours),
@@ -301,7 +310,7 @@ def _convert_checkpoint(checkpoint: Any) -> Any:
 
 
 def _convert_write(name: str, value: Any) -> Any:
-    # A single question stood alone once.
+    # Old releases stored a single interrupt without a list.
     given = (value,) if isinstance(value, TheirInterrupt) else value
     return convert_to_ours(name, given)
 
@@ -311,10 +320,10 @@ def _convert_versions(versions: Mapping[str, Any]) -> dict[str, Version]:
 
 
 def _convert_version(version: Any) -> Version:
-    """Return a version as one of ours: what it counts, and what tells it from other branches'.
+    """Return a version with a counter, and a part that distinguishes branches.
 
-    LangGraph's are texts of both, "00000003.0.8257". Those that are mere numbers, as in databases
-    from before there were texts, don't tell branches apart.
+    LangGraph's versions are strings of both, such as "00000003.0.8257". Versions of old databases
+    are numbers, which don't distinguish branches.
     """
     count, _, branch = version.partition(".") if isinstance(version, str) else ("", "", "")
     if not count.isdigit() or int(count) >= _MAX_COUNT or not branch:

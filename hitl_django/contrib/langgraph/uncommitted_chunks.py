@@ -1,8 +1,8 @@
-"""The chunks of a run of LangGraph's, kept by what they describe until that is stored.
+"""Chunks of a LangGraph run, kept until the state that they describe is stored.
 
-LangGraph emits them apart from what it stores, and has some of them emitted again where a run is
-taken up. None is to be an event twice: how a super-step began was told if one of its tasks has
-stored something, and what a task emits is stored with what it wrote.
+LangGraph emits chunks independently of storing, and emits some again when a run resumes. Each must
+become an event only once: the start of a super-step is stored with the first writes of its tasks,
+and the chunks of a task with its writes.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from hitl_django.engine.types import Chunk
 
 from .conversions import convert_to_ours
 
-#: The key by which LangGraph marks an update of a task that doesn't run: what it wrote is stored,
-#: or its node's cache has it.
+#: Key with which LangGraph marks updates of tasks that don't run, because their writes are stored
+#: or cached.
 _CACHED = "__metadata__"
-#: How the names of its nodes begin that handle the errors of others.
+#: Prefix of the names of error handler nodes.
 _HANDLERS = ("__error_handler__", "__default_error_handler__")
 
 
 class BufferedChunk(NamedTuple):
-    """A chunk with its place among all; ``base`` is the checkpoint of its super-step."""
+    """Chunk with its position; ``base`` is the checkpoint of its super-step."""
 
     place: int
     base: str
@@ -42,32 +42,32 @@ class BufferedChunk(NamedTuple):
 
 @dataclass(slots=True)
 class _Graph:
-    """A graph that stores, at its namespace; ``owner`` is the id of the task that runs it."""
+    """Graph with stored state, in its namespace; ``owner`` is the id of the task that runs it."""
 
     ns: str
     owner: str | None = None
-    #: The checkpoint that it is about to go on from, and what its tasks have stored there.
+    #: Checkpoint from which the graph resumes, and the stored writes of its tasks.
     found: str | None = None
     statuses: dict[str, TaskStatus] = field(default_factory=dict)
-    #: The checkpoint of its super-step; empty before the first.
+    #: Checkpoint of the current super-step; empty before the first.
     base: str = ""
     is_told: bool = False
-    #: Its tasks until their super-step is over, and which of them nobody has called.
+    #: Tasks of the current super-step, and those not called by another task.
     tasks: dict[str, _Task] = field(default_factory=dict)
     planned: frozenset[str] = frozenset()
     opening: list[BufferedChunk] = field(default_factory=list)
     closing: list[BufferedChunk] = field(default_factory=list)
-    #: The newest of ``closing``, by the OS thread that emitted them.
+    #: Newest of ``closing``, by the OS thread that emitted it.
     newest: defaultdict[int, list[BufferedChunk]] = field(default_factory=lambda: defaultdict(list))
-    #: How many tasks of a node had finished: LangGraph emits their updates again.
+    #: Number of finished tasks by node, whose updates LangGraph emits again.
     finished: Counter[str] = field(default_factory=Counter)
-    #: Updates from a node's cache, where several tasks of the node may be meant.
+    #: Cached updates that may belong to several tasks of a node.
     cached: defaultdict[str, list[BufferedChunk]] = field(default_factory=lambda: defaultdict(list))
 
 
 @dataclass(slots=True)
 class _Task:
-    """A task of a graph that stores; ``base`` is the checkpoint of its super-step."""
+    """Task of a graph with stored state; ``base`` is the checkpoint of its super-step."""
 
     id: str
     name: str
@@ -77,13 +77,13 @@ class _Task:
     has_ended: bool = False
 
     def was_finished(self) -> bool:
-        """Return whether it had finished when its graph was taken up."""
+        """Return whether the task had finished when its graph resumed."""
         status = self.graph.statuses.get(self.id)
         return status is not None and status.finished
 
 
 class Beginning(NamedTuple):
-    """How a super-step has begun that wasn't told yet, and the task because of which it is."""
+    """Start of a super-step that is not stored yet, and the task that makes it necessary."""
 
     ns: str
     checkpoint_id: str
@@ -92,9 +92,9 @@ class Beginning(NamedTuple):
 
 
 class UncommittedChunks:
-    """Keeps chunks until it is asked for those that go with a commit.
+    """Buffer of chunks until the commit with which they are stored.
 
-    LangGraph's threads add them. ``keep`` makes of a chunk's data what is kept of it.
+    LangGraph's OS threads add chunks. ``keep`` converts the data of a chunk for storage.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class UncommittedChunks:
     ) -> None:
         self._modes, self._subgraphs, self._keep = modes, subgraphs, keep
         self._graphs: dict[str, _Graph] = {}
-        #: The tasks of all of them.
+        #: Tasks of all graphs.
         self._tasks: dict[str, _Task] = {}
         self._places = count()
         self._lock = threading.Lock()
 
     def enter_graph(self, config: Any, found: CheckpointTuple | None) -> None:
-        """Note that a graph is about to go on from what is stored of it."""
+        """Record that a graph is about to resume from its stored state."""
         given = config["configurable"]
         ns, owner = given.get("checkpoint_ns", ""), given.get(keys.CONFIG_KEY_TASK_ID)
         with self._lock:
@@ -118,7 +118,7 @@ class UncommittedChunks:
             graph.statuses = read_task_statuses((found and found.pending_writes) or ())
 
     def add_custom(self, data: Any) -> None:
-        """Add what a node writes to the stream, on the node's thread."""
+        """Add data that a node writes to the stream, on the node's OS thread."""
         *around, own = get_config()["configurable"][keys.CONFIG_KEY_CHECKPOINT_NS].split(NS_SEP)
         kept = self._select_chunk((tuple(around), "custom", data))
         with self._lock:
@@ -127,7 +127,7 @@ class UncommittedChunks:
                 self._add_of_task(task, kept)
 
     def add_chunk(self, chunk: Chunk) -> str | None:
-        """Add what LangGraph emits; returns the id of the task that it is the end of."""
+        """Add a chunk of LangGraph; return the id of the task that it ends, if any."""
         ns, mode, data = chunk
         kept = self._select_chunk(chunk)
         with self._lock:
@@ -140,11 +140,11 @@ class UncommittedChunks:
         return None
 
     def is_event(self, ns: tuple[str, ...], mode: str) -> bool:
-        """Return whether chunks of a graph in a mode are events of the run."""
+        """Return whether chunks of a graph in a stream mode are events of the run."""
         return mode in self._modes and (self._subgraphs or not ns or mode == "custom")
 
     def _select_chunk(self, chunk: Chunk) -> Chunk | None:
-        """Return what is kept of a chunk; None where it is no event of the run."""
+        """Return the part of a chunk to store; None if it is not an event of the run."""
         ns, mode, data = chunk
         if not self.is_event(ns, mode):
             return None
@@ -157,18 +157,18 @@ class UncommittedChunks:
             chunks.append(BufferedChunk(next(self._places), graph.base, chunk))
 
     def _add_of_task(self, task: _Task, chunk: Chunk | None) -> None:
-        # LangGraph runs an error handler again that had finished: all of it was told.
+        # LangGraph runs a finished error handler again. Its chunks are stored already.
         if not task.was_finished():
             self._add(task.chunks, task.graph, chunk)
 
     def _find_owner(self, ns: Sequence[str]) -> _Task | None:
-        """Return the task that stores what is done at a namespace: its own, or one around it."""
+        """Return the task that stores a namespace: its own, or the nearest one above."""
         for at in reversed(range(len(ns))):
             name, _, task_id = ns[at].rpartition(NS_END)
             if task_id in self._tasks:
                 return self._tasks[task_id]
             if name.startswith(_HANDLERS):
-                # LangGraph emits nothing of its start. Around it is the task that has failed.
+                # LangGraph emits no start of an error handler. Its owner is the failed task.
                 failed = self._find_owner(ns[:at])
                 return None if failed is None else self._find_task(failed.graph, task_id, name)
         return None
@@ -176,7 +176,7 @@ class UncommittedChunks:
     def _add_of_graph(self, graph: _Graph, mode: str, data: Any, kept: Chunk | None) -> str | None:
         newest = graph.newest[threading.get_ident()]
         if mode == "tasks" and "result" in data:
-            # LangGraph emits what a task wrote, and then its end, without a pause in between.
+            # LangGraph emits a task's writes and its end directly after each other.
             task = self._find_task(graph, data["id"], data["name"])
             if not task.was_finished():
                 task.chunks += [chunk for chunk in newest if chunk in graph.closing]
@@ -188,16 +188,16 @@ class UncommittedChunks:
         if mode in ("checkpoints", "tasks"):
             newest.clear()
             (self._begin_step if mode == "checkpoints" else self._begin_task)(graph, data, kept)
-        elif graph.found is None or mode == "updates":  # else it is the state that was found
+        elif graph.found is None or mode == "updates":  # otherwise the state that was loaded
             self._add(graph.closing, graph, kept)
             if kept is not None:
                 newest.append(graph.closing[-1])
         return None
 
     def _add_cached(self, graph: _Graph, data: Any, kept: Chunk | None) -> str | None:
-        """Add an update of a task that doesn't run; return the id of the task if it is known.
+        """Add the update of a task that doesn't run; return the task's id if it is known.
 
-        The update names the node alone.
+        The update contains only the node's name.
         """
         (name,) = data.keys() - {_CACHED}
         if graph.finished[name]:
@@ -220,7 +220,7 @@ class UncommittedChunks:
             self._add(graph.opening, graph, kept)
 
     def _find_task(self, graph: _Graph, task_id: str, name: str) -> _Task:
-        """Return a task of a graph, which is a new one where nothing was emitted of it."""
+        """Return a task of a graph, new if no chunk of it was emitted before."""
         task = self._tasks.get(task_id)
         if task is None:
             task = _Task(task_id, name, graph, graph.base)
@@ -235,8 +235,8 @@ class UncommittedChunks:
         if task_id in graph.planned:
             if not graph.is_told:
                 self._add(graph.opening, graph, kept)
-        # Another task has called it. Which of the two is stored, and when, is its own matter. Of
-        # an error handler's start LangGraph emits something only where it takes one up.
+        # The task was called by another task and is stored independently. LangGraph emits the start
+        # of an error handler only when it resumes one.
         elif is_new and not name.startswith(_HANDLERS):
             self._add(task.chunks, graph, kept)
 
@@ -245,15 +245,13 @@ class UncommittedChunks:
         task.has_ended = True
         return task.id
 
-    # What goes with a commit.
-
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
-        """Return the graphs within whose tasks one runs: their namespaces and checkpoints."""
+        """Return namespace and checkpoint of each parent graph of a namespace."""
         with self._lock:
             return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
 
     def stands(self, ns: str, stored: Mapping[str, str]) -> bool:
-        """Return whether the checkpoint is stored at which the task at a namespace runs.
+        """Return whether the checkpoint on which the task in a namespace runs is stored.
 
         ``stored`` are the newest checkpoints by namespace.
         """
@@ -262,13 +260,13 @@ class UncommittedChunks:
             return task is None or task.base <= stored.get(task.graph.ns, "")
 
     def is_over(self, ns: str) -> bool:
-        """Return whether the task at a namespace had finished when its graph was taken up."""
+        """Return whether the task in a namespace had finished when its graph resumed."""
         with self._lock:
             task = self._find_owner(ns.split(NS_SEP))
             return task is not None and task.was_finished()
 
     def _list_above(self, ns: str) -> Iterator[tuple[_Graph, str]]:
-        """Yield the graphs around one, inner ones first, with the task that runs it there."""
+        """Yield parent graphs, innermost first, with the task in each that leads here."""
         graph = self._graphs.get(ns)
         while graph is not None and graph.owner in self._tasks:
             owner = graph.owner
@@ -276,31 +274,31 @@ class UncommittedChunks:
             yield graph, owner
 
     def list_names(self) -> dict[str, str]:
-        """Return the nodes of tasks whose super-step isn't over, by their ids."""
+        """Return the nodes of tasks in unfinished super-steps, by task id."""
         with self._lock:
             return {task_id: task.name for task_id, task in self._tasks.items()}
 
     def list_running(self) -> list[str]:
-        """Return the nodes of the tasks that have begun and haven't ended."""
+        """Return the nodes of tasks that have started and not ended."""
         with self._lock:
             return [task.name for task in self._tasks.values() if not task.has_ended]
 
     def has_ended(self, task_id: str) -> bool:
-        """Return whether all chunks of a task are there."""
+        """Return whether all chunks of a task were received."""
         with self._lock:
             return task_id in self._tasks and self._tasks[task_id].has_ended
 
     def is_ambiguous(self, task_id: str) -> bool:
-        """Return whether an update from a cache may be that of a task, or that of another one.
+        """Return whether a cached update may belong to this task or to another one.
 
-        The writes of these tasks have to be stored by one commit.
+        The writes of these tasks must be stored in one commit.
         """
         with self._lock:
             task = self._tasks.get(task_id)
             return task is not None and not task.has_ended and bool(task.graph.cached[task.name])
 
     def take_of_task(self, ns: str, checkpoint_id: str, written: TaskWrites) -> list[BufferedChunk]:
-        """Remove and return what goes with the writes of a task."""
+        """Remove and return the chunks stored with the writes of a task."""
         with self._lock:
             graph, task = self._graphs.get(ns), self._tasks.get(written.task_id)
             taken = [] if graph is None else _take_until(graph.opening, checkpoint_id)
@@ -314,7 +312,7 @@ class UncommittedChunks:
         return taken
 
     def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[BufferedChunk]:
-        """Remove and return what goes with a checkpoint: all of the super-steps before it."""
+        """Remove and return the chunks stored with a checkpoint: those of earlier super-steps."""
         with self._lock:
             graph = self._graphs.get(ns)
             if graph is None:
@@ -329,9 +327,10 @@ class UncommittedChunks:
         return taken
 
     def take_beginnings(self, ns: str, stored: Mapping[str, str]) -> list[Beginning]:
-        """Remove and return how the super-steps began within which a graph runs, outer first.
+        """Remove and return the starts of parent super-steps, outermost first.
 
-        ``stored`` are the newest checkpoints by namespace: nothing is told of one that isn't.
+        ``stored`` are the newest checkpoints by namespace. Super-steps whose checkpoint is not
+        stored are left out.
         """
         with self._lock:
             begun = [
@@ -342,10 +341,10 @@ class UncommittedChunks:
         return [one for one in reversed(begun) if one.chunks]
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Return what goes with the run's outcome.
+        """Return the chunks stored with the run's outcome.
 
-        A super-step of which nothing is stored begins again, as a task does that failed or makes
-        room.
+        A super-step without stored results starts again, and so does a task that failed or was
+        requeued.
         """
         with self._lock:
             lists = [graph.closing for graph in self._graphs.values()]
@@ -357,7 +356,7 @@ class UncommittedChunks:
             return sort_chunks(kept for chunks in lists for kept in chunks)
 
     def _take_below(self, task_id: str) -> list[BufferedChunk]:
-        """Remove and return what is left of the graphs that a task has run."""
+        """Remove and return the remaining chunks of subgraphs that a task has run."""
         taken: list[BufferedChunk] = []
         for graph in self._list_below(task_id):
             for chunks in (graph.opening, graph.closing, *graph.cached.values()):
@@ -369,7 +368,7 @@ class UncommittedChunks:
         return taken
 
     def _forget(self, task_id: str) -> None:
-        """Drop a task, and the graphs that it has run."""
+        """Drop a task and the subgraphs that it has run."""
         del self._tasks[task_id].graph.tasks[task_id], self._tasks[task_id]
         for graph in self._list_below(task_id):
             del self._graphs[graph.ns]
@@ -390,7 +389,7 @@ def _take_until(
 ) -> list[BufferedChunk]:
     """Remove and return the chunks of super-steps up to that of a checkpoint.
 
-    Ids of checkpoints sort by time.
+    Checkpoint ids sort by time.
     """
     taken = [one for one in chunks if one.base < checkpoint_id + itself * " "]
     chunks[:] = chunks[len(taken) :]
@@ -398,7 +397,7 @@ def _take_until(
 
 
 def _asks_again(task: _Task, written: TaskWrites) -> bool:
-    """Return whether a task asks what it has asked before: LangGraph has it ask that anew."""
+    """Return whether a task repeats its interrupt, which LangGraph causes on resume."""
     status, writes = task.graph.statuses.get(task.id), dict(written.writes)
     if status is None or INTERRUPT not in writes:
         return False

@@ -1,4 +1,4 @@
-"""DeltaChannels of LangGraph's graphs, stored whole."""
+"""LangGraph's DeltaChannels, stored with their complete values."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from langgraph.pregel import Pregel
 
 
 class WholeChannel(DeltaChannel):
-    """A DeltaChannel that each checkpoint has the value of.
+    """DeltaChannel whose complete value is in each checkpoint.
 
-    LangGraph stores the value of a DeltaChannel now and then, and makes it of earlier checkpoints
-    and their writes. A saver here stores by itself only what was added to a list, so nothing is
-    won by that, and a checkpoint alone can be read, kept and forked.
+    LangGraph stores occasional snapshots and computes the value from later writes. The engine's
+    savers store only the items added to a list, so deltas save nothing, and a single checkpoint can
+    be read, kept and forked.
     """
 
     __slots__ = ()
 
     def checkpoint(self) -> Any:
-        """Return the value, as other channels do."""
         return self.value
 
 
 def store_channels_whole(graph: Pregel) -> Pregel:
-    """Return the graph with whole channels.
+    """Return the graph with complete values in its channels.
 
-    The graphs that its nodes call are changed in place: LangGraph finds them in functions as well,
-    where another graph can't be put.
+    Subgraphs of its nodes are changed in place. LangGraph also finds them in functions, where they
+    can't be replaced.
     """
     twin = copy.copy(graph)
     twin.channels = _replace_channels(graph.channels)
@@ -54,8 +53,8 @@ def _replace_channels(channels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_whole(channel: DeltaChannel) -> WholeChannel:
-    # A snapshot of each value, too: with the durability "exit", LangGraph would otherwise store
-    # all writes of a run beside its last value.
+    # Each value is also a snapshot. Otherwise LangGraph would store all writes of a run with the
+    # last value, with the durability "exit".
     whole = WholeChannel(channel.reducer, channel.typ, snapshot_frequency=1)
     whole.key = channel.key
     return whole

@@ -224,7 +224,7 @@ def send_outcome(request: Request, reader: EventReader, headers: dict[str, str])
 
 
 def _read_last_event_id(request: Request) -> int | None:
-    """Return the number of the last event received by the client; None for -1, which means none."""
+    """Return the number of the last event that the client has received; 0 for -1."""
     header = request.headers.get("Last-Event-ID")
     if not header:
         return None
