@@ -1,4 +1,4 @@
-"""The pytest fixture ``hitl``, and what a test leaves behind, for who tests with pytest-django."""
+"""pytest plugin: the fixture ``hitl``, and cleanup after each test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def hitl(db: None) -> Iterator[GraphEnvironment]:
-    """Stands in for queue, worker and clock: runs go on as the test makes its calls."""
+    """Replace queue, worker and clock: runs are executed by the calls of the test."""
     # Only now: pytest loads this before Django has its settings.
     from hitl_django.testing import GraphEnvironment
 
