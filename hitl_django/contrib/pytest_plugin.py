@@ -23,6 +23,6 @@ def hitl(db: None) -> Iterator[GraphEnvironment]:
 
 
 def pytest_runtest_teardown() -> None:
-    """Close the connections that wait to be lent: PostgreSQL removes no database that has some."""
+    """Close the idle connections, because PostgreSQL cannot drop a database in use."""
     if (module := sys.modules.get("hitl_django.db.shared_connections")) is not None:
-        module.lent_connections.close()
+        module.shared_connections.close()

@@ -41,20 +41,20 @@ class SharedConnections:
         self._turns = defaultdict[str, Any](threading.RLock)
 
     @contextmanager
-    def lend(self, using: str) -> Iterator[Any]:
+    def use(self, using: str) -> Iterator[Any]:
         """Replace this OS thread's connection during the block."""
         own = connections[using]
         with self._turns[using] if own.vendor == "sqlite" else nullcontext():
-            connections[using] = lent = self._take(using)
+            connections[using] = shared = self._take(using)
             try:
-                yield lent
+                yield shared
             except BaseException:
                 # The connection may be the cause of the error, and no other code checks it.
                 connections[using] = own
-                _close(lent)
+                _close(shared)
                 raise
             connections[using] = own
-            self._give_back(lent)
+            self._give_back(shared)
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -65,16 +65,16 @@ class SharedConnections:
             for place in reversed(range(len(self._idle))):
                 if self._idle[place][1].alias == using:
                     return self._idle.pop(place)[1]
-        lent = connections.create_connection(using)
-        lent.inc_thread_sharing()
+        shared = connections.create_connection(using)
+        shared.inc_thread_sharing()
         # In an empty context, so that instrumentation doesn't assign the connection to the current
         # task.
-        Context().run(lent.ensure_connection)
-        return lent
+        Context().run(shared.ensure_connection)
+        return shared
 
-    def _give_back(self, lent: Any) -> None:
+    def _give_back(self, shared: Any) -> None:
         with self._lock:
-            self._idle.append((time.monotonic(), lent))
+            self._idle.append((time.monotonic(), shared))
             if not self._is_watched:
                 self._is_watched = True
                 threading.Thread(target=self._watch, name="hitl-connections", daemon=True).start()
@@ -93,19 +93,19 @@ class SharedConnections:
     def _close_idle(self, before: float) -> None:
         lock = self._lock
         with lock:
-            closed = [lent for since, lent in self._idle if since <= before]
+            closed = [shared for since, shared in self._idle if since <= before]
             self._idle = [one for one in self._idle if one[0] > before]
             lock.notify_all()
-        for lent in closed:
-            _close(lent)
+        for shared in closed:
+            _close(shared)
 
 
-def _close(lent: Any) -> None:
+def _close(shared: Any) -> None:
     try:
-        lent.close()
+        shared.close()
     except Exception:
-        logger.exception("could not close a connection to %r", lent.alias)
+        logger.exception("could not close a connection to %r", shared.alias)
 
 
-lent_connections = SharedConnections()
-os.register_at_fork(after_in_child=lent_connections.reset)
+shared_connections = SharedConnections()
+os.register_at_fork(after_in_child=shared_connections.reset)

@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import DjangoCheckpointer
 from hitl_django.contrib.langgraph.shared_connection import call_with_connection
-from hitl_django.db.shared_connections import lent_connections
+from hitl_django.db.shared_connections import shared_connections
 from hitl_django.engine.errors import UnserializableError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 from hitl_django.engine.serde import Codec
@@ -125,7 +125,7 @@ def test_worker_threads_of_langgraph_leave_no_connection_open() -> None:
     # LangGraph began some threads for each call: they were lent what waits for the next now.
     lent = {id(one): one for one in used if one is not connections["default"]}
     assert 1 <= len(lent) < len(used)
-    lent_connections.close()
+    shared_connections.close()
     assert [one.connection for one in lent.values()] == [None] * len(lent)
 
 

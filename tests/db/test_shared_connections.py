@@ -1,4 +1,4 @@
-"""Connections that are lent: kept for the next call, closed when there is none."""
+"""Connections that are shared: kept for the next call, closed when there is none."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def test_successive_calls_share_a_connection_across_threads(
 ) -> None:
     def call() -> Any:
         own = connections["default"]
-        with pool.lend("default") as lent:
-            assert connections["default"] is lent
+        with pool.use("default") as shared:
+            assert connections["default"] is shared
             with connections["default"].cursor() as cursor:
                 cursor.execute("SELECT 1")
                 assert cursor.fetchone() == (1,)
         assert connections["default"] is own
         assert own.connection is None
-        return lent
+        return shared
 
-    lent = [on_a_new_thread(call) for _ in range(3)]
-    assert len(set(map(id, lent))) == 1
-    assert lent[0] is not connections["default"]
-    assert lent[0].connection is not None
+    shared = [on_a_new_thread(call) for _ in range(3)]
+    assert len(set(map(id, shared))) == 1
+    assert shared[0] is not connections["default"]
+    assert shared[0].connection is not None
 
 
 def test_parallel_calls_use_separate_connections_or_turns(
@@ -54,14 +54,14 @@ def test_parallel_calls_use_separate_connections_or_turns(
     is_lent, is_over = threading.Event(), threading.Event()
 
     def hold() -> Any:
-        with pool.lend("default") as lent:
+        with pool.use("default") as shared:
             is_lent.set()
             assert is_over.wait(10)
-            return lent
+            return shared
 
     def take() -> tuple[Any, bool]:
-        with pool.lend("default") as lent:
-            return lent, is_over.is_set()
+        with pool.use("default") as shared:
+            return shared, is_over.is_set()
 
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(hold)
@@ -72,13 +72,13 @@ def test_parallel_calls_use_separate_connections_or_turns(
         else:
             second.result(10)
         is_over.set()
-        lent, came_after = second.result(10)
-        assert came_after is (lent is first.result(10)) is (connection.vendor == "sqlite")
+        shared, came_after = second.result(10)
+        assert came_after is (shared is first.result(10)) is (connection.vendor == "sqlite")
 
 
 def test_turn_ends_with_a_failed_call(pool: SharedConnections) -> None:
     def fail() -> None:
-        with pool.lend("default"):
+        with pool.use("default"):
             raise ValueError
 
     for _ in range(2):
@@ -96,13 +96,13 @@ def test_failed_call_replaces_its_connection(pool: SharedConnections) -> None:
         assert connections["default"] is own
 
     def refuse() -> None:
-        with pool.lend("default") as lent:
-            made.append(lent)
-            lent.cursor().execute("SELECT nothing FROM nowhere")
+        with pool.use("default") as shared:
+            made.append(shared)
+            shared.cursor().execute("SELECT nothing FROM nowhere")
 
     on_a_new_thread(fail)
-    with pool.lend("default") as lent:
-        assert lent is not made[0]
+    with pool.use("default") as shared:
+        assert shared is not made[0]
     assert made[0].connection is None
 
 
@@ -111,28 +111,28 @@ def test_unused_connection_is_closed(
 ) -> None:
     monkeypatch.setattr(module, "IDLE", 0.01)
     closed = threading.Event()
-    with pool.lend("default") as lent:
-        close = lent.close
-        monkeypatch.setattr(lent, "close", lambda: (close(), closed.set()))
+    with pool.use("default") as shared:
+        close = shared.close
+        monkeypatch.setattr(shared, "close", lambda: (close(), closed.set()))
     assert closed.wait(10)
-    assert lent.connection is None
-    with pool.lend("default") as other:
-        assert other is not lent
+    assert shared.connection is None
+    with pool.use("default") as other:
+        assert other is not shared
 
 
 def test_connection_opens_outside_the_caller_s_context(pool: SharedConnections) -> None:
     from hitl_django.contrib.langgraph.node_connections import close_node_connections
 
-    with close_node_connections(), pool.lend("default") as lent:
+    with close_node_connections(), pool.use("default") as shared:
         pass
-    assert lent.connection is not None
+    assert shared.connection is not None
 
 
 def test_forked_process_starts_without_connections(pool: SharedConnections) -> None:
-    with pool.lend("default") as lent:
+    with pool.use("default") as shared:
         pass
     pool.reset()
-    with pool.lend("default") as other:
-        assert other is not lent
-    lent.close()
+    with pool.use("default") as other:
+        assert other is not shared
+    shared.close()
     connection.ensure_connection()

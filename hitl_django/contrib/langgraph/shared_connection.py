@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.db import connections
 
-from hitl_django.db.shared_connections import lent_connections
+from hitl_django.db.shared_connections import shared_connections
 from hitl_django.errors import OpenTransactionError
 
 P = ParamSpec("P")
@@ -41,9 +41,9 @@ def call_with_connection(
             "transaction. Call the graph outside the transaction; in tests, use "
             "TransactionTestCase."
         )
-    with lent_connections.lend(using) as lent:
+    with shared_connections.use(using) as shared:
         # A separate context, so that later calls on this OS thread don't use the connection.
-        return copy_context().run(_call_on, lent, call)
+        return copy_context().run(_call_on, shared, call)
 
 
 def _call_on(connection: Any, call: Callable[[], R]) -> R:
