@@ -89,8 +89,8 @@ def check_display_hints(
     return [
         checks.Warning(
             f"The display hint {name!r} of the graph {graph!r} is {text!r} without a folder.",
-            hint="A payload may then name any file of the default storage, and who sees the "
-            f"question can read it. Name the folder: '{text} invoices'.",
+            hint="A payload can then name any file of the default storage, and everyone who can "
+            f"view the request can read the file. Name the folder: '{text} invoices'.",
             id="hitl_django.W041",
         )
         for graph, hints in registry.list_display_hints().items()

@@ -65,8 +65,8 @@ class Settings:
     )
     ON_INTERRUPT_CHANGE: str = setting(
         "warn",
-        "What to do if a node asks something different after it was answered. 'warn': "
-        "use the response and flag the interrupt. 'error': park the run.",
+        "What to do if a decided interrupt has a different payload when its node runs again. "
+        "'warn': use the response and flag the interrupt. 'error': park the run.",
         one_of("warn", "error"),
     )
     ON_UNKNOWN_KEY: str = setting(

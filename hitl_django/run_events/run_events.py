@@ -1,7 +1,7 @@
 """Events of a run with consecutive numbers.
 
 A run's state is changed only under its thread's lock, or by the worker with the thread's epoch.
-Whoever writes therefore knows the number of the last event without locking a counter. A worker
+The writer therefore knows the number of the last event without locking a counter. A worker
 continues from the number in its claim. The run's row has the number at the last change of state.
 After a worker has died in between, the number is read from the events.
 """

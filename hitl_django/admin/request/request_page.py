@@ -141,7 +141,7 @@ class RequestPage(OutcomePage):
         item = self.get_object(request, unquote(object_id))
         text = json.dumps(item.payload, ensure_ascii=False, indent=2)
         response = HttpResponse(text, content_type="text/plain; charset=utf-8")
-        response["Content-Disposition"] = f'attachment; filename="question-{item.pk}.json.txt"'
+        response["Content-Disposition"] = f'attachment; filename="request-{item.pk}.json.txt"'
         response["X-Content-Type-Options"] = "nosniff"
         return response
 

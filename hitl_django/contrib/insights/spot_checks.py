@@ -113,7 +113,7 @@ def record_spot_check(
     with refusal, transaction.atomic(using=write_alias()):
         check = find_spot_check(check_id, by)
         thread = leases.lock_thread(pk=check.interrupt.thread_id)
-        message = "You don't have permission to decide this question."
+        message = "You don't have permission to decide this request."
         refuse_unless_may(by, get_policy().may_decide, check.interrupt, message)
         rows = SpotCheck.objects.using(write_alias()).filter(pk=check.pk)
         if by is not None and rows.filter(match_own(by)).exists():

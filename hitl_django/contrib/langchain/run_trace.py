@@ -174,7 +174,7 @@ def _start(
     is_async: bool,
     run_id: Any = None,
 ) -> Awaitable[None] | None:
-    """Tell of a beginning, and keep what is to be told of it later."""
+    """Report the start of a run to the callbacks, and pass the started run to ``keep``."""
     kind = AsyncCallbackManager if is_async else CallbackManager
     manager: Any = kind.configure(
         inheritable_callbacks=config.get("callbacks"),

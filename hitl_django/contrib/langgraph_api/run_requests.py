@@ -236,7 +236,7 @@ def _refuse_options(body: dict[str, Any]) -> None:
     for name in _list_options(body):
         raise NotSupported(f"`{name}` can't be changed when a run resumes.")
     if _read_configurable(body):
-        raise NotSupported("The run goes on with the `config` that it was started with.")
+        raise NotSupported("The `config` can't be changed when a run resumes.")
 
 
 def _read_checkpoint_id(body: dict[str, Any]) -> str | None:

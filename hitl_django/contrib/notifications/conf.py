@@ -20,8 +20,8 @@ class NotificationSettings:
 
     NOTIFICATION_DEFAULT: str = setting(
         "now",
-        "When people who have chosen nothing are told of questions, where contrib.notifications is "
-        "installed: 'now', 'daily' or 'off'.",
+        "When users who have not changed their notification settings get emails: 'now', 'daily' "
+        "or 'off'.",
         one_of("now", "daily", "off"),
     )
     DIGEST_HOUR: int = setting(
