@@ -175,8 +175,7 @@ def _database() -> Iterator[Finding]:
     if _is_read_only(connection):
         yield Finding(
             "error",
-            f"The database {connection.alias!r} is read-only: no run starts, and no decision is "
-            "stored.",
+            f"Database {connection.alias!r} is read-only: runs and decisions can't be stored.",
             "After a failover, connect to the new primary. At a provider, look at its quota. Runs "
             "continue once the database can be written to.",
         )

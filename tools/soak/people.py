@@ -129,7 +129,10 @@ class Site:
         """Retry a parked run; cancel one that was already parked in this deployment."""
         self.counts[f"parked: {error.splitlines()[0][:60]}"] += 1
         # A thread paused under another version's graph structure can't resume.
-        is_lost = "another shape" in error and self._retried.get(pk) == self.deployments
+        is_lost = (
+            "incompatible with the current structure" in error
+            and self._retried.get(pk) == self.deployments
+        )
         self._retried[pk] = self.deployments
         # RunStateError: the first attempt succeeded.
         with suppress(RunStateError):
