@@ -305,4 +305,4 @@ def test_transact_lets_another_thread_store_its_result(node: Any) -> None:
 def test_nested_transact_is_rejected(deed: Any, node: Any) -> None:
     run = node(lambda state: transact("k", lambda: deed("inner", int)))
     assert run.state == "failed"
-    assert "'inner' from within transact()" in run.error
+    assert "'inner' inside transact()" in run.error
