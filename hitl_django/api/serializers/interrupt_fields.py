@@ -1,4 +1,4 @@
-"""Read-only fields for the columns of an interrupt listed in ``QUESTION_COLUMNS``."""
+"""Read-only fields for the columns of an interrupt listed in ``INTERRUPT_COLUMNS``."""
 
 from __future__ import annotations
 

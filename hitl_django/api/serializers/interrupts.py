@@ -33,7 +33,7 @@ MAX_BULK_DECISIONS = 100
 class InterruptSerializer(InterruptColumnsSerializer):
     """An interrupt as shown in lists, without its payload.
 
-    Undeclared fields come from columns in ``QUESTION_COLUMNS``.
+    Undeclared fields come from columns in ``INTERRUPT_COLUMNS``.
     """
 
     shown_in = frozenset({"list"})
