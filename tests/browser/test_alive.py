@@ -103,7 +103,7 @@ def test_list_announces_new_requests_without_moving(
     assert rita.get_by_role("link", name="Open 3").is_visible()
     assert rita.get_by_text("3 pending requests").is_visible()
     with leads_on(rita):
-        rita.get_by_role("link", name="Apply", exact=True).click()
+        rita.get_by_role("link", name="Show", exact=True).click()
     rows = rita.locator("#result_list tbody tr")
     assert [rows.filter(has_text=name).count() for name in ("Dana", "Kim", "Lena", "Noor")] == [
         0, 1, 1, 1,

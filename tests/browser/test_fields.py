@@ -77,8 +77,8 @@ def test_all_errors_are_marked_together(
         page.locator("button[value=approve]").click()
     page.locator(".errornote").wait_for()
     said = {
-        "en": ["for example dana@example.com", "between 1 and 99", "such as 12.50"],
-        "de": ["etwa dana@example.com", "zwischen 1 und 99", "etwa 12,50"],
+        "en": ["for example dana@example.com", "between 1 and 99", "for example 12.50"],
+        "de": ["zum Beispiel dana@example.com", "zwischen 1 und 99", "zum Beispiel 12,50"],
     }[language]
     found = page.locator(".errorlist li").all_inner_texts()
     assert len(found) == 3
