@@ -161,7 +161,7 @@ class TestRestoredDrafts:
         open_interrupt(page)
         assert page.get_by_label("Reason:").input_value() == ""
         assert LINE in page.inner_text(".hitl-bar")
-        assert "<b>Half</b> a thought" in page.inner_text("section[aria-labelledby=kept]")
+        assert "<b>Half</b> a thought" in page.inner_text("section:has(h2:text-is('Your text'))")
         services.decide(item.pk, "approve")
         open_interrupt(page)
         assert "<b>Half</b> a thought" in page.inner_text("#content")
