@@ -133,7 +133,7 @@ def test_index_counts_are_translated(
 ) -> None:
     settings.LANGUAGE_CODE = "de"
     make_interrupt({})
-    assert "1 Frage wartet auf Sie" in text_of(reviewer.get(INDEX))
+    assert "1 Anfrage wartet auf Ihre Prüfung" in text_of(reviewer.get(INDEX))
 
 
 def test_index_counts_requests_of_own_groups(

@@ -152,7 +152,7 @@ def test_outage_page_is_translated(
     item = asked()
     with away():
         response: Any = root.get(page_of(item))
-    assert "Die Datenbank ist nicht erreichbar" in response.content.decode()
+    assert "Datenbank nicht erreichbar" in response.content.decode()
     assert '<html lang="de"' in response.content.decode()
 
 
