@@ -98,5 +98,5 @@ def test_form_with_token_is_accepted(strict: Client, asked: Asked) -> None:
 def test_rejected_page_is_translated(strict: Client, asked: Asked, settings: Any) -> None:
     settings.LANGUAGE_CODE = "de"
     response = strict.post(page_of(asked()), {"reason": TEXT})
-    assert "Ihre Eingabe wurde nicht abgesendet" in text_of(response)
+    assert "Es wurde nichts gespeichert." in text_of(response)
     assert '<html lang="de"' in text_of(response)
