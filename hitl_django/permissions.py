@@ -189,8 +189,8 @@ class ModelPermissionPolicy:
     def may_view_result(self, user: Any, run: Run) -> bool:
         """Return whether the user may view the final state of a run that they can see.
 
-        A user who started all runs of the thread may. If other users started runs on it, the state
-        also contains their input and results.
+        A user who started all runs of the thread may. Otherwise the user needs the permission to
+        view states, because the state contains input and results of other users.
         """
         if self.may_view_state(user, run.thread):
             return True

@@ -1,4 +1,4 @@
-"""Base classes of all admin pages, which are read-only and filtered by the policy."""
+"""Base classes of the admin pages: no editing of rows, and only rows that the user may view."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _strip_encoding(tag: str) -> str:
 
 
 def read_idempotency_key(request: Request) -> str:
-    """Return the ``Idempotency-Key`` without its optional double quotes; "" without the header."""
+    """Return the ``Idempotency-Key`` without optional double quotes, or "" if it is missing."""
     header = request.headers.get("Idempotency-Key")
     if header is None:
         return ""

@@ -1,7 +1,7 @@
-"""OS threads that store commits in parallel to runs, each with its own connection.
+"""OS threads that store commits while runs continue, each with its own connection.
 
-A thread stores one commit at a time. It is kept for the next one with its connection, and ends
-after some time without commits. A forked process starts without any.
+An OS thread stores one commit at a time. The thread and its connection are kept for the next
+commit, and end after some time without commits. A forked process starts without such threads.
 """
 
 from __future__ import annotations

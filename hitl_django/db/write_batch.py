@@ -116,10 +116,10 @@ class WriteBatch:
             self.lock(statement, values, error)
 
     def insert_first(self, statement: BulkInsert, row: models.Model) -> None:
-        """Add the row that all others refer to; its values are read when the batch is written.
+        """Add the row that the other rows of the batch refer to.
 
-        Until then, ``row.pk`` is a placeholder for its key in the rows that refer to it. Such a
-        batch has no guards, since no other process knows the row.
+        Its values are read when the batch is written; until then, ``row.pk`` is a placeholder. The
+        batch has no guards (conditions on existing rows), since no other process knows the row.
         """
         row.pk = key = NewKey()
         self._first = statement, row, key

@@ -208,7 +208,7 @@ class LinesField(AnswerField):
         return answer
 
     def reader(self) -> Callable[[str], JSON]:
-        """Return the parser of a line; an unchanged line returns its original value."""
+        """Return the function that parses a line; an unchanged line gives its original value."""
         items = self.shape.items
         assert items is not None
         known: dict[str, JSON] = {}

@@ -37,7 +37,7 @@ LONGEST_MESSAGE, LONGEST_FORMATTED = 300, 8_000
 
 
 class BudgetSpentError(Exception):
-    """Validation of the value exceeds the budget."""
+    """The validation of a value takes more work than allowed."""
 
 
 class InapplicableSchemaError(Exception):

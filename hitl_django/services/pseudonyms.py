@@ -1,7 +1,8 @@
-"""Replacement of a user by a pseudonym in all stored rows, with a verifiable audit log.
+"""Replacement of a user by a pseudonym in all stored rows.
 
-Each thread is changed in one transaction, with its row locked, and so is each archived thread. An
-interrupted call can be repeated: rows that it has changed are not found again.
+The audit log can still be verified. Each thread, archived or not, is changed in its own transaction
+with its row locked. An interrupted call can be repeated: rows that it has changed are not found
+again.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class WorkerWatch:
         self.unsettled: float | None = None
 
     def record(self, report: StatusReport, now: float) -> None:
-        """Add a report of a process."""
+        """Store a report received from a worker process."""
         if report.word == "settled":
             self.unsettled = None
             return

@@ -75,7 +75,7 @@ def test_start_list_read_decide_and_read_the_result(client: Client) -> None:
     assert client.send("interrupts/")[2]["results"] == []
 
 
-def test_wrong_password_is_json(client: Client, live_server: Any) -> None:
+def test_wrong_password_response_is_json(client: Client, live_server: Any) -> None:
     status, headers, problem = Client(live_server.url, "dana", "wrong").send("runs/")
     assert status in (401, 403)
     assert headers["Content-Type"] == "application/problem+json"

@@ -194,7 +194,7 @@ def test_idle_stream_can_be_resumed_for_longer(api: API, make_interrupt: Asked) 
     assert missed["event"] == "changes"
 
 
-def test_unavailable_cache_causes_reset_without_loss(
+def test_stream_without_cache_sends_the_page_again_without_losing_events(
     api: API, make_interrupt: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:

@@ -71,7 +71,7 @@ def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def test_async_durability_stores_the_same_rows(
+def test_async_durability_stores_the_same_rows_as_sync(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     graph = line(log, log, ask, log, log)

@@ -163,7 +163,7 @@ def run_elsewhere(call: Callable[..., Any], *args: Any) -> Any:
 
 
 @pytest.mark.django_db
-def test_store_returns_langgraphs_item_classes() -> None:
+def test_store_returns_instances_of_langgraph_item_classes() -> None:
     store = LangGraphStore()
     store.put(USER, "k", {"v": 1})
     [found] = store.search(USER)

@@ -175,7 +175,7 @@ def test_run_resumes_with_stored_or_own_structure() -> None:
     assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
 
 
-def test_unstored_structure_is_not_taken_as_stored() -> None:
+def test_structure_is_stored_again_after_a_rolled_back_write() -> None:
     compatibility.clear_shapes()
     with pytest.raises(CutError), cut_before(0):
         compatibility.store_shape(registry.get_graph("approval"))

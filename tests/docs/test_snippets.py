@@ -59,7 +59,7 @@ def test_snippets_of_a_page_run(page: Page, read: Reader) -> None:
 
 
 @pytest.mark.django_db
-def test_shown_view_starts_a_run(read: Reader) -> None:
+def test_view_in_the_documentation_starts_a_run(read: Reader) -> None:
     (page,) = (page for page in PAGES if "def return_order(" in page.text)
     view = read(page)["return_order"]
 

@@ -227,7 +227,7 @@ def test_uncacheable_result_is_logged_and_run_finishes(caplog: pytest.LogCapture
     assert "could not cache the result of node a: Can't store" in caplog.text
 
 
-def test_cached_and_running_tasks_finish_the_same_step() -> None:
+def test_step_combines_cached_and_executed_tasks() -> None:
     nodes = {name: Counter() for name in "abc"}
     graph = StateGraph(State)
     for name, node in nodes.items():

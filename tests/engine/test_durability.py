@@ -378,7 +378,7 @@ def test_async_durability_store_failure_stops_the_run(slow: Slow, run: Callable[
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("act", [once, transact])
-def test_async_durability_once_waits_for_the_previous_step(
+def test_async_durability_call_of_once_waits_for_the_previous_step(
     slow: Slow, run: Callable[..., Any], act: Any
 ) -> None:
     order = []

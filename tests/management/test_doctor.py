@@ -151,7 +151,7 @@ def test_commands_name_an_unavailable_database_immediately(
         call_command("hitl", "sweep")
 
 
-def test_doctor_reports_unswept_runs(worker: WorkerHeartbeat) -> None:
+def test_doctor_reports_overdue_runs_without_a_sweep(worker: WorkerHeartbeat) -> None:
     with testing.inline():
         runs = [services.start("steps", {"log": []}).id for _ in range(2)]
     Run.objects.update(hinted_at=Now() - timedelta(hours=2), queued_at=Now() - timedelta(hours=3))

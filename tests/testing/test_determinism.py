@@ -48,7 +48,7 @@ def buy(hitl: GraphEnvironment) -> Any:
     return Group.objects.count()
 
 
-def test_deterministic_graph_passes_and_leaves_nothing(order: Any) -> None:
+def test_deterministic_graph_passes_and_leaves_no_rows(order: Any) -> None:
     order(lambda state: {"total": state["total"] + 1, "log": ["charged"]})
     # Three steps, one of them up to the question and again, and what comes before and behind each.
     assert assert_deterministic(buy) >= 8

@@ -98,7 +98,7 @@ def test_thread_with_removed_pending_node_is_parked_and_resumes_after_fix(
 
 
 @pytest.mark.promise("P15")
-def test_run_with_unchanged_structure_compares_nothing(
+def test_unchanged_structure_skips_the_comparison(
     deploy: Deploy, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = paused(deploy, advance)

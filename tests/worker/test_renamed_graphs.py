@@ -350,7 +350,9 @@ def test_version_can_be_pinned_for_running_runs(deploy: Deploy, advance: Advance
     assert services.run_result(run.id)["log"] == ["yes", "one"]
 
 
-def test_run_of_missing_version_is_parked_and_resumes(deploy: Deploy, advance: Advance) -> None:
+def test_run_is_parked_until_its_missing_version_is_registered(
+    deploy: Deploy, advance: Advance
+) -> None:
     deploy(says("one"), pin=True)
     run = services.start("refund", {"log": []})
     advance()

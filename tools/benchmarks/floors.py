@@ -27,7 +27,7 @@ _threads = itertools.count()
 
 
 def super_steps(kind: str, run: Once, n: int) -> Once:
-    """Write the rows of ``run``, an invocation of ``n`` super-steps, one transaction each."""
+    """Write the rows of a run with ``n`` super-steps, one transaction for each super-step."""
     run()
     steps = [[(marked(text, kind), values) for text, values in step] for step in _steps()]
     begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)

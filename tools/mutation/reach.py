@@ -191,7 +191,7 @@ def in_order(tests: Iterable[str], seconds: dict[str, float], first: Sequence[st
     """Return the tests ordered by the probability of a quick failure.
 
     The first are tests that recently killed a mutant of this module. Test files with the largest
-    share of tests reaching the line follow, each with its fastest tests first.
+    share of tests reaching the mutated line follow, each with its fastest tests first.
     """
     wanted = set(tests)
     share: dict[str, float] = {}

@@ -15,7 +15,7 @@ from hitl_django.services.reviews import queue_filters
 
 
 class NewestChangeList(LinkedChangeList):
-    """Change list that searches the newest rows matching the filters."""
+    """Change list whose search covers only the newest rows that match the filters."""
 
     model_admin: RecentRowsSearch
     #: Whether older rows were not searched.

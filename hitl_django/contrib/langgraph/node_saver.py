@@ -18,9 +18,10 @@ APerform = Callable[..., Awaitable[Any]]
 
 
 class NodeSaver(BridgedSaver):
-    """Saver that stores a LangGraph graph in the namespace of the task that calls it.
+    """Saver for a LangGraph graph that a task calls.
 
-    The graph sees an empty thread. Its own namespaces are placed below the task's.
+    The graph's checkpoints are stored in the namespace of the task, and those of its subgraphs
+    below it. The graph starts with an empty thread.
     """
 
     def __init__(self, saver: OurSaver, ns: str, perform: Perform, aperform: APerform) -> None:

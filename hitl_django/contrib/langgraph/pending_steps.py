@@ -45,7 +45,7 @@ class PendingStep:
 
 
 def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
-    """Return whether a task has new writes. Each further interrupt adds a response."""
+    """Return whether a task has writes that are not stored yet."""
     task_id, name, value = write
     own = [each for task, named, each in before if (task, named) == (task_id, name)]
     if name in REPEATABLE:

@@ -249,10 +249,10 @@ def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
 
 
 def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
-    """Return whether a checkpoint is the one currently shown for a thread.
+    """Return whether clients may see a checkpoint as the current one of its thread.
 
-    This is the newest one. During a run it is any checkpoint that the run stored, or the one it
-    resumed from.
+    This is the newest checkpoint. During a run, it is each checkpoint that the run stored, and the
+    one that it resumed from.
     """
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest_first = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)

@@ -14,7 +14,7 @@ _HEAD = Struct("<I")
 
 
 def encode_vectors(vectors: Sequence[Vector]) -> bytes:
-    """Return vectors of one length as bytes; no bytes without vectors."""
+    """Return vectors of equal length as bytes; ``b""`` for an empty list."""
     if not vectors:
         return b""
     return _HEAD.pack(len(vectors[0])) + b"".join(map(_order_bytes, vectors))

@@ -94,7 +94,7 @@ def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
 def restore_handlers(
     spec: GraphSpec, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
 ) -> list[HandlerTask]:
-    """Return the handlers of tasks whose failure was stored to be handled."""
+    """Return the error handlers that still have to run for stored failures."""
     found = []
     for task in tasks:
         status = statuses.get(task.id)

@@ -68,10 +68,10 @@ class LocalThreadLease:
         self._leases.drop(self)
 
     def is_left(self) -> bool:
-        """Return whether the current caller has abandoned the run.
+        """Return whether the caller has abandoned the stream of the run.
 
-        This is the case if the same OS thread or asyncio task started the run and is not inside it.
-        The run then waits for a request for its next chunk, but its caller has started another run.
+        The OS thread or asyncio task that started the run now starts another one, and is not
+        executing a node of it. The run waits for its next chunk to be requested.
         """
         stream = self._stream()
         if stream is None or self._process != os.getpid():

@@ -50,7 +50,7 @@ class SearchIndex:
         self._fields = [_tokenize(path) for path in config.get("fields") or ["$"]]
 
     def list_texts(self, op: PutOp) -> list[str]:
-        """Return the distinct texts of an item to embed."""
+        """Return the texts of an item that are embedded, each once."""
         if op.value is None or op.index is False:
             return []
         fields = self._fields if op.index is None else map(_tokenize, op.index)

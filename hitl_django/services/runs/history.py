@@ -51,7 +51,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionTaken:
-    """A decision that was made after the previous step."""
+    """A decision made between two steps; it is shown at the later one."""
 
     id: UUID
     interrupt_id: UUID
@@ -168,10 +168,10 @@ class _Page:
         return History(steps=tuple(steps), before=page[-1].checkpoint_id if more else None)
 
     def _read_tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
-        """Return the writes that tasks stored on top of these checkpoints.
+        """Return the tasks of these checkpoints, and the checkpoint whose tasks are incomplete.
 
-        If the writes are too large to read, a task has their size instead. If there are too many
-        tasks, the second value is the checkpoint from which on some are missing.
+        A task has its writes, or their size if they are too large to read. The number of tasks is
+        limited; the second value is "" if the limit is not reached.
         """
         writes = PendingWrite.objects.using(self.using).filter(
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT
