@@ -182,11 +182,11 @@ def part(number: int, interrupt: str) -> str:
 
 
 def take(number: int, graph: str) -> str:
-    return f"took:{services.take_next(by=person(number), graph=graph)}"
+    return f"took:{services.claim_next(by=person(number), graph=graph)}"
 
 
 def take_once(number: int, graph: str) -> str:
-    return f"took:{services.take_next(by=person(0), graph=graph, key=graph)}"
+    return f"took:{services.claim_next(by=person(0), graph=graph, key=graph)}"
 
 
 def comment_once(number: int, interrupt: str) -> str:

@@ -88,7 +88,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         return {
             **super().own_pages(),
             "news": ("news/", self.updates_view),
-            "next": ("next/", self.take_next_view),
+            "next": ("next/", self.claim_next_view),
         }
 
     def updates_view(self, request: HttpRequest) -> HttpResponse:
@@ -102,13 +102,13 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         list_url = f"{list_url}?{kept.urlencode()}" if kept else list_url
         return respond_with_updates(again=NEWS_AGAIN, **read_list_updates(request, list_url))
 
-    def take_next_view(self, request: HttpRequest) -> HttpResponse:
+    def claim_next_view(self, request: HttpRequest) -> HttpResponse:
         """Claim the next unclaimed interrupt and redirect to it."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseRedirect(self.url("changelist", request))
-        found = self.take_next(request, request.POST.get("after") or None)
+        found = self.claim_next(request, request.POST.get("after") or None)
         if found is None:
             words = _("No unclaimed requests at the moment.")
             self.message_user(request, words, level=messages.INFO)

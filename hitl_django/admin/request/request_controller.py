@@ -236,7 +236,7 @@ class RequestController(RequestPage):
         self.message_user(request, format_undone(item), level=messages.SUCCESS)
         return here
 
-    def take_next(self, request: HttpRequest, after: UUID | str | None) -> HttpResponse | None:
+    def claim_next(self, request: HttpRequest, after: UUID | str | None) -> HttpResponse | None:
         """Claim the next interrupt and redirect to its page; None if there is none for the user.
 
         ``after`` is the id of the previous interrupt. The list's filters apply.
@@ -249,7 +249,7 @@ class RequestController(RequestPage):
 
     def _redirect_to_next(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         to_list = HttpResponseRedirect(self.url("changelist", request))
-        return self.take_next(request, item.pk) or to_list
+        return self.claim_next(request, item.pk) or to_list
 
 
 def _read_typed(item: Interrupt, data: QueryDict) -> InterruptForms | None:

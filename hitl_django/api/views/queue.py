@@ -63,7 +63,7 @@ class NextInterrupt(InterruptAction):
     """The next interrupt to review."""
 
     @operation(
-        "take_next",
+        "claim_next",
         body=NextBody,
         headers=(IDEMPOTENCY_KEY,),
         responses={
