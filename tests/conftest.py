@@ -247,6 +247,12 @@ def in_rest(item: pytest.Item) -> bool:
 
 
 def is_crash(item: pytest.Item) -> bool:
+    """Return whether a test outside the sample kills processes, races or starts a cluster.
+
+    Clusters run on the first database only: their processes don't depend on it.
+    """
+    if item.get_closest_marker("cluster") and vendor() != "sqlite":
+        return False
     return in_rest(item) and any(map(item.get_closest_marker, CRASHES))
 
 
