@@ -430,7 +430,7 @@ class TestEmptyQueue:
             ({"show": "free"}, {"claimed_until": Now() + HOUR}, "are claimed by others."),
             ({"show": "free"}, {"group_label": "x"}, "No unclaimed requests for you."),
             ({"show": "mine"}, {}, "You have no claimed or assigned requests."),
-            ({"show": "held"}, {}, "No requests are claimed by others."),
+            ({"show": "claimed"}, {}, "No requests are claimed by others."),
             ({"show": "overdue"}, {}, "No overdue requests."),
             ({"show": "snoozed"}, {}, "No snoozed requests."),
             ({"q": "elephant"}, {}, "No results match your search and filters."),

@@ -55,12 +55,12 @@ def test_position_links_to_previous_and_next(reviewer: Client) -> None:
         ("", ["Late?", "Of sam?", "Also of sam?", "Other?", "Lately?"]),
         ("graph=made", ["Late?", "Of sam?", "Also of sam?"]),
         ("show=mine", ["Late?"]),
-        ("show=held", ["Of sam?", "Also of sam?"]),
+        ("show=claimed", ["Of sam?", "Also of sam?"]),
         ("show=overdue", ["Late?"]),
         ("show=nonsense", ["Late?", "Of sam?", "Also of sam?", "Other?", "Lately?"]),
         ("show=free", ["Other?", "Lately?"]),
         ("q=late", ["Late?", "Lately?"]),
-        ("q=late&show=held", []),
+        ("q=late&show=claimed", []),
     ],
 )
 def test_position_is_that_of_the_opened_list(

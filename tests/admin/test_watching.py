@@ -123,7 +123,7 @@ class TestList:
             "text": "",
             "interrupts": {},
             "counts": {
-                "": "1", "mine": "0", "free": "1", "held": "0", "overdue": "0", "snoozed": "0",
+                "": "1", "mine": "0", "free": "1", "claimed": "0", "overdue": "0", "snoozed": "0",
             },
             "total": "1 pending request",
         }  # fmt: skip

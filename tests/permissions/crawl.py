@@ -68,7 +68,7 @@ def wide_lists() -> Iterator[str]:
     for name in ADMIN:
         if name.endswith("_changelist"):
             yield path_of(name, ()) + "?_facets=True"
-    yield path_of("admin:hitl_django_reviewitem_changelist", ()) + "?show=held"
+    yield path_of("admin:hitl_django_reviewitem_changelist", ()) + "?show=claimed"
     yield path_of("admin:index", ())
 
 
@@ -97,7 +97,7 @@ def admin_lists(asked: dict[str, str]) -> Iterator[str]:
             yield f"{path}?q={quote(words)}"
         yield f"{path}?graph={asked['graph']}"
         if "reviewitem" in name:
-            yield from (f"{path}?show={tab}" for tab in ("mine", "free", "held", "overdue"))
+            yield from (f"{path}?show={tab}" for tab in ("mine", "free", "claimed", "overdue"))
             yield f"{path}?show=snoozed&q={quote(asked['search'])}&_facets=True"
     for name in ("admin:index", "admin:jsi18n"):
         yield path_of(name, ())

@@ -63,7 +63,7 @@ def test_counts_by_tab(ask: Callable[..., Interrupt], reviewer: User, sam: User)
     ask(status="decided", due_at=Now() - MINUTE)
     found = services.queue_counts(reviewer)
     assert figures(found) == {
-        "mine": 2, "free": 6, "held": 1, "overdue": 2, "snoozed": 1, "awake": 10,
+        "mine": 2, "free": 6, "claimed": 1, "overdue": 2, "snoozed": 1, "awake": 10,
         "pending": 11,
     }  # fmt: skip
 

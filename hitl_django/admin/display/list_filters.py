@@ -30,7 +30,7 @@ TABS: dict[str, tuple[str, Any]] = {
     "": ("awake", _("Open")),
     "mine": ("mine", _("Mine")),
     "free": ("free", _("Unclaimed")),
-    "held": ("held", _("Claimed by others")),
+    "claimed": ("claimed", _("Claimed by others")),
     "overdue": ("overdue", _("Overdue")),
     "snoozed": ("snoozed", _("Snoozed")),
 }
@@ -52,7 +52,7 @@ def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> S
         return queue_filters.split_free(user, groups, group)
     if tab == "overdue":
         return queue_filters.OVERDUE_PARTS
-    conditions = {"mine": queue_filters.match_own, "held": queue_filters.match_claimed_by_others}
+    conditions = {"mine": queue_filters.match_own, "claimed": queue_filters.match_claimed_by_others}
     if tab in conditions:
         return [conditions[tab](user)]
     return [queue_filters.SNOOZED if tab == "snoozed" else queue_filters.AWAKE]

@@ -206,7 +206,7 @@ class QueueChangeList(LinkedChangeList):
             return self._why_none_is_free()
         words = {
             "mine": _("You have no claimed or assigned requests."),
-            "held": _("No requests are claimed by others."),
+            "claimed": _("No requests are claimed by others."),
             "overdue": _("No overdue requests."),
             "snoozed": _("No snoozed requests."),
         }
@@ -216,7 +216,7 @@ class QueueChangeList(LinkedChangeList):
         counts = self.counts
         if counts.awake == 0:
             return self._all_put_off()
-        if counts.held >= counts.awake:
+        if counts.claimed >= counts.awake:
             return [_("All pending requests are claimed by others.")]
         return [
             _("No unclaimed requests for you."),

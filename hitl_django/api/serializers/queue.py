@@ -92,7 +92,7 @@ class CountsSerializer(serializers.Serializer):
 
     mine = serializers.IntegerField(help_text="Claimed by you or assigned to you.")
     free = serializers.IntegerField(help_text="Unclaimed and available to you.")
-    claimed = serializers.IntegerField(source="held", help_text="Claimed by others.")
+    claimed = serializers.IntegerField(help_text="Claimed by others.")
     overdue = serializers.IntegerField()
     snoozed = serializers.IntegerField()
     pending = serializers.IntegerField(help_text="All pending interrupts.")

@@ -36,7 +36,7 @@ from . import queue_filters
 #: Maximum of a count. Exact larger numbers are of little use, and counting takes time for each row.
 CAP = 500
 #: Counts that are usually small, each with an index of few rows.
-RARE = frozenset({"mine", "held", "snoozed"})
+RARE = frozenset({"mine", "claimed", "snoozed"})
 #: Number and maximum age of the latest decisions that the statistics include.
 SAMPLE, WITHIN = 200, timedelta(days=30)
 
@@ -48,7 +48,7 @@ class QueueCounts:
     Attributes:
         mine: claimed by the user or assigned to them.
         free: the user could claim them.
-        held: claimed by others.
+        claimed: claimed by others.
         overdue: past their due time.
         snoozed: snoozed.
         awake: not snoozed.
@@ -57,7 +57,7 @@ class QueueCounts:
 
     mine: int
     free: int
-    held: int
+    claimed: int
     overdue: int
     snoozed: int
     awake: int
@@ -155,7 +155,7 @@ def _parts(user: Any, groups: Collection[Any], group: Any) -> dict[str, Sequence
     return {
         "mine": [queue_filters.match_own(user)],
         "free": queue_filters.split_free(user, groups, group),
-        "held": [queue_filters.match_claimed_by_others(user)],
+        "claimed": [queue_filters.match_claimed_by_others(user)],
         "overdue": queue_filters.OVERDUE_PARTS,
         "snoozed": [queue_filters.SNOOZED],
         "awake": [queue_filters.AWAKE],
@@ -175,9 +175,9 @@ def count_for(user: Any, *, most: int = CAP) -> int:
     These are unclaimed or claimed by the user. Returns 0 if the user may not decide the first of
     them.
     """
-    held = queue_filters.CLAIMED & Q(claimed_by=user.pk)
+    own = queue_filters.CLAIMED & Q(claimed_by=user.pk)
     groups = queue_filters.list_group_keys(user)
-    parts = [held, *queue_filters.split_free(user, groups)]
+    parts = [own, *queue_filters.split_free(user, groups)]
     rows = queue_filters.list_waiting(user)
     first = None if rows.query.is_empty() else queue_filters.read_first(rows, parts, 1).first()
     if first is None or not get_policy().may_decide(user, first):
