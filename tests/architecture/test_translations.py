@@ -16,12 +16,11 @@ import pytest
 from babel.messages.catalog import Message
 from babel.messages.extract import extract
 from babel.messages.mofile import read_mo
-from babel.messages.pofile import read_po
 from django.utils.translation.template import templatize
 
+from .catalogues import CATALOGUES, catalogue_of, key_of
 from .source import PACKAGE, modules
 
-CATALOGUES = sorted(PACKAGE.rglob("locale/*/LC_MESSAGES/django.po"))
 KEYWORDS: dict[str, Any] = {
     name: spec
     for names, spec in (
@@ -65,22 +64,6 @@ def said(app: Path = PACKAGE) -> dict[Any, str]:
             one = message if isinstance(message, str) else tuple(message)
             found[context, one] = str(path.relative_to(PACKAGE))
     return found
-
-
-def key_of(message: Message) -> tuple[str | None, Any]:
-    ids, context = message.id, message.context
-    if isinstance(context, bytes):  # as Babel reads it of a compiled catalogue
-        context = context.decode()
-    return context, ids if isinstance(ids, str) else tuple(ids)
-
-
-def catalogue_of(path: Path) -> dict[Any, Message]:
-    with path.open("rb") as file:
-        return {
-            key_of(message): message
-            for message in read_po(file, locale=path.parts[-3])
-            if message.id
-        }
 
 
 def strings(message: Message) -> list[str]:

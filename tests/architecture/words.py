@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .catalogues import CATALOGUES, catalogue_of
 from .source import ROOT
 
 UI, DOCS, CODE = "ui", "docs", "code"
@@ -91,10 +92,10 @@ def find_faults(sentence: Sentence) -> Iterator[str]:
 
 def read_messages() -> Iterator[Sentence]:
     """Yield the English messages of all catalogues."""
-    for path in sorted(ROOT.glob("hitl_django/**/de/LC_MESSAGES/django.po")):
-        for found in re.finditer(r'(?m)^msgid(?:_plural)? (".*"\n(?:".*"\n)*)', path.read_text()):
-            text = "".join(ast.literal_eval(line) for line in found[1].splitlines())
-            yield Sentence(UI, str(path.relative_to(ROOT)), text)
+    for path in CATALOGUES:
+        for message in catalogue_of(path).values():
+            for text in [message.id] if isinstance(message.id, str) else message.id:
+                yield Sentence(UI, str(path.relative_to(ROOT)), text)
 
 
 def read_pages() -> Iterator[Sentence]:
@@ -102,9 +103,9 @@ def read_pages() -> Iterator[Sentence]:
     for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]:
         fenced = False
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            is_fence = line.lstrip().startswith(("```", "~~~", ":::"))
+            is_fence = line.lstrip().startswith(("```", "~~~"))
             fenced ^= is_fence
-            if fenced or is_fence or line.startswith(("<!--", ":")):
+            if fenced or is_fence or line.startswith(("<!--", ":")):  # a directive of MyST
                 continue
             plain = re.sub(r"\{[a-z:]+\}`[^`]*`|``[^`]*``|`[^`]*`", "CODE", line)
             plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
