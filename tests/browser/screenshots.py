@@ -19,7 +19,7 @@ DIRECTORY = "HITL_PICTURES"
 def main(directory: str) -> int:
     Path(directory).mkdir(parents=True, exist_ok=True)
     os.environ[DIRECTORY] = str(Path(directory).resolve())
-    made_by = [Path(__file__).with_name(name) for name in ("test_looks.py", "test_every_page.py")]
+    made_by = [Path(__file__).with_name(name) for name in ("test_layout.py", "test_every_page.py")]
     return int(pytest.main([*map(str, made_by), "-q"]))
 
 

@@ -18,7 +18,7 @@ from hitl_django.worker import runner
 
 from .conftest import PASSWORD, leads_on, wait_until
 from .scenes import ask, people
-from .test_looks import ZOOMED
+from .test_layout import ZOOMED
 from .test_reviewing import PHONE
 
 pytestmark = [

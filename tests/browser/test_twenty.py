@@ -11,7 +11,7 @@ import pytest
 from hitl_django.models import Decision, Interrupt, Run
 
 from .conftest import leads_on
-from .test_looks import DESKTOP, is_in_sight
+from .test_layout import DESKTOP, is_in_sight
 from .test_reviewing import button
 
 pytestmark = [

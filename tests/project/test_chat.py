@@ -29,7 +29,7 @@ from tests.browser.conftest import (  # noqa: F401
     work,
 )
 from tests.browser.screenshots import DIRECTORY
-from tests.browser.test_looks import LOOKS
+from tests.browser.test_layout import LOOKS
 from tests.browser.test_reviewing import button
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,4 +1,4 @@
-"""Runs that kill whoever touches them, and runs that want too much."""
+"""Runs that kill their workers, and runs that exceed the memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hitl verify-backup``: what a restored database lacks is named before anything runs on it."""
+"""``hitl verify-backup``: missing and damaged rows of a restored database."""
 
 from __future__ import annotations
 

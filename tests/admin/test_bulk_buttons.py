@@ -1,4 +1,4 @@
-"""All that a run asks is decided at once, by the page on which many questions are."""
+"""Buttons that open the bulk page for all requests of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list beside a question: its number, the way to those around it, and that it can be hidden."""
+"""The queue next to a request: its position, adjacent requests, and hiding it."""
 
 from __future__ import annotations
 

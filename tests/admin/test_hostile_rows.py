@@ -1,4 +1,4 @@
-"""Texts of strangers stay texts: webhooks, links, bulk decisions, people, closed questions."""
+"""Escaping of untrusted text in webhooks, links, bulk decisions, users and closed requests."""
 
 from __future__ import annotations
 

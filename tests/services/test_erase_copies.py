@@ -1,4 +1,4 @@
-"""Forgetting a thread erases its copies, and the copies of those."""
+"""Erasure of a thread together with its copies, and their copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent again with the same Idempotency-Key is done once, whatever it is."""
+"""Requests repeated with the same ``Idempotency-Key``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages are lost, repeated and overtaken; and there are none about what never was."""
+"""Lost, repeated and reordered messages, and messages of rolled-back starts."""
 
 from __future__ import annotations
 

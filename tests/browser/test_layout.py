@@ -1,4 +1,4 @@
-"""Every page fits, on a desk and on a phone, light and dark; pictures of them on demand."""
+"""Layout of every page on desktop and phone, light and dark; screenshots on request."""
 
 from __future__ import annotations
 

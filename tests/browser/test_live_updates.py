@@ -1,4 +1,4 @@
-"""An open page says what others do meanwhile, without a reload."""
+"""Updates of open pages without a reload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that only the node's own Python can tell is wrong: asked for again, with the reason."""
+"""Responses that the validator of a Python type rejects in the node."""
 
 from __future__ import annotations
 

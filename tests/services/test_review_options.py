@@ -1,4 +1,4 @@
-"""What review() and a graph's ReviewPolicy say about a question, and where it is to be seen."""
+"""Options of ``review()`` and of a graph's ``ReviewPolicy``."""
 
 from __future__ import annotations
 
