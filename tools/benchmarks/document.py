@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Pages with their tables.
 PAGES = {
-    "docs/explanation/performance.md": ("overview", "targets", "growth"),
+    "docs/explanation/performance.md": ("overview",),
+    "docs/explanation/benchmarks.md": ("targets", "growth"),
     "README.md": ("excerpt",),
 }
 
