@@ -1,7 +1,7 @@
 """Admin pages: the review queue, and read-only pages of runs, interrupts and decisions.
 
-Pages check a permission, call a service and render. The engine's tables are listed in the index
-only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set.
+Each page checks a permission, calls a service and renders a template. The engine's tables are
+listed in the index only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
 }
 
 
-#: Admin sites with these pages.
+#: Admin sites on which these pages are registered.
 _sites: list[admin.AdminSite] = []
 
 
 def register(site: admin.AdminSite) -> None:
     """Register all pages on an admin site, except for models already registered there.
 
-    The site's index shows the number of pending requests, unless it has a template of its own. For
-    users without access to other apps, the site opens on the queue.
+    The site's index shows the number of pending requests, unless the site has its own index
+    template. For users without access to other apps, the site opens on the review queue.
     """
     _sites.append(site)
     _register_pages(site, PAGES)
@@ -74,9 +74,9 @@ def register(site: admin.AdminSite) -> None:
 
 
 def add_pages(pages: Mapping[type[Model], type[admin.ModelAdmin[Any]]]) -> None:
-    """Add an optional app's pages to each site with the review queue.
+    """Add an optional app's pages to every admin site that has the review queue.
 
-    Called by the ``admin`` module of the app.
+    The app's ``admin`` module calls this function.
     """
     PAGES.update(pages)
     for site in _sites:

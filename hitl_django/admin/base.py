@@ -1,4 +1,6 @@
-"""Base classes of the admin pages: no editing of rows, and only rows that the user may view."""
+"""Base classes of the admin pages, which are read-only and limited to rows that the user may
+view.
+"""
 
 from __future__ import annotations
 
@@ -42,34 +44,36 @@ View = Callable[..., HttpResponseBase]
 MINUTE = timedelta(minutes=1)
 #: Maximum length of a search text, the same as in the API.
 SEARCHED = 200
-#: Replaces the title of an interrupt whose thread was erased.
+#: Shown instead of the title of an interrupt whose thread was erased.
 ERASED = _("(erased)")
 #: Name of the checkbox column.
 PICK = "pick"
-#: Content of an empty cell, which is omitted on small screens.
+#: Content of an empty cell. Small screens omit the cell.
 NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
 
 
 class LinkedChangeList(ChangeList):
-    """Change list whose rows link to their page, and back to the list with its filters.
+    """Change list whose rows link to the row's page.
 
-    Columns that are empty for the whole page are omitted.
+    The links preserve the list's filters for the way back. Columns without a value on the current
+    page are omitted.
     """
 
     model_admin: ReadOnlyAdmin
-    #: Numbers of the shown columns. URLs use the numbers among all columns.
+    #: Numbers of the shown columns. Numbers in URLs count all columns, including the omitted ones.
     shown_columns: Sequence[int] | None = None
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         if not self.get_filters_params() and not self.query:
-            # All rows were counted. With another number, Django would offer to show all.
+            # The count includes all rows. If it didn't, Django would offer a link that shows all
+            # rows.
             self.full_result_count = self.result_count
         self.complete_rows(request)
         self.drop_columns()
 
     def complete_rows(self, request: HttpRequest) -> None:
-        """Add values to the page's rows that cells show in addition to the columns."""
+        """Add values to the page's rows that cells display but the list's query doesn't select."""
         for row in self.result_list:
             row.link = self.model_admin.url("change", request, row.pk)
 
@@ -122,9 +126,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     list_per_page = 50
     show_full_result_count = False
     view_on_site = False
-    #: Lookups used in links to the list, in addition to its filters.
+    #: Lookups that links to the list use in addition to the list's filters.
     linked_lookups: Sequence[str] = ()
-    #: Path to the related row that determines whether a row is visible.
+    #: Lookup path to the related row that determines whether a row is visible.
     visible_through = ""
 
     def url(self, page: str, request: HttpRequest, *args: Any) -> str:
@@ -138,30 +142,30 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return str(add_preserved_filters(kept, url))
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
-        """Return the model's pages in addition to Django's: by name, the route and the view."""
+        """Return the model's pages in addition to Django's, as route and view by page name."""
         return {}
 
     def get_urls(self) -> list[Any]:
         urls = super().get_urls()
         for name, (route, view) in self.own_pages().items():
             page: Any = self.admin_site.admin_view(view)
-            page.model_admin = self  # as for Django's own pages
+            page.model_admin = self  # Set as on Django's own pages.
             urls.insert(
                 0, path(route, page, name=f"{self.opts.app_label}_{self.opts.model_name}_{name}")
             )
         for url in urls:
-            # The wrapper includes the site's permission check, which also queries the database.
+            # The wrapper encloses the site's permission check, which also queries the database.
             url.callback = answer_outages(check_form_token(refuse_nul(url.callback)))
         return urls
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Narrow the rows to those visible to the user."""
+        """Narrow ``rows`` to the rows visible to the user."""
         if self.visible_through:
             return select_visible_through(rows, self.visible_through, request.user)
         return select_visible(rows, request.user)
 
     def rows(self) -> QuerySet[Any]:
-        """Return the rows available on detail pages, before they are narrowed by permissions."""
+        """Return the rows that detail pages can show, before permissions narrow them."""
         return self.model._default_manager.all()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -170,22 +174,24 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Any:
-        """Return a row, or None if it doesn't exist or isn't visible to the user."""
+        """Return the row with this id, or None if the row doesn't exist or the user may not view
+        it.
+        """
         seen = self.visible(request, self.rows())
         return find_row(seen, Http404(_("Page not found.")), pk=object_id)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        # Each word adds a condition, and databases limit their number.
+        # Each word adds a condition to the query, and databases limit the number of conditions.
         return super().get_search_results(request, queryset, search_term[:SEARCHED])
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return LinkedChangeList
 
     def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
-        # Arbitrary lookups would reveal hidden values, for example whether a payload or a traceback
-        # contains a word.
+        # Arbitrary lookups would reveal hidden values. They could tell whether a payload or a
+        # traceback contains a word.
         allowed = {*self.linked_lookups}
         for one in self.list_filter:
             if isinstance(one, str):
@@ -195,7 +201,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return lookup in allowed
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # If a policy denies a user everything, it returns an empty queryset, which needs no query.
+        # If a policy denies the user all rows, it returns an empty queryset. This check needs no
+        # query.
         return not self.visible(request, self.rows()).query.is_empty()
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -216,7 +223,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return self.show(request, self.get_object(request, unquote(object_id)))
 
     def show(self, request: HttpRequest, row: Any) -> HttpResponse:
-        """Render a row's page."""
+        """Render the page of a row."""
         raise NotImplementedError
 
     def changelist_view(
@@ -227,13 +234,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         response = super().changelist_view(request, {**own, **(extra_context or {})})
         if isinstance(response, TemplateResponse) and (found := response.context_data):
             for spec in found["cl"].filter_specs:
-                # independent of the theme's template
+                # Use this template instead of the theme's.
                 spec.template = "hitl_django/admin/filter.html"
             found.update(self.list_context(found["cl"]))
         return response
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
-        """Return additional context of the list's template."""
+        """Return additional context for the list's template."""
         return {}
 
     def page(
@@ -245,9 +252,11 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         status: int = 200,
         **context: Any,
     ) -> TemplateResponse:
-        """Render an admin page about a row, or about the object described by ``original``."""
+        """Render an admin page about a row or, if ``original`` is text, about the object it
+        describes.
+        """
         request.current_app = self.admin_site.name
-        # Themes link to the page of a model instance.
+        # Themes link to the instance's page if ``original`` is a model instance.
         row = original if isinstance(original, self.model) else str(original)
         frame = {
             **self.admin_site.each_context(request),
@@ -265,7 +274,10 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         )
 
     def too_large(self, request: HttpRequest, *, too_many: bool) -> TemplateResponse:
-        """Report that the submitted form exceeds a limit, and how to proceed."""
+        """Render a page that explains which limit the submitted form exceeds, and how to proceed.
+
+        ``too_many`` is true if the form has too many fields, and false if it is too large.
+        """
         return self.page(
             request,
             _("Submission too large"),
@@ -280,8 +292,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 def refuse_nul(view: View) -> View:
     """Make a view reject URLs with a NUL character in a parameter.
 
-    PostgreSQL neither stores nor compares text with a NUL. Parameters containing a list's URL are
-    encoded twice.
+    PostgreSQL can neither store nor compare text with a NUL. Parameters that contain a list's URL
+    are decoded twice.
     """
 
     @wraps(view)
@@ -310,7 +322,7 @@ class GraphFilter(admin.SimpleListFilter):
         ]
 
     def has_output(self) -> bool:
-        # A single graph is offered only if it is selected.
+        # Show a filter with a single graph only if that graph is selected.
         return len(self.lookup_choices) > 1 or bool(self.value())
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -318,7 +330,10 @@ class GraphFilter(admin.SimpleListFilter):
 
 
 def format_age(moment: Any) -> str:
-    """Return the time elapsed in one unit; empty within the first minute."""
+    """Return the time elapsed since ``moment`` in its largest unit.
+
+    The text is empty during the first minute.
+    """
     return timesince(moment, depth=1) if timezone.now() - moment >= MINUTE else ""
 
 
@@ -329,7 +344,9 @@ def format_state(state: str) -> str:
 
 
 def format_tick(value: Any, title: Any) -> str:
-    """Return the checkbox that selects a row; ``value`` identifies the row."""
+    """Return the HTML of the checkbox that selects a row; ``value`` identifies the row. 39 Return
+    the HTML of the badge with a run's state.
+    """
     return format_html(
         '<input type="checkbox" name="item" value="{}" aria-label="{}">',
         value,
@@ -338,7 +355,9 @@ def format_tick(value: Any, title: Any) -> str:
 
 
 def format_entry(row: Any, title: Any, *words: Any) -> str:
-    """Return a row's first column: a link to its page, followed by secondary text."""
+    """Return the HTML of a row's first column: a link to the row's page, followed by secondary
+    texts.
+    """
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))
     return format_html(
         '<div class="hitl-cell" data-hitl-row="{}"><a href="{}" class="hitl-title">{}</a>'
@@ -351,22 +370,22 @@ def format_entry(row: Any, title: Any, *words: Any) -> str:
 
 
 def name_graph(graph: str) -> str:
-    """Return a graph's title if it has one, otherwise its name."""
+    """Return the title of a graph, or its name if the graph has no title."""
     return escape_hidden(str(registry.get_title(graph)))
 
 
 def describe_run_place(run: Run) -> str:
-    """Return the idempotency key or the thread, which distinguishes a run from others."""
+    """Return the run's idempotency key or, without a key, its thread."""
     return escape_hidden(run.key or run.thread.thread_id)
 
 
 def describe_place(row: Any) -> str:
-    """Return the graph and node of an interrupt."""
+    """Return the graph and the node of an interrupt as text."""
     return format_html(
         "<bdi>{}</bdi> ▸ <bdi>{}</bdi>", name_graph(row.graph), escape_hidden(row.node)
     )
 
 
 def can_view_runs(request: HttpRequest) -> bool:
-    """Return whether the user has permission for any pages of runs."""
+    """Return whether the user has permission for any of the admin pages about runs."""
     return not select_visible(Run.objects.all(), request.user).query.is_empty()

@@ -1,7 +1,7 @@
 """CSRF check of forms, with an error page that preserves the submitted values.
 
-Django's check has one error page per site, which loses typed text. The admin pages are therefore
-exempt and perform the same check themselves before anything else.
+The error page of Django's own check discards typed text. The admin pages are therefore exempt from
+that check and perform it themselves before any other code runs.
 """
 
 from __future__ import annotations
@@ -53,14 +53,17 @@ UNWRITTEN = frozenset(
 
 
 class FormTokenCheck(CsrfViewMiddleware):
-    """Django's CSRF check, returning the reason instead of a response."""
+    """Django's CSRF check.
+
+    On failure it returns the reason instead of a response.
+    """
 
     def _reject(self, request: HttpRequest, reason: str) -> Any:
         return reason
 
 
 def check_form_token(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a view return the error page for a form without a valid CSRF token."""
+    """Make a view return the error page if the form has no valid CSRF token."""
     check = FormTokenCheck(lambda request: HttpResponse())
 
     @wraps(view)
@@ -72,7 +75,7 @@ def check_form_token(view: Callable[..., Any]) -> Callable[..., Any]:
             return view(request, *args, **kwargs)
         return _render(request, str(reason))
 
-    # Otherwise the site's middleware would check first.
+    # Without the exemption, the site's middleware would check the token first.
     return csrf_exempt(answer)
 
 
@@ -89,7 +92,8 @@ def _render(request: HttpRequest, reason: str) -> HttpResponse:
 
 
 def _is_written(field: Field) -> bool:
-    """Return whether the user may have typed the value; names of checkboxes and counts contain a
-    "?".
+    """Return whether the user may have typed the field's value.
+
+    Names of checkboxes and counts contain a "?".
     """
     return field.name not in UNWRITTEN and "?" not in field.name and bool(field.value.strip())

@@ -1,7 +1,7 @@
-"""Error page for an unavailable database or unreadable stored data.
+"""Error page about an unavailable database or unreadable stored data.
 
-It is rendered without database queries, so it uses neither the admin's base template nor the page's
-own code.
+Rendering makes no database queries. The page therefore uses neither the admin's base template nor
+the code of the requested page.
 """
 
 from __future__ import annotations
@@ -26,34 +26,36 @@ from hitl_django.forms.answer_form import make_label
 
 logger = logging.getLogger("hitl_django")
 
-#: Maximum number of characters shown of a field's name.
+#: Maximum number of characters shown of a field's label.
 MAX_LABEL = 100
-#: Hidden fields with this name list the password fields of the form.
+#: Name of the hidden fields that list the form's password fields.
 SECRET = "secret"
-#: Maximum number of characters of a form that the page repeats.
+#: Maximum number of characters of a submitted form that the page contains for resubmission.
 MAX_KEPT = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One submitted form field, to be submitted again."""
+    """One field of the submitted form, included in the page for resubmission."""
 
     name: str
     value: str
 
     @property
     def is_text(self) -> bool:
-        """Return whether the user may have typed the value and should see it."""
+        """Return whether the page shows the value, because the user may have typed it."""
         return len(self.value.split()) > 1
 
     @property
     def label(self) -> str:
-        """The field's name as text, because its original label is not available."""
+        """Return a label derived from the field's name, because the original label isn't
+        available.
+        """
         return make_label(unquote(self.name.rpartition("/")[2])[:MAX_LABEL])
 
 
 def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a view return the error page if the view or its template can't reach the database."""
+    """Make a view return the error page if its code or its template can't reach the database."""
 
     unwanted: Collection[str] = getattr(view, "_non_atomic_requests", ())
 
@@ -69,11 +71,12 @@ def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
         except CorruptPayloadError as error:
             return render_unreadable(error)
         if isinstance(response, SimpleTemplateResponse) and not response.is_rendered:
-            # It is rendered after the middleware, outside of this function.
+            # Django renders the response after the middleware, i.e. outside of this function.
             response.render = partial(_render, request, response.render)  # type: ignore[assignment, method-assign]
         return response
 
-    # With ATOMIC_REQUESTS Django would start a transaction before this function can handle errors.
+    # With ATOMIC_REQUESTS, Django would start a transaction before this function can handle its
+    # errors.
     answer._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
     return answer
 
@@ -83,7 +86,10 @@ def _atomic_aliases() -> set[str]:
 
 
 def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Render the page; raise any other database error again."""
+    """Render the page about an unavailable database.
+
+    Any other database error is raised again.
+    """
     if not outages.is_outage(error):
         raise error
     logger.error("the admin can't reach the database", exc_info=error)
@@ -96,7 +102,7 @@ def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
     page = render_to_string("hitl_django/admin/outage.html", context)
     headers = {"Retry-After": str(outages.WAIT), "Cache-Control": "no-store"}
     response = HttpResponse(page, status=503, headers=headers)
-    # The error has been logged. Django's own report would contain the submitted values.
+    # The error has already been logged. Django's own log entry would contain the submitted values.
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response
 
@@ -111,7 +117,9 @@ def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
 
 
 def read_fields(request: HttpRequest) -> list[Field] | None:
-    """Return the submitted values without files and secrets; None if they can't be repeated."""
+    """Return the submitted values without files and secrets, or None if they can't be submitted
+    again.
+    """
     try:
         form = submission.read_form(request)
         secrets = form.getlist(SECRET)

@@ -18,7 +18,7 @@ from hitl_django.models import Interrupt
 
 @dataclass(frozen=True)
 class PanelForm:
-    """Form of a panel, if any, and whether it has unsaved text."""
+    """The form of a panel, or None, and whether the form has unsaved text."""
 
     form: forms.Form | None = None
     has_text: bool = False
@@ -28,7 +28,7 @@ class Panel:
     """Part of the request page, below the decision form of each interrupt.
 
     A panel is inside the ``<form>`` of its interrupt and contains no other form, so that typed text
-    is not lost. A button of the template performs an action::
+    is submitted with any button. A button in the template performs an action::
 
         <button type="submit" formaction="{{ action_url }}" name="verb" value="{{ name }}.rate">
 
@@ -48,21 +48,24 @@ class Panel:
         self.name = name
 
     def get_context(self, request: HttpRequest, interrupt: Interrupt) -> Mapping[str, Any] | None:
-        """Return values for the template; None hides the panel."""
+        """Return values for the template, or None to hide the panel."""
         return {}
 
     def get_initial(self, request: HttpRequest, interrupt: Interrupt) -> Mapping[str, Any]:
-        """Return the initial values of the form."""
+        """Return the initial values of the panel's form."""
         return {}
 
     def perform(
         self, request: HttpRequest, interrupt: Interrupt, action: str, form: forms.Form | None
     ) -> str:
-        """Perform an action and return the confirmation message; the form is valid.
+        """Perform an action and return the confirmation message.
+
+        ``form`` is the submitted form after successful validation, or None if the panel has no
+        form.
 
         Raises:
             NotAllowedError: if the user has no permission.
-            InvalidInputError: with the errors by field, which the form shows.
+            InvalidInputError: if values are invalid. The form shows the errors by field.
         """
         raise NotImplementedError
 
@@ -73,7 +76,9 @@ class Panel:
         data: Mapping[str, Any] | None,
         typed: Mapping[str, Any],
     ) -> PanelForm:
-        """Return the form, bound to data or filled with values sent with another action."""
+        """Return the form, bound to submitted data, or with values that were submitted with another
+        action.
+        """
         if self.form_class is None:
             return PanelForm()
         initial = {**self.get_initial(request, interrupt)}
@@ -97,7 +102,7 @@ class Panel:
     def render(
         self, request: HttpRequest, interrupt: Interrupt, form: forms.Form | None, action_url: str
     ) -> str:
-        """Return the HTML of the panel; empty if it is hidden from the user."""
+        """Return the HTML of the panel, or an empty string if it is hidden from the user."""
         context = self.get_context(request, interrupt)
         if context is None:
             return ""
@@ -113,12 +118,12 @@ class Panel:
 
 
 def list_panels() -> list[Panel]:
-    """Return the panels of all optional apps, in order of registration."""
+    """Return the panels of all optional apps, in the order of their registration."""
     return [_load(name, path) for each in list_extensions() for name, path in each.panels.items()]
 
 
 def find_panel(verb: str) -> tuple[Panel, str] | None:
-    """Return the panel and the action of a button's value; None if it is not an action."""
+    """Return the panel and the action that a button's value names, or None for any other value."""
     name, _, action = verb.partition(".")
     for panel in list_panels():
         if panel.name == name and action in panel.actions:

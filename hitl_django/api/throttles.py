@@ -56,7 +56,7 @@ class UserThrottle(BaseThrottle):
         return self.left
 
     def build_headers(self) -> dict[str, str]:
-        """Return the RateLimit headers; empty if nothing is counted.
+        """Return the RateLimit headers, or an empty dict if nothing is counted.
 
         They follow the IETF draft "RateLimit header fields for HTTP", version 8 and later.
         """

@@ -35,6 +35,6 @@ class Redaction:
         self._entries.append([entry.seq, sorted(places)])
 
     def take_detail(self) -> dict[str, Any] | None:
-        """Return the details of an entry that lists the redacted places; None without any."""
+        """Return the details of an entry that lists the redacted places, or None without any."""
         entries, self._entries = self._entries, []
         return {"pseudonym": self.pseudonym, "entries": entries} if entries else None

@@ -142,7 +142,7 @@ class ChainCheck:
         )
 
     def find_fault(self) -> tuple[int, Any] | None:
-        """Return the number and the origin of the first invalid entry; None if all are valid."""
+        """Return the number and the origin of the first invalid entry, or None if all are valid."""
         unresolved = {seq for seq, _ in self._unnamed}
         found = [(seq, self._origins[seq]) for seq in unresolved]
         found += [self._fault] if self._fault is not None else []
@@ -166,7 +166,7 @@ def _list_redacted(entries: Any) -> Iterator[tuple[int, Any]]:
 
 
 def find_first_fault(thread: Thread) -> int | None:
-    """Return the number of the first changed, removed or moved entry; None if all are valid."""
+    """Return the number of the first changed, removed or moved entry, or None if all are valid."""
     return check_thread(thread).fault
 
 

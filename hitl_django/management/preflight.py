@@ -126,7 +126,7 @@ def _print_summary(command: BaseCommand, reasons: Counter[_Reason], *, as_json: 
 
 
 def find_obstacle(run: ActiveRun) -> str | None:
-    """Return the reason why the current graphs can't resume a run; None if they can."""
+    """Return the reason why the current graphs can't resume a run, or None if they can."""
     try:
         registered = registry.get_graph_of_run(run.graph, run.version, is_pinned=run.is_pinned)
         head: CheckpointTuple | None = None

@@ -291,7 +291,7 @@ class Interrupt(models.Model):
         return escape_invisible(self.title)
 
     def closing(self) -> Decision | None:
-        """Return the decision that closed the interrupt; None if it is pending or had none."""
+        """Return the decision that closed the interrupt, or None if it is pending or had none."""
         return self._effective(self.version - 1)
 
     def refused(self) -> Decision | None:

@@ -208,7 +208,8 @@ class Person:
         return model._base_manager.using(self.using)
 
     def select(self, model: type[Model], *, keyed: bool = True) -> Q | None:
-        """Return a condition for rows that may refer to the user; None if no row of the model can.
+        """Return a condition for rows that may refer to the user, or None if no row of the model
+        can.
 
         Without ``keyed``, rows are left out if only a foreign key refers to the user.
         """

@@ -53,7 +53,7 @@ def waiting_for_you(context: Any) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def start_url(context: Any) -> str:
-    """Return the URL of the page that starts a run; "" without permission."""
+    """Return the URL of the page that starts a run, or an empty string without permission."""
     request = context.get("request")
     if request is None or not any(find_startable_graphs(request.user)):
         return ""

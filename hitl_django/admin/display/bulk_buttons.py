@@ -1,4 +1,4 @@
-"""Buttons that decide all interrupts of a run at once, linked to the confirmation page."""
+"""Buttons that decide several interrupts of a run and open the confirmation page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hitl_django.permissions import get_policy
 
 from .list_columns import get_checkbox_value
 
-#: Decision types that can be applied to many interrupts at once.
+#: Decision types that can be applied to several interrupts in one form.
 BULK = {row.name: row.bulk for row in DECISION_TYPES.values() if row.bulk is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class BulkButton:
-    """A decision type for several interrupts, and the interrupts as shown on the page."""
+    """A button that decides several interrupts: the decision type, and the interrupts as listed."""
 
     decision: str
     label: Any
@@ -27,13 +27,13 @@ class BulkButton:
 
 
 def list_bulk_buttons(user: Any, items: Sequence[Interrupt]) -> list[BulkButton]:
-    """Return a button for each decision the user may make on several of the interrupts."""
+    """Return one button for each decision that the user may make on several of the interrupts."""
     may_decide = get_policy().may_decide
     waiting = [
         item
         for item in items
         if item.status == Interrupt.Status.PENDING
-        # Checking approvals would take a query per interrupt.
+        # Checking whether the user may approve would take a query per interrupt.
         and not (item.quorum > 1 or item.no_self_approval)
         and may_decide(user, item)
     ]

@@ -1,4 +1,4 @@
-"""Display of comments, as Markdown if available, with highlighted mentions."""
+"""Display of comments, as Markdown if the extra is installed, with highlighted mentions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .markdown import MENTION, render_markdown
 
 @dataclass(frozen=True)
 class DisplayedComment:
-    """A comment's text as HTML, its author and time."""
+    """The text of a comment as HTML, with its author and time."""
 
     by_label: str
     created_at: datetime
@@ -26,7 +26,10 @@ class DisplayedComment:
 
 
 def display_comment(comment: Comment) -> DisplayedComment:
-    """Return a comment for display. An empty text means that the comment was erased."""
+    """Return a comment for display.
+
+    The text is empty if the comment was erased.
+    """
     text, names = comment.text or _("(erased)"), comment.mentions or ()
     html = render_markdown(text, links=True, mentions=names)
     if html is not None:

@@ -16,7 +16,8 @@ from .run_status import RunStatusLine
 
 
 def format_recorded(message: Any, key: str, part: str = "answer") -> str:
-    """Mark a message as the result of the form with this key, so that its draft is removed.
+    """Mark a message as the result of the form with this key, so that a script removes the form's
+    draft.
 
     ``part`` is the submitted part of the form.
     """
@@ -25,7 +26,10 @@ def format_recorded(message: Any, key: str, part: str = "answer") -> str:
 
 
 def format_undone(item: Interrupt) -> str:
-    """Return the message for an undone decision; a script restores the submitted values."""
+    """Return the message about an undone decision.
+
+    A script uses the message to restore the submitted values.
+    """
     words = str(_("Decision undone. “{title}” is pending again."))
     message = format_html(words, title=escape_hidden(item.title))
     return format_html('{} <span data-hitl-undone="{}"></span>', message, item.pk)
@@ -40,11 +44,11 @@ def format_confirmation(
     run_url: str,
     undo: str,
 ) -> str:
-    """Return the message for a recorded decision, with a status line updated by a script.
+    """Return the message about a recorded decision, with a status line that a script updates.
 
     ``undo`` is the HTML of the undo button, or empty.
     """
-    # The sentence is a format string, but the title must be escaped and not interpreted.
+    # Escape the title first, because the sentence is a format string.
     type_ = DECISION_TYPES[made.type]
     words = str(type_.recorded if made.complete else type_.recorded_as_vote)
     counted = {"approvals": made.approvals, "quorum": made.quorum}

@@ -1,4 +1,4 @@
-"""Changes of a payload, listed field by field and word by word."""
+"""Changes of a payload, listed by field, with changed words marked."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from .payload_display import MAX_TEXT, display_answer
 JSON = Any
 
 MAX_CHANGES = 100
-#: Replaces the old value of a changed secret. The new value has another replacement, so that the
-#: change is visible.
+#: Shown instead of the old value of a changed secret. The new value has a different placeholder, so
+#: that the change is visible.
 HIDDEN_BEFORE = "[redacted before]"
-#: Maximum number of characters shown of all changes.
+#: Maximum number of characters shown, counted over all changes.
 MAX_SHOWN = 60_000
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One changed field: its old and new value or, for longer texts, both merged into ``spans``."""
+    """One changed field: its old and new value or, for longer texts, the text with its changes in
+    ``spans``.
+    """
 
     label: str
     old: str = ""
@@ -41,7 +43,7 @@ class Difference:
 def list_patch_differences(
     item: Interrupt, patch: Sequence[dict[str, JSON]] | None
 ) -> list[Difference]:
-    """Return the changes that a patch makes to an interrupt's payload."""
+    """Return the changes that a JSON patch makes to an interrupt's payload."""
     if not patch:
         return []
     options = read_options(item)
@@ -49,12 +51,13 @@ def list_patch_differences(
     patch = options.mask_patch(patch)
     try:
         return list_differences(original, json_patch.apply_patch(original, list(patch)))
-    except (ValueError, LookupError, TypeError):  # the payload was different at that time
+    # The patch doesn't apply, because the payload has changed since.
+    except (ValueError, LookupError, TypeError):
         return []
 
 
 def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str, Any]:
-    """Return the template context of a decision."""
+    """Return the template context that shows a decision."""
     if decision is None:
         return {"decision": None}
     answer = display_answer(item, decision.value)

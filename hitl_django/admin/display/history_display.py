@@ -1,4 +1,4 @@
-"""Timeline of a thread, newest first: runs, steps, interrupts and actions of people."""
+"""Timeline of a thread, newest first: runs, steps, interrupts and people's actions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .payload_display import MAX_TEXT
 PAGE_SIZE = 60
 
 
-#: Text of an audit entry by its verb; other verbs are shown unchanged.
+#: Text of an audit entry by verb. Entries with other verbs show the verb.
 VERB_TEXTS: dict[str, Any] = {
     "start": gettext_lazy("Started a run"),
     "decide": gettext_lazy("Decided"),
@@ -75,7 +75,10 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """Page of events; ``before`` is the parameter of the next page."""
+    """One page of events.
+
+    ``before`` is the URL parameter that selects the next page.
+    """
 
     moments: list[HistoryEntry]
     before: str
@@ -84,19 +87,20 @@ class HistoryPage:
 def read_history(request: HttpRequest, thread: Thread, before: str) -> HistoryPage:
     """Return the events of a thread before a time, limited to those visible to the user.
 
-    There is one bounded query per kind of event.
+    Each kind of event is read with one query, which has a limit.
     """
     until = _moment(before)
     found: list[HistoryEntry] = []
     for gather in (_runs, _interrupts, _steps, _entries):
         found += gather(request, thread, until)
-    # Filter again, because SQLite stores timestamps in a different text format.
+    # Compare the times in Python again, because SQLite compares its timestamps as text of another
+    # format.
     found = [moment for moment in found if until is None or moment.at < until]
     found.sort(key=lambda moment: moment.at, reverse=True)
     page = found[:PAGE_SIZE]
     if len(found) <= PAGE_SIZE:
         return HistoryPage(page, "")
-    # Events with the same timestamp stay on one page.
+    # Keep events with the same timestamp on one page.
     page += [moment for moment in found[PAGE_SIZE:] if moment.at == page[-1].at]
     return HistoryPage(page, page[-1].at.isoformat())
 
@@ -107,7 +111,7 @@ def _moment(text: str) -> datetime | None:
         if found is None:
             return None
         moment = to_utc(found)
-        # It must be a valid datetime in every time zone.
+        # The time must be a valid datetime in every time zone.
         return to_stored(moment) if MINYEAR < moment.year < MAXYEAR else None
     return None
 
@@ -141,7 +145,7 @@ def _interrupts(
     for item in _bounded(rows, "created_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         yield HistoryEntry(item.created_at, "interrupt", _("Review requested"), item.title, "", url)
-    # Decisions are in the audit log. Other closed interrupts have no author.
+    # Decisions are read from the audit log. Interrupts closed without a decision have no author.
     closed = rows.filter(closed_at__isnull=False).exclude(status=Interrupt.Status.DECIDED)
     for item in _bounded(closed, "closed_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
@@ -166,19 +170,21 @@ def _entries(
 
 
 def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
-    """Return the audit entries of a thread without those about hidden interrupts or runs."""
+    """Return the audit entries of a thread, without entries about interrupts or runs hidden from
+    the user.
+    """
     entries = AuditEntry.objects.filter(thread=thread)
     for model in (Interrupt, Run):
         rows: QuerySet[Any] = model._default_manager.filter(thread=thread)
         seen = select_visible(rows, request.user)
-        if seen is not rows:  # some rows may be hidden from this user
+        if seen is not rows:  # A policy may hide some rows from this user.
             hidden = rows.exclude(pk__in=seen.values("pk")).values_list("pk", flat=True)
             entries = entries.exclude(subject__in=[str(pk) for pk in hidden])
     return entries
 
 
 def get_reason(entry: AuditEntry) -> str:
-    """Return the reason given for cancelling a run; empty if it was erased."""
+    """Return the reason given for cancelling a run, or an empty string if it was erased."""
     reason = entry.detail.get("reason") if entry.verb == "cancel" else None
     return reason[:MAX_TEXT] if isinstance(reason, str) else ""
 
@@ -191,7 +197,7 @@ def _label_verb(verb: str) -> str:
 
 
 def describe_entry(entry: AuditEntry) -> str:
-    """Return the text of an audit entry."""
+    """Return the displayed text of an audit entry."""
     label, kind = _label_verb(entry.verb), entry.detail.get("type")
     if not isinstance(kind, str):
         return label

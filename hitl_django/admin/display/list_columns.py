@@ -1,4 +1,4 @@
-"""Columns of the queue's list."""
+"""Columns of the review queue's list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def select_columns(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Select only the columns required by the cells."""
+    """Select only the database columns that the cells display."""
     return rows.only(*QUEUE_COLUMNS).annotate(
         run_state=F("run__state"),
         subject_app=F("thread__subject_type__app_label"),
@@ -32,22 +32,22 @@ def select_columns(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def format_checkbox(item: Any) -> str:
-    """Return the checkbox, whose value binds a decision to the listed version."""
+    """Return the HTML of the checkbox that selects an interrupt in its listed version."""
     return format_tick(get_checkbox_value(item), escape_hidden(item.title))
 
 
 def get_checkbox_value(item: Interrupt) -> str:
-    """Return the id, version and digest of a listed interrupt."""
+    """Return the value of an interrupt's checkbox: the id, version and digest."""
     return f"{item.pk}.{item.version}.{item.payload_digest}"
 
 
 def format_interrupt(item: Any) -> str:
-    """Return the title, graph, node and special properties of an interrupt."""
+    """Return the HTML of the first column: title, graph, node and marks of an interrupt."""
     return format_entry(item, item.title, describe_place(item), *list_marks(item))
 
 
 def list_marks(item: Any) -> Iterator[str]:
-    """Yield the special properties of an interrupt."""
+    """Yield the HTML of the marks that show special properties of an interrupt."""
     if item.run_state not in Run.ANSWERABLE:
         yield _("on hold: run stopped")
     if item.quorum > 1:
@@ -59,7 +59,7 @@ def list_marks(item: Any) -> Iterator[str]:
 
 
 def format_subject(item: Any) -> str:
-    """Return the related object, as a link if the user can open it."""
+    """Return the related object's text, as a link if the user can view the object."""
     about = item.subject
     if not about.url:
         return format_html("<bdi>{}</bdi>", escape_hidden(about.label)) if about.label else NOTHING
@@ -72,7 +72,7 @@ def format_waiting(item: Any) -> str:
 
 
 def format_due(item: Any) -> str:
-    """Return the due time or the overdue mark, and the time of expiry."""
+    """Return the due time or the overdue mark, and the time of expiry, as HTML."""
     now = timezone.now()
     lines: list[str] = []
     if item.due_at is not None and item.due_at <= now:
@@ -91,7 +91,7 @@ def format_due(item: Any) -> str:
 
 
 def format_claimed_by(item: Any) -> str:
-    """Return the claim, the assignee and the snooze of an interrupt."""
+    """Return the claim, the assignee and the end of the snooze of an interrupt, as HTML."""
     now = timezone.now()
     lines: list[str] = []
     if item.claimed_until is not None and item.claimed_until > now:

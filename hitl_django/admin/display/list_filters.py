@@ -1,4 +1,4 @@
-"""Filters of lists: tabs, graph, group, search terms, reviewer."""
+"""Filters of the review queue: tabs, graph, group, search and reviewer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from hitl_django.services.reviews import queue_filters
 #: Query parameter of the selected tab.
 TAB_PARAMETER = "show"
 
-#: Its values, the corresponding count and the label. The first tab is the default.
+#: Tabs by the parameter's value: the name of the tab's count, and its label. The first tab is the
+#: default.
 TABS: dict[str, tuple[str, Any]] = {
     "": ("awake", _("Open")),
     "mine": ("mine", _("Mine")),
@@ -37,16 +38,17 @@ TABS: dict[str, tuple[str, Any]] = {
 
 
 def get_tab_condition(tab: str, user: Any) -> Q:
-    """Return the condition of a tab."""
+    """Return the filter condition of a tab."""
     if tab == "free":
         return queue_filters.match_unclaimed(user)
     return reduce(or_, get_tab_parts(tab, user, (), None))
 
 
 def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
-    """Return the condition of a tab as disjoint parts (queue_filters.read_first).
+    """Return the filter condition of a tab as disjoint conditions, for
+    ``queue_filters.read_first``.
 
-    ``groups`` are the ids of the user's groups, ``group`` is that of the selected group.
+    ``groups`` are the ids of the user's groups. ``group`` is the id of the selected group.
     """
     if tab == "free":
         return queue_filters.split_free(user, groups, group)
@@ -60,7 +62,10 @@ def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> S
 
 @dataclass(frozen=True)
 class ListFilters:
-    """Filters of the list from which a page was opened, preserved in its URL."""
+    """Filters of the list from which a page was opened.
+
+    The page's URL preserves the filters.
+    """
 
     graph: str | None
     group: int | None
@@ -69,7 +74,7 @@ class ListFilters:
 
     @classmethod
     def read(cls, request: HttpRequest) -> ListFilters:
-        """Return the preserved filters of the list."""
+        """Read the list's filters from the URL of a page."""
         kept = QueryDict(request.GET.get("_changelist_filters", ""))
         tab = kept.get(TAB_PARAMETER, "")
         return cls(
@@ -80,20 +85,20 @@ class ListFilters:
         )
 
     def select_open(self, user: Any) -> QuerySet[Any]:
-        """Return the pending interrupts of the selected graph and group visible to the user."""
+        """Return the pending interrupts visible to the user, in the selected graph and group."""
         rows = select_visible(ReviewItem.pending.all(), user)
         if self.graph is not None:
             rows = rows.filter(graph=self.graph)
         return rows if self.group is None else rows.filter(group=self.group)
 
     def select_listed(self, user: Any) -> QuerySet[Any]:
-        """Return the interrupts on all pages of the list, unordered."""
+        """Return all interrupts of the filtered list, unordered and without pagination."""
         rows = self.select_open(user).filter(get_tab_condition(self.tab, user))
         return rows.filter(queue_filters.match_words(self.words)) if self.words else rows
 
 
 class WaitingGraphFilter(GraphFilter):
-    """Filter by graph, offering graphs with pending interrupts."""
+    """Filter by graph, offering only graphs with pending interrupts."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(name, name_graph(name)) for name in services.waiting_graphs(request.user)]
@@ -103,7 +108,7 @@ class WaitingGraphFilter(GraphFilter):
 
 
 class WaitingGroupFilter(admin.SimpleListFilter):
-    """Filter by assigned group, offering groups with pending interrupts."""
+    """Filter by assigned group, offering only groups with pending interrupts."""
 
     title = _("group")
     parameter_name = "group"
@@ -132,7 +137,10 @@ def _count_choices(key: str, field: str, choices: Sequence[tuple[Any, Any]]) -> 
 
 
 def parse_group(value: str | None) -> int | None:
-    """Return the group's id; an invalid value returns the id of no group."""
+    """Parse the id of a group.
+
+    An invalid value results in an id that no group has.
+    """
     if not value:
         return None
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0
@@ -151,13 +159,16 @@ class DecidedGraphFilter(GraphFilter):
 
 
 class ReviewerFilter(admin.SimpleListFilter):
-    """Filter decisions by reviewer; shown only if a link of an optional app has set it."""
+    """Filter of decisions by reviewer.
+
+    The list shows the filter only if a link of an optional app selected a reviewer.
+    """
 
     title = _("reviewer")
     parameter_name = "by"
-    #: Value for all people without an account.
+    #: Value that selects all decisions by people without an account.
     NOBODY = "none"
-    #: Column with the reviewer's id; the adjacent column has the name.
+    #: Column with the reviewer's id. A column next to it has the reviewer's name.
     person = "by"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -179,9 +190,9 @@ class ReviewerFilter(admin.SimpleListFilter):
         if self.value() == self.NOBODY:
             return rows.filter(**{f"{self.person}__isnull": True})
         try:
-            # Look the user up first: Django then rejects invalid ids, which a foreign key lookup
-            # doesn't.
+            # Look the user up first, because this query rejects invalid ids and a foreign key
+            # lookup doesn't.
             users = get_user_model()._base_manager.filter(pk=self.value() or "")
             return rows.filter(**{f"{self.person}__in": users})
-        except (TypeError, ValueError, ValidationError):  # not a valid id
+        except (TypeError, ValueError, ValidationError):  # The value is not a valid id.
             return rows.none()

@@ -1,7 +1,7 @@
-"""Live updates of an open page: changed interrupts, and new rows of the list.
+"""Live updates of an open page: changed interrupts and new rows of the list.
 
-The script review.js requests them, and repeats the request after the number of seconds given in the
-response.
+The script review.js requests the updates. The response contains the number of seconds after which
+the script repeats the request.
 """
 
 from __future__ import annotations
@@ -24,33 +24,37 @@ from hitl_django.permissions import select_visible
 
 from .refusal_messages import describe_change
 
-#: Parameters: a shown interrupt as ``<id>.<version>``, and the time the page was rendered.
+#: Parameters: an interrupt on the page as ``<id>.<version>``, and the time the page was rendered.
 INTERRUPT, SINCE = "interrupt", "since"
-#: Maximum number of interrupts looked up, the size of a page of the list.
+#: Maximum number of interrupts that one request looks up, equal to the page size of the list.
 MOST_INTERRUPTS = 50
-#: Interrupts created shortly before the page may be committed only after it was rendered.
+#: An interrupt created this long before the page was rendered may have been committed afterwards.
 LEEWAY = timedelta(seconds=5)
-#: Older pages are treated as if they were rendered this long ago.
+#: A page that was rendered earlier is treated as if it had been rendered this long ago.
 MOST_AGE = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class ShownPage:
-    """Interrupt versions shown on a page, and the time it was rendered."""
+    """The interrupt versions on an open page, and the time at which the page was rendered."""
 
     versions: dict[UUID, str]
     since: datetime | None
 
     @classmethod
     def read(cls, request: HttpRequest) -> ShownPage:
-        """Read the shown versions and the time from the URL of an update request."""
+        """Read the shown versions and the rendering time from the URL of an update request."""
         named = request.GET.getlist(INTERRUPT)[:MOST_INTERRUPTS]
         return cls(dict(_parse_versions(named)), _parse_moment(request.GET.get(SINCE, "")))
 
     def describe_changes(self, user: Any) -> dict[str, str]:
-        """Return a text for each changed interrupt visible to the user, by id."""
+        """Return a text for each interrupt that has changed, by id.
+
+        Interrupts hidden from the user are omitted.
+        """
         rows = select_visible(ReviewItem.objects.filter(pk__in=self.versions), user)
-        # Read before the decisions: an interrupt read as decided then always has its decision.
+        # Read the interrupts before their decisions, so that each decided interrupt has its
+        # decision.
         found = list(rows.only("status", "version", "expiry", "changed_at"))
         made = Decision.objects.filter(interrupt__in=self.versions, effective=True).defer("value")
         decisions = {(one.interrupt_id, one.version + 1): one for one in made}
@@ -62,7 +66,7 @@ class ShownPage:
         return changes
 
     def count_new(self, rows: QuerySet[Any], most: int) -> int:
-        """Count the interrupts among ``rows`` created since, up to ``most``."""
+        """Count the interrupts in ``rows`` created since the page was rendered, up to ``most``."""
         if self.since is None:
             return 0
         new = rows.filter(~Q(pk__in=self.versions), created_at__gt=self.since - LEEWAY)
@@ -70,7 +74,7 @@ class ShownPage:
 
 
 def build_updates_url(url: str, items: Iterable[Any]) -> str:
-    """Return the URL for updates of a page that shows these interrupts."""
+    """Return the URL from which a page with these interrupts requests updates."""
     address, _, query = url.partition("?")
     shown = QueryDict(query, mutable=True)
     shown.setlist(INTERRUPT, [f"{item.pk}.{item.version}" for item in items])
@@ -79,7 +83,10 @@ def build_updates_url(url: str, items: Iterable[Any]) -> str:
 
 
 def respond_with_updates(**updates: Any) -> JsonResponse:
-    """Return updates as JSON: ``text`` for the status line, ``again`` to repeat the request."""
+    """Return updates as JSON.
+
+    ``text`` is the new text of the status line. ``again`` makes the script repeat the request.
+    """
     response = JsonResponse(updates)
     response["Cache-Control"] = "no-store"
     return response

@@ -1,7 +1,7 @@
-"""Safe HTML from untrusted Markdown: no HTML tags, no images, no disguised links.
+"""Conversion of untrusted Markdown to safe HTML, without raw HTML, images or disguised links.
 
-The renderer escapes all tags in the text, and the sanitizer allows only tags created by the
-renderer. Both require the extra ``markdown``.
+The renderer escapes all tags in the text. The sanitizer then allows only tags that the renderer
+creates. Both libraries are installed by the extra ``markdown``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ TAGS = {
 }  # fmt: skip
 #: CSS class of a mention.
 MENTION = "hitl-mention"
-#: Maximum number of table cells. Each row has as many cells as the header row.
+#: Maximum number of table cells. Each table row gets as many cells as the header row.
 MOST_CELLS = 5_000
 
 
 def render_markdown(text: str, *, links: bool, mentions: Collection[str] = ()) -> SafeString | None:
-    """Return the HTML of a text, optionally with ``links``, and with ``mentions`` marked.
+    """Return the HTML of a Markdown text, or None if the text can't be rendered.
 
-    Returns None without the extra, and for a text with too many table cells.
+    The text can't be rendered without the extra ``markdown``, or if it has too many table cells.
+    Links are enabled if ``links`` is true. Names in ``mentions`` are highlighted.
     """
     render = _load()
     if render is None or _count_cells(text) > MOST_CELLS:
@@ -67,14 +68,14 @@ def _load() -> Callable[[str, bool, Collection[str]], str] | None:
         tokens = parser.parse(text)
         for token in tokens:
             if token.type in ("heading_open", "heading_close"):
-                # Headings start below those of the page.
+                # Start headings two levels below those of the page.
                 token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
             if names and token.children:
                 token.children = [made for one in token.children for made in mark(one, names)]
         return nh3.clean(
             parser.renderer.render(tokens, parser.options, {}),
             tags=TAGS | {"a"} if links else TAGS,
-            # titles are excluded, because they could contradict the link's target
+            # Titles are excluded, because a title could contradict the target of its link.
             attributes={"a": {"href"}, "*": set()},
             allowed_classes={"strong": {MENTION}},
             url_schemes={"http", "https", "mailto"},

@@ -1,4 +1,6 @@
-"""Search of history lists, limited to the newest rows because they have no search index."""
+"""Search in lists of the history, limited to the newest rows because the tables have no search
+index.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ from hitl_django.services.reviews import queue_filters
 
 
 class NewestChangeList(LinkedChangeList):
-    """Change list whose search covers only the newest rows that match the filters."""
+    """Change list whose search covers only the newest rows among those that match the filters."""
 
     model_admin: RecentRowsSearch
-    #: Whether older rows were not searched.
+    #: Whether older rows exist that the search didn't cover.
     is_cut_short = False
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
@@ -26,7 +28,8 @@ class NewestChangeList(LinkedChangeList):
         text = self.query[:SEARCHED].strip()
         if not text:
             return rows
-        # With a bound instead of a set of ids, the database scans one range of the column's index.
+        # Compare with a limit instead of a list of ids, so that the database scans one range of the
+        # column's index.
         column = self.model_admin.newest_by
         seen = queue_filters.SCANNED
         in_order = rows.order_by(f"-{column}").values_list(column, flat=True)
@@ -37,19 +40,22 @@ class NewestChangeList(LinkedChangeList):
 
 
 class RecentRowsSearch(ReadOnlyAdmin):
-    """Admin of a list with a limited search, with a note if rows were not searched."""
+    """Admin whose search is limited to the newest rows, with a note if older rows exist."""
 
-    #: Indexed column that determines the newest rows.
+    #: Indexed column that orders the rows by age.
     newest_by: ClassVar[str] = "created_at"
 
     def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """Filter ``newest`` to rows containing all words of the text; ``rows`` are all rows."""
+        """Filter ``newest`` to rows that contain all words of the text.
+
+        ``rows`` are all rows, for searches that an index makes cheap.
+        """
         raise NotImplementedError
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        return queryset, False  # NewestChangeList searches
+        return queryset, False  # NewestChangeList performs the search.
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return NewestChangeList

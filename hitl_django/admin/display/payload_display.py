@@ -1,8 +1,8 @@
 """Display of payloads as labelled values.
 
-Payloads come from models and other untrusted sources. All text is escaped by the templates, and
-invisible characters are replaced by their code points. A value is shown in a special format only if
-a display hint in code says so (``value_formats``).
+Payloads come from language models and other untrusted sources. Templates escape all text, and
+invisible characters are replaced by their code points. A value has a special format only if a
+display hint in the project's code declares one (``value_formats``).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .value_formats import Presentation, Way, render_value
 
 JSON = Any
 
-#: Maximum number of characters of a value on the page; the download has all.
+#: Maximum number of characters shown of one value. The download contains the whole value.
 MAX_TEXT = 20_000
-#: Maximum number of characters of all values of a payload.
+#: Maximum number of characters shown of a payload, counted over all values.
 MAX_SHOWN = 60_000
-#: Maximum number of characters of a key.
+#: Maximum number of characters shown of a key.
 MAX_NAME = 200
 MAX_VALUES = 200
 MAX_ACTIONS = 50
@@ -42,8 +42,8 @@ MAX_COLUMNS, MAX_ROWS = 6, 50
 class DisplayedValue:
     """A labelled value: a ``text``, a list of ``facts``, a ``table``, or unformatted ``code``.
 
-    For a link, an image or a file, ``url`` is its URL. For Markdown, ``html`` is the result.
-    ``cut`` is the number of omitted characters.
+    ``url`` is set for a link, an image or a file. ``html`` is set for Markdown. ``cut`` is the
+    number of omitted characters.
     """
 
     label: str
@@ -63,7 +63,10 @@ PLAIN = Presentation()
 def display_payload(
     payload: JSON, *, skip: Sequence[str] = (), presentation: Presentation = PLAIN
 ) -> list[DisplayedValue]:
-    """Return the values of a payload; ``skip`` lists keys shown elsewhere on the page."""
+    """Return the values of a payload for display.
+
+    ``skip`` lists keys that the page shows elsewhere.
+    """
     layout = _Layout(presentation)
     if not isinstance(payload, dict):
         return [] if payload is None else [layout.fact("", payload, 0)]
@@ -71,13 +74,13 @@ def display_payload(
 
 
 def display_values(values: Sequence[JSON]) -> list[DisplayedValue]:
-    """Return values of the same kind as a list, up to the length of a table."""
+    """Return the values of a list for display, up to the maximum length of a table."""
     layout = _Layout()
     return [layout.fact("", [*values[:MAX_ROWS]], 0), *layout.more(len(values) - MAX_ROWS)]
 
 
 def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list[DisplayedValue]:
-    """Return the requested actions of a payload format, each with its name and arguments."""
+    """Return the actions of an interrupt for display, each with its name and arguments."""
     layout = _Layout(presentation)
     found = []
     actions = DIALECTS[item.dialect].actions(item.payload)
@@ -88,7 +91,10 @@ def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list
 
 
 def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
-    """Return the value sent to the graph; for several actions, the result of each."""
+    """Return the value sent to the graph for display.
+
+    For an interrupt with several actions, these are the results of all actions.
+    """
     layout = _Layout()
     if value is None:
         return [layout.fact("", None, 0)] if item.title else []
@@ -106,7 +112,7 @@ def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
 
 
 def list_heading_keys(payload: JSON, title: str) -> list[str]:
-    """Return the payload keys shown completely in the page's header: title and reason."""
+    """Return the payload keys whose whole values the page's header shows: title and reason."""
     if not isinstance(payload, dict):
         return []
     keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]
@@ -114,23 +120,23 @@ def list_heading_keys(payload: JSON, title: str) -> list[str]:
 
 
 def is_its_own_title(payload: JSON, title: str) -> bool:
-    """Return whether the payload consists only of the page's title."""
+    """Return whether the payload contains nothing but the page's title."""
     return isinstance(payload, str) and payload == title == make_title(payload, "")
 
 
 def read_why(payload: JSON) -> str:
-    """Return the reason in the payload."""
+    """Return the reason in the payload, or an empty string if it has none."""
     why = payload.get("why") if isinstance(payload, dict) else None
     return escape_hidden(why[:MAX_TEXT]) if isinstance(why, str) else ""
 
 
 def display_raw(value: JSON) -> DisplayedValue:
-    """Return a value as JSON text, up to the size limit of a page."""
+    """Return a value for display as JSON text, up to the size limit of a page."""
     return _Layout().text("", to_json(value, indent=2), style="code")
 
 
 class _Layout:
-    """Layout of values within the remaining space of the page."""
+    """Layout of values within the character limit of the page."""
 
     def __init__(self, presentation: Presentation = PLAIN) -> None:
         self.room, self.presentation = MAX_SHOWN, presentation
@@ -147,7 +153,7 @@ class _Layout:
         return [DisplayedValue(_("More"), text)] if count > 0 else []
 
     def decided(self, one: JSON) -> list[DisplayedValue]:
-        """Return the decision on one action, with its message or arguments."""
+        """Return the decision on one action for display, with its message or arguments."""
         type_ = DECISION_TYPES.get(one["type"])
         found = [DisplayedValue("", one["type"] if type_ is None else type_.participle)]
         if "message" in one:
@@ -188,7 +194,10 @@ class _Layout:
         return self.hinted(label, value, way) or self.plain(label, value)
 
     def hinted(self, label: str, value: JSON, way: Way) -> DisplayedValue | None:
-        """Return a value in the format of its hint; None if it has no hint or doesn't match."""
+        """Return a value in the format of its display hint.
+
+        Returns None without a hint, or if the value doesn't match the format.
+        """
         hint = self.presentation.hints.get(get_names(way))
         if hint is None:
             return None
@@ -222,7 +231,9 @@ class _Layout:
 
 
 def _find_common_columns(values: list[JSON]) -> list[str]:
-    """Return the columns for a list of flat objects with the same keys; otherwise none."""
+    """Return the columns of a table if the values are flat objects with the same keys, otherwise
+    [].
+    """
     if len(values) > MAX_ROWS or not all(isinstance(value, dict) for value in values):
         return []
     columns = list(dict.fromkeys(key for value in values for key in value))

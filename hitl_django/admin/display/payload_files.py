@@ -1,4 +1,4 @@
-"""Download of files in Django's storage that are referenced by a payload."""
+"""Download of files that a payload references in Django's storage."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .value_formats import find_file, get_image_type
 
 
 def open_payload_file(item: Interrupt, pointer: str) -> FileResponse:
-    """Return the file referenced at a JSON pointer into the payload.
+    """Return the file that the payload references at a JSON pointer.
 
-    Browsers download the file, except for images that can't contain scripts.
+    The response makes browsers download the file, except for images that can't contain scripts.
 
     Raises:
-        Http404: if no display hint allows the file, or it doesn't exist.
+        Http404: if no display hint allows the download, or the file doesn't exist.
     """
     name, is_image = find_file(item, pointer)
     try:

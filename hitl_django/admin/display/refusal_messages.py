@@ -27,7 +27,10 @@ from hitl_django.services import WorkerOutage
 
 @dataclass(frozen=True)
 class Notice:
-    """A heading and its sentences; ``tone`` is the colour."""
+    """A heading with sentences below it.
+
+    ``tone`` selects the colour.
+    """
 
     headline: Any
     lines: tuple[Any, ...] = ()
@@ -56,7 +59,7 @@ CLOSED = {
     Interrupt.Status.DECIDED: Notice(_("This request has been decided")),
 }
 
-#: Outcome of the run of an expired interrupt.
+#: Text about the run of an expired interrupt, by the interrupt's expiry action.
 EXPIRED = {
     "answer": (_("The run resumed with the default response."),),
     "cancel": (_("The run was cancelled."),),
@@ -99,7 +102,9 @@ CONFLICTS: dict[type[Exception], Notice] = {
 
 
 def describe_claim(error: ClaimedError) -> str:
-    """Return the prompt to confirm a decision on an interrupt claimed by someone else."""
+    """Return the text that asks for confirmation, because someone else has claimed the
+    interrupt.
+    """
     until, now = map(to_local, (error.until, timezone.now()))
     moment = time_format(until) if until.date() == now.date() else localize(until)
     # The formatted time may end in a full stop, as in "p.m.".
@@ -108,7 +113,7 @@ def describe_claim(error: ClaimedError) -> str:
 
 
 def describe_conflict(error: Exception) -> Notice:
-    """Return the notice for an action that failed."""
+    """Return the notice about an action that failed with this error."""
     if isinstance(error, ClaimedError):
         texts = {"who": error.claimed_by_label, "until": format_moment(error.until)}
         lines = (_("Claimed until %(until)s, or until released.") % texts,)
@@ -117,7 +122,7 @@ def describe_conflict(error: Exception) -> Notice:
 
 
 def describe_undo_refusal(error: Exception) -> Notice:
-    """Return the notice for a decision that could not be undone."""
+    """Return the notice about a decision that could not be undone."""
     if isinstance(error, NotAllowedError):
         return Notice(
             _("You can't undo this decision"),
@@ -128,7 +133,7 @@ def describe_undo_refusal(error: Exception) -> Notice:
 
 
 def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
-    """Return the notice for a closed interrupt."""
+    """Return the notice about a closed interrupt."""
     if decision is None or item.status != Interrupt.Status.DECIDED:
         notice = CLOSED.get(Interrupt.Status(item.status), CLOSED[Interrupt.Status.DECIDED])
         if item.status == Interrupt.Status.EXPIRED:
@@ -146,7 +151,8 @@ def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> N
 def describe_change(item: Interrupt, version: str, decision: Decision | None, user: Any) -> Any:
     """Return a text if the interrupt has changed since the page was rendered, otherwise "".
 
-    ``version`` is shown on the page, ``decision`` closed the interrupt.
+    ``version`` is the interrupt's version on the page. ``decision`` is the decision that closed the
+    interrupt.
     """
     if item.status != Interrupt.Status.PENDING:
         return describe_outcome(item, decision, user).headline
@@ -161,7 +167,7 @@ def describe_other_decision(notice: Notice, decision: Decision | None, user: Any
 
 
 def add_nothing_sent(notice: Notice) -> Notice:
-    """Add that no value of the user was sent."""
+    """Add to the notice that nothing the user entered was sent."""
     tone = "error" if notice.tone == "error" else "warning"
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
 
@@ -171,7 +177,7 @@ def describe_worker_outage(silence: WorkerOutage) -> Notice:
     lines: list[Any] = [_("Decisions are saved, but runs won't resume until a worker is running.")]
     if silence.last_seen is not None:
         moment = format_moment(silence.last_seen)
-        # Placed last, because a formatted time may end in a full stop.
+        # Append this sentence last, because a formatted time may end in a full stop.
         lines.append(
             _("Check that a worker is running. Last worker seen: %(moment)s") % {"moment": moment}
         )

@@ -1,4 +1,7 @@
-"""Status line of a run after a decision, updated by a script."""
+"""Status line of a run after a decision.
+
+A script updates the line.
+"""
 
 from __future__ import annotations
 
@@ -22,33 +25,39 @@ LINES = {
     Run.State.PARKED: _("Parked: needs an operator. Decisions are kept."),
     Run.State.CANCELLED: _("Cancelled."),
 }
-#: For a run that can still be undone.
+#: Shown while the decision can still be undone.
 UNDOABLE = _("The run resumes shortly unless you undo the decision.")
 NOBODY_WORKS = _("Queued, but no worker is running.")
-#: Text of the link to an interrupt whose response was rejected.
+#: Text of the link to an interrupt whose response the graph rejected.
 ASKED_AGAIN = _("The request is pending again. Open it")
-#: Maximum length of the reason; the interrupt's page shows it completely.
+#: Maximum length of the reason. The interrupt's page shows the whole reason.
 MAX_WHY = 200
-#: States in which only a worker continues the run.
+#: States in which the run needs no person to continue, only a worker.
 MOVING = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 @dataclass(frozen=True)
 class RunStatusLine:
-    """Sentence about a run's state; ``moves`` if the script should ask again."""
+    """Sentence about a run's state.
+
+    ``moves`` is true if the state may change soon, so that the script requests it again.
+    """
 
     text: Any
     moves: bool
 
 
 def describe_refused_answer(decision: Decision) -> str:
-    """Return the reason why the graph rejected a response."""
+    """Return the reason why the graph rejected the response of this decision."""
     why = escape_hidden(" ".join(decision.refusal.split()))
     return _("The graph rejected the response: %(why)s") % {"why": Truncator(why).chars(MAX_WHY)}
 
 
 def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:
-    """Return the status of a run; ``health`` adds whether a queued run has a worker."""
+    """Return the status line of a run.
+
+    With ``health``, the line of a queued run also says if no worker is running.
+    """
     state = Run.State(run.state)
     if state == Run.State.QUEUED and health is not None and health.is_missing:
         return RunStatusLine(NOBODY_WORKS, moves=True)

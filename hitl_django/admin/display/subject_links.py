@@ -1,4 +1,4 @@
-"""Links to the related objects of threads, subject to the user's permissions."""
+"""Links to the related objects of threads, limited by the user's permissions."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from django.utils.text import capfirst
 from hitl_django.models import Thread
 from hitl_django.page_urls import find_admin_page, find_sites
 
-#: App label, model name and primary key.
+#: App label, model name and primary key of an object.
 Key = tuple[str | None, str | None, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectLink:
-    """A related object's text, and its admin ``url`` if the user can view it."""
+    """The text of a related object, and the ``url`` of its admin page if the user can view it."""
 
     label: str
     url: str = ""
 
 
 def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, SubjectLink]:
-    """Return the objects with these keys, with one query per model.
+    """Return the objects with these keys, reading each model with one query.
 
-    The text of a deleted object has only the model and the key. The same applies to objects hidden
-    from the user, because their own text may be confidential.
+    Deleted objects and objects hidden from the user are described by model and key only, because
+    the object's own text may be confidential.
     """
     by_kind = defaultdict[tuple[str, str], set[str]](set)
     for app, name, object_id in keys:
@@ -46,7 +46,7 @@ def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, Subjec
 
 
 def link_named_subject(request: HttpRequest, name: str | None) -> SubjectLink | None:
-    """Return the object named by ``app_label.model/key``; None if the format is invalid."""
+    """Return the object named by ``app_label.model/key``, or None if the format is invalid."""
     kind, _, key = (name or "").partition("/")
     app, _, model = kind.partition(".")
     return link_subjects(request, [(app, model, key)])[app, model, key] if model and key else None
@@ -57,7 +57,7 @@ def _of_kind(
 ) -> Iterable[tuple[str, SubjectLink]]:
     try:
         model: Any = apps.get_model(app, name)
-    except LookupError:  # its app was uninstalled
+    except LookupError:  # The object's app was uninstalled.
         model = None
     found = {} if model is None else _seen(request, model, ids)
     words = name if model is None else str(model._meta.verbose_name)
@@ -71,7 +71,6 @@ def _of_kind(
 
 
 def _seen(request: HttpRequest, model: Any, ids: set[str]) -> dict[str, Any]:
-    """Return the objects that the user can view in the admin, by primary key as text."""
     site = next(find_sites(model, request), None)
     if site is None:
         return {}
@@ -92,7 +91,7 @@ def _key(model: Any, object_id: str) -> Any:
 
 
 def link_subject(thread: Thread, request: HttpRequest) -> SubjectLink | None:
-    """Return a link to the thread's related object; None if it has none."""
+    """Return a link to the thread's related object, or None if it has none."""
     if thread.subject_type is None:
         return None
     key = *thread.subject_type.natural_key(), thread.subject_id

@@ -1,7 +1,7 @@
 """Display formats of values: Markdown, links, images, files, money, code and dates.
 
-A value that doesn't match the format of its hint is shown as plain text. Links and images are
-enabled only on pages that allow them.
+A value that doesn't match the format of its display hint is shown as plain text. Links and images
+appear only on pages that enable them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger("hitl_django")
 JSON = Any
 Way = Sequence[str | int]
 
-#: Image types displayed by browsers, without those that may contain scripts.
+#: Image types that browsers display, except for types that may contain scripts.
 IMAGES = {
     ".gif": "image/gif",
     ".jpeg": "image/jpeg",
@@ -43,7 +43,7 @@ IMAGES = {
     ".png": "image/png",
     ".webp": "image/webp",
 }
-#: Currencies with other than two decimal places (ISO 4217).
+#: Number of decimal places by currency, for currencies that don't have two (ISO 4217).
 DIGITS = {
     "BHD": 3, "BIF": 0, "CLP": 0, "DJF": 0, "GNF": 0, "IQD": 3, "ISK": 0, "JOD": 3, "JPY": 0,
     "KMF": 0, "KRW": 0, "KWD": 3, "LYD": 3, "OMR": 3, "PYG": 0, "RWF": 0, "TND": 3, "UGX": 0,
@@ -53,9 +53,9 @@ DIGITS = {
 
 @dataclass(frozen=True)
 class Presentation:
-    """Display hints, and the URL for files of the payload.
+    """Display hints of a payload, and the URL that serves its files.
 
-    Without a URL, values contain no links, and nothing is loaded.
+    Without the URL, values contain no links, and the page loads no images.
     """
 
     hints: Mapping[Names, Hint] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Presentation:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A formatted value: its text, with a URL or HTML if its format has one."""
+    """A formatted value: its text and, depending on the format, its URL or HTML."""
 
     style: str
     text: str
@@ -73,7 +73,10 @@ class Rendered:
 
 
 def read_hints(item: Interrupt) -> dict[Names, Hint]:
-    """Return the display hints of an interrupt, from its schema and its graph's policy."""
+    """Return the display hints of an interrupt, by path.
+
+    Hints come from the schema and from the graph's policy.
+    """
     found: dict[Names, Hint] = {}
     if item.response_schema is not None:
         _collect(read_shape(item.response_schema), (), found)
@@ -85,7 +88,7 @@ def _collect(shape: SchemaNode, names: Names, found: dict[Names, Hint]) -> None:
         try:
             found[names] = Hint.parse(shape.display)
         except ValueError:
-            pass  # a format of the schema for other programs
+            pass  # The schema's format is meant for other programs.
     for prop in shape.properties:
         _collect(prop.shape, (*names, prop.name), found)
     for below in (shape.items, *shape.alternatives):
@@ -94,20 +97,22 @@ def _collect(shape: SchemaNode, names: Names, found: dict[Names, Hint]) -> None:
 
 
 def render_value(hint: Hint, value: JSON, way: Way, presentation: Presentation) -> Rendered | None:
-    """Return a value in the format of its hint; None if the value doesn't match.
+    """Return a value in the format of its display hint, or None if the value doesn't match.
 
-    Payloads are untrusted. If a renderer raises an error, the page shows plain text.
+    Payloads are untrusted: if a renderer raises an error, the page shows the value as plain text.
     """
     try:
         return _RENDERERS[hint.format](hint, value, way, presentation)
     except Exception as error:
-        # The error's text may quote the value, which must not be logged.
+        # Log only the error's type, because its text may quote the value.
         logger.warning("a value can't be shown as %s: %s", hint.format, type(error).__name__)
         return None
 
 
 def find_file_name(hint: Hint, value: JSON) -> str:
-    """Return the name of a file in Django's storage, if the hint allows serving it."""
+    """Return the name of a file in Django's storage, or an empty string if the hint doesn't allow
+    serving it.
+    """
     if hint.format not in ("file", "image") or not isinstance(value, str) or not value:
         return ""
     folder = hint.argument.strip("/")
@@ -118,9 +123,9 @@ def find_file_name(hint: Hint, value: JSON) -> str:
 
 
 def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
-    """Return the name of the file at a JSON pointer, and whether it is an image.
+    """Return the name of the file at a JSON pointer, and whether the file is an image.
 
-    The name is empty if no hint allows serving the file.
+    The name is empty if no display hint allows serving the file.
     """
     value, way = item.payload, []
     for part in parse_pointer(pointer):
@@ -137,7 +142,7 @@ def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
 
 
 def get_image_type(name: str) -> str:
-    """Return the media type of a safe image; empty for any other file."""
+    """Return the media type of a safe image, or an empty string for any other file."""
     return IMAGES.get(posixpath.splitext(name)[1].lower(), "")
 
 
@@ -177,7 +182,7 @@ def _render_image(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rend
 
 
 def _is_allowed_image(address: str) -> bool:
-    """Return whether the URL is a file of the site or on an allowed image host."""
+    """Return whether the URL is a static or media file of the site, or on an allowed image host."""
     if ".." in address or "%" in address or "\\" in address:
         return False
     # An empty setting would match the whole site.
@@ -193,7 +198,7 @@ def _render_link(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rende
     if not page.file_url or not isinstance(value, str) or not is_uri(value):
         return None
     found = urlsplit(value)
-    # User information before the host could be mistaken for the host.
+    # A user name before the host could be mistaken for the host.
     if found.scheme not in ("http", "https", "mailto") or "@" in found.netloc:
         return None
     return Rendered("link", value, value)

@@ -1,7 +1,7 @@
-"""Bulk actions of the list: claim, snooze and assign, each interrupt separately.
+"""Bulk actions of the list: claim, snooze and assign. Each interrupt is changed separately.
 
-A page with the selected interrupts has a form if an action needs a time or a name. The list then
-shows the number of successes and the reasons of failures.
+An action that needs a time or a name opens a page with a form and the selected interrupts.
+Afterwards, the list shows the number of successes and the reasons for failures.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from hitl_django.permissions import get_policy
 
 from .bulk_decide import GONE, BulkPages, describe_problem
 
-#: Title of the form page, and the message with the number of successes, by action.
+#: Title of the form page and message about successes, by action.
 ACTIONS: dict[str, tuple[Any, Any]] = {
     "claim": ("", _("Requests claimed: %(n)s")),
     "snooze": (_("Snooze requests"), _("Requests snoozed: %(n)s")),
     "assign": (_("Assign requests"), _("Requests assigned: %(n)s")),
 }
-#: Maximum number of failures listed individually.
+#: Maximum number of failures that the message lists individually.
 NAMED = 10
 
 
 class BulkActionPages(BulkPages):
-    """Form page of bulk actions."""
+    """The form page of bulk actions."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {**super().own_pages(), "many": ("many/", self.many_view)}
@@ -58,7 +58,7 @@ class BulkActionPages(BulkPages):
         found = self.find_rows(request, choices)
         rows = [found.get(choice.pk) for choice in choices]
         if verb == "assign" and not may_assign_any(request.user, rows):
-            # Without the permission, the form's users and groups must not be revealed either.
+            # Check this first: the form would reveal users and groups.
             raise PermissionDenied
         kind = FORMS.get(verb)
         if kind is not None:
@@ -92,7 +92,10 @@ class BulkActionPages(BulkPages):
         return page
 
     def _apply_action(self, request: HttpRequest, verb: str, row: Interrupt | None) -> str:
-        """Apply the action to one interrupt; return the error message, or "" on success."""
+        """Apply the action to one interrupt.
+
+        Returns the error message, or an empty string on success.
+        """
         if row is None:
             return str(GONE)
         kind = FORMS.get(verb)
@@ -122,6 +125,6 @@ class BulkActionPages(BulkPages):
 
 
 def may_assign_any(user: Any, rows: Sequence[Interrupt | None]) -> bool:
-    """Return whether a user may assign any of the interrupts."""
+    """Return whether the user may assign at least one of the interrupts."""
     policy = get_policy()
     return any(row is not None and policy.may_assign(user, row) for row in rows)

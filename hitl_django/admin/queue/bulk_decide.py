@@ -1,8 +1,8 @@
-"""Bulk approval and rejection, each interrupt with its own decision.
+"""Bulk approval and rejection, with a separate decision for each interrupt.
 
-A checkbox contains the version and digest of its row, so only the listed version is decided. The
-first page lists the selection and the interrupts that can't be decided, the second page the
-results.
+The value of a checkbox contains the version and the digest of the listed interrupt, so only that
+version is decided. The first page lists the selection and marks interrupts that can't be decided.
+The second page shows the results.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ GONE = _("This request no longer exists.")
 
 @dataclass(frozen=True, slots=True)
 class ListedInterrupt:
-    """An interrupt in the version that was listed."""
+    """A selected interrupt, in the version that the list showed."""
 
     pk: UUID
     version: int
@@ -66,7 +66,7 @@ class ListedInterrupt:
 
     @classmethod
     def parse(cls, text: str) -> ListedInterrupt | None:
-        """Parse the value of a checkbox; None if it is invalid."""
+        """Parse the value of a checkbox, or None if it is invalid."""
         pk, _, rest = text.partition(".")
         version, _, digest = rest.partition(".")
         try:
@@ -77,9 +77,10 @@ class ListedInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class BulkRow:
-    """A selected interrupt; ``problem`` is an error message, ``done`` a confirmation.
+    """A selected interrupt.
 
-    ``note`` is a remark to show before the decision.
+    ``problem`` is an error message, ``done`` a confirmation. ``note`` is a remark shown before the
+    decision.
     """
 
     title: str
@@ -93,7 +94,7 @@ class BulkRow:
 
 
 class BulkPages(RequestController):
-    """Confirmation and result page of bulk decisions."""
+    """Confirmation page and result page of bulk decisions."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
@@ -105,10 +106,10 @@ class BulkPages(RequestController):
     # Each decision has its own transaction, regardless of ATOMIC_REQUESTS.
     @transaction.non_atomic_requests
     def bulk_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the selection, or decide it after confirmation."""
+        """Show the selected interrupts, or decide them if the user has confirmed."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        if request.method != "POST":  # redirected here after a login
+        if request.method != "POST":  # The login page redirects here with GET.
             return HttpResponseRedirect(self.url("changelist", request))
         choices = self.read_choices(request)
         decision = request.POST.get("decision", "")
@@ -129,7 +130,7 @@ class BulkPages(RequestController):
 
     @transaction.non_atomic_requests
     def undo_bulk_view(self, request: HttpRequest) -> HttpResponse:
-        """Undo decisions made together, and redirect to the list."""
+        """Undo the decisions of one bulk decision, and redirect to the list."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method == "POST":
@@ -154,7 +155,7 @@ class BulkPages(RequestController):
         return True
 
     def read_choices(self, request: HttpRequest) -> list[ListedInterrupt]:
-        """Return the selected interrupts without duplicates."""
+        """Return the selected interrupts without duplicates, in the submitted order."""
         read = [ListedInterrupt.parse(text) for text in request.POST.getlist("item")[:MOST]]
         return list({choice.pk: choice for choice in read if choice is not None}.values())
 
@@ -217,7 +218,7 @@ class BulkPages(RequestController):
     ) -> str:
         if not closed:
             return ""
-        # The first decision has the earliest deadline.
+        # Use the deadline of the first decision, because it is the earliest.
         info = services.find_undo(closed[0].interrupt_id, by=request.user)
         made = [f"{one.interrupt_id}.{one.id}" for one in closed]
         return render_undo_button(request, info, self.url("undo_bulk", request), made)
@@ -225,7 +226,10 @@ class BulkPages(RequestController):
     def _decide_one(
         self, request: HttpRequest, decision: str, choice: ListedInterrupt, reason: str
     ) -> tuple[Any, Any, services.DecisionInfo | None]:
-        """Return the confirmation, the error message and the decision."""
+        """Decide one interrupt.
+
+        Returns the confirmation, the error message, and the decision.
+        """
         try:
             made = services.decide(
                 choice.pk,
@@ -233,11 +237,12 @@ class BulkPages(RequestController):
                 by=request.user,
                 via="admin",
                 reason=reason,
-                # If sent again, the first result is returned.
+                # If the form is submitted twice, the service returns the first result.
                 key=request.POST.get("key", "")[:36],
                 digest=choice.digest,
                 version=choice.version,
-                # Ignore only claims shown on the confirmed page, not later ones.
+                # Ignore only claims that the confirmation page showed. Later claims still prevent
+                # the decision.
                 ignore_claim=str(choice.pk) in request.POST.getlist("ignore_claim"),
             )
         except HitlError as error:
@@ -250,7 +255,9 @@ class BulkPages(RequestController):
     def _find_obstacle(
         self, row: Interrupt | None, choice: ListedInterrupt, refused: HitlError | None, user: Any
     ) -> Any:
-        """Return the known reason why an interrupt can't be decided in bulk."""
+        """Return the reason why an interrupt can't be decided in bulk, as far as known before the
+        decision.
+        """
         if row is None:
             return GONE
         if row.status == Interrupt.Status.PENDING:
@@ -268,7 +275,7 @@ class BulkPages(RequestController):
     def find_rows(
         self, request: HttpRequest, choices: Sequence[ListedInterrupt]
     ) -> dict[UUID, Interrupt]:
-        """Return the selected interrupts visible to the user, by id."""
+        """Return the selected interrupts that are visible to the user, by id."""
         rows = Interrupt.objects.filter(pk__in=[choice.pk for choice in choices])
         found = select_visible(rows, request.user).select_related("run").defer(*LARGE_COLUMNS)
         return {row.pk: row for row in found}
@@ -276,7 +283,7 @@ class BulkPages(RequestController):
     def describe_row(
         self, request: HttpRequest, row: Interrupt | None, *, done: Any = "", problem: Any = ""
     ) -> BulkRow:
-        """Return the row of an interrupt for display."""
+        """Return the displayed row of an interrupt."""
         if row is None:
             return BulkRow("–", "", "", problem=problem, done=done)
         pending = row.status == Interrupt.Status.PENDING
@@ -308,14 +315,14 @@ class BulkPages(RequestController):
 
 
 def list_common_reasons(rows: Iterable[Interrupt]) -> list[Any]:
-    """Return the suggested reasons common to the graphs of all interrupts."""
+    """Return the suggested reasons that the policies of all interrupts' graphs have in common."""
     graphs = dict.fromkeys(row.graph for row in rows)
     usual = [registry.get_review_policy(graph).reasons for graph in graphs]
     return [one for one in (usual or [()])[0] if all(one in others for others in usual)]
 
 
 def describe_claim(row: Interrupt, user: Any) -> Any:
-    """Return a note if someone else has claimed the interrupt."""
+    """Return a note if someone other than the user has claimed the interrupt, otherwise ""."""
     if not _is_claimed(row) or row.claimed_by_id == user.pk:
         return ""
     return CLAIMED_BY % {"who": escape_hidden(row.claimed_by_label)}
@@ -326,7 +333,7 @@ def _is_claimed(row: Interrupt) -> bool:
 
 
 def describe_problem(error: HitlError) -> Any:
-    """Return a short message why an interrupt was not decided."""
+    """Return a short message about the reason why an interrupt was not decided."""
     if isinstance(error, AlreadyDecidedError) and not isinstance(error, AlreadyApprovedError):
         return _became(error)
     if isinstance(error, ClaimedError):

@@ -30,7 +30,7 @@ from .queue_admin import ReviewItemAdmin
 
 
 class InterruptAdmin(RecentRowsSearch):
-    """All interrupts, newest first."""
+    """List of all interrupts, newest first."""
 
     list_display = ("request", "status", "created_at", "closed_at")
     list_filter = ("status", GraphFilter, "created_at")
@@ -38,7 +38,7 @@ class InterruptAdmin(RecentRowsSearch):
     empty_text = _("No requests yet. They appear here when a run needs a review.")
     search_fields = ("title",)
     search_help_text = ReviewItemAdmin.search_help_text
-    #: Ids ascend with time, and only they have an index over all interrupts.
+    #: Ids ascend with the creation time. Only the id has an index that covers all interrupts.
     newest_by = "pk"
 
     def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
@@ -52,7 +52,7 @@ class InterruptAdmin(RecentRowsSearch):
         return format_entry(item, item.title, describe_place(item))
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        """Redirect to the request page of the interrupt."""
+        """Redirect to the interrupt's request page."""
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         if not url:
             raise Http404(_("Page not found."))
@@ -60,7 +60,7 @@ class InterruptAdmin(RecentRowsSearch):
 
 
 class DecisionAdmin(RecentRowsSearch):
-    """All decisions, with author, time, type and source."""
+    """List of all decisions, with author, time, type and source."""
 
     list_display = ("request", "type", "decider", "via", "created_at", "undone_at")
     list_filter = ("type", "via", DecidedGraphFilter, ReviewerFilter, "created_at")
@@ -85,7 +85,8 @@ class DecisionAdmin(RecentRowsSearch):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        # The list's filters must not be preserved: they would be read as a period.
+        # Don't preserve the list's filters in the links, because the linked pages would read them
+        # as a period.
         own = {"admin_links": list_admin_links(request)}
         return super().changelist_view(request, {**own, **(extra_context or {})})
 
@@ -98,7 +99,7 @@ class DecisionAdmin(RecentRowsSearch):
         return escape_hidden(decision.by_label)
 
     def show(self, request: HttpRequest, decision: Decision) -> HttpResponse:
-        """Show one decision with all columns."""
+        """Show all columns of one decision."""
         return self.page(
             request,
             decision.interrupt,

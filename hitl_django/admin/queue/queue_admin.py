@@ -1,6 +1,6 @@
-"""Admin of the review queue: its list and the list's actions.
+"""Admin of the review queue: the list and its actions.
 
-The page of one request is in request/, bulk decisions are in bulk_decide.py.
+The page of one request is in ``request/``, and bulk decisions are in ``bulk_decide.py``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEWS_AGAIN = 15
 
 
 class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
-    """Pending interrupts, the most urgent first."""
+    """Admin of pending interrupts, the most urgent first."""
 
     list_display = (PICK, "request", "subject", "waiting", "due", "claim")
     change_list_template = "hitl_django/admin/queue.html"
@@ -51,7 +51,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        return queryset, False  # QueueList searches
+        return queryset, False  # QueueChangeList performs the search.
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return QueueChangeList
@@ -79,7 +79,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
             "reasons": [] if rows else changes.emptiness(),
             "may_decide": changes.may_decide,
             "may_assign": may_assign_any(changes.user, rows),
-            # The list may be filtered, so an empty page doesn't mean that nothing can be claimed.
+            # If filters hide all rows, there may still be a request to claim.
             "may_take": changes.may_decide or not rows,
             "page_range": changes.paginator.get_elided_page_range(changes.page_num),
         }
@@ -92,10 +92,10 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         }
 
     def updates_view(self, request: HttpRequest) -> HttpResponse:
-        """Return updates since the list was opened, as JSON."""
+        """Return, as JSON, the updates of an open list."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        # From the first page, where most new rows are.
+        # Link to the first page, which contains most of the new rows.
         kept = QueryDict(request.GET.get("_changelist_filters", ""), mutable=True)
         kept.pop(PAGE_VAR, None)
         list_url = find_admin_page(ReviewItem, "changelist", request=request)
@@ -103,7 +103,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         return respond_with_updates(again=NEWS_AGAIN, **read_list_updates(request, list_url))
 
     def claim_next_view(self, request: HttpRequest) -> HttpResponse:
-        """Claim the next unclaimed interrupt and redirect to it."""
+        """Claim the next unclaimed interrupt, and redirect to its page."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":

@@ -1,4 +1,4 @@
-"""Redirect from the admin index to the queue, for users without access to other apps."""
+"""Redirect from the admin index to the review queue, for users without access to other apps."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hitl_django import services
 from hitl_django.models import ReviewItem
 from hitl_django.page_urls import find_admin_page
 
-#: Package with the app and the apps in ``contrib``.
+#: Package that contains the app and the optional apps in ``contrib``.
 PACKAGE = "hitl_django"
-#: Values of Sec-Fetch-Site for requests that don't come from a page of this site.
+#: Values of the header Sec-Fetch-Site for requests that don't come from a page of this site.
 FROM_OUTSIDE = frozenset({"none", "cross-site", "same-site"})
 
 
 def land_in_queue(site: AdminSite) -> None:
-    """Make a site open on the queue if the user has pending requests.
+    """Make an admin site open on the queue if the user has pending requests.
 
-    This applies to users who can view only pages of this package, because the index has nothing
-    else for them. It applies after login, and if the index is opened from outside of the site.
-    Links within the site lead to the index.
+    The redirect applies to users who can view only pages of this package, since the index shows
+    them nothing else. The index redirects after a login, or if it was opened from outside of the
+    site. Links within the site still lead to the index.
     """
     log_in, show_index = site.login, site.index
 
@@ -39,7 +39,7 @@ def land_in_queue(site: AdminSite) -> None:
 
     @wraps(show_index)
     def index(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        # Without the header, the "Home" link can't be distinguished from a typed URL.
+        # Without the header, a click on "Home" can't be distinguished from a typed URL.
         if request.headers.get("Sec-Fetch-Site") in FROM_OUTSIDE:
             queue = _find_queue(site, request)
             if queue:

@@ -1,4 +1,4 @@
-"""List of the review queue, with its counts and empty states."""
+"""List of the review queue, with counts and texts for an empty list."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews import queue_filters
 from hitl_django.services.reviews.queue_stats import CAP
 
-#: Maximum count shown on a tab. Counting up to CAP for each would take longer than the page.
+#: Maximum count shown on a tab. Counting each tab up to CAP would take longer than the rest of the
+#: page.
 MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A tab: a count of the queue, linked to the counted rows."""
+    """A tab: its label and count, and the link to the counted rows."""
 
     name: str
     label: Any
@@ -49,18 +50,18 @@ class Tab:
 
 
 class QueueChangeList(LinkedChangeList):
-    """Page of the queue. Its rows have their position, related object and link.
+    """Change list of the review queue. Each row has its position, related object and link.
 
-    All counts come from one query. Counts of tabs end at MOST and pages at CAP; to find later rows,
-    the user narrows the list.
+    One query counts the tabs and the rows. Tabs are counted up to MOST, and rows up to CAP. Rows
+    after CAP can be found only by narrowing the list.
     """
 
     counts: services.QueueCounts
-    #: The search, if any.
+    #: The current search, or None.
     search: queue_filters.Search | None = None
-    #: URL for updates of the page.
+    #: URL from which the page requests updates.
     updates_url: str
-    #: Whether the user may decide any of the page's rows.
+    #: Whether the user may decide at least one row of the page.
     may_decide: bool
 
     def __init__(self, request: HttpRequest, *arguments: Any, **options: Any) -> None:
@@ -83,11 +84,11 @@ class QueueChangeList(LinkedChangeList):
             return queue_filters.read_first(
                 rows, parts, self.list_per_page * min(max(self.page_num, 1), CAP)
             )
-        # Search results are known only after counting (get_results).
+        # ``get_results`` applies the search, because its strategy depends on the counts.
         return rows.filter(get_tab_condition(self.tab, request.user))
 
     def _select_without_filter(self, request: HttpRequest, excluded: Any) -> QuerySet[Any]:
-        # Django would build all filters again for each filter, including their queries.
+        # For each filter, Django would build all filters again and repeat their queries.
         rows = self.root_queryset.filter(get_tab_condition(self.tab, request.user))
         if self.query:
             rows = rows.filter(queue_filters.match_words(self.query))
@@ -99,7 +100,7 @@ class QueueChangeList(LinkedChangeList):
 
     @property
     def own_groups(self) -> list[Any]:
-        """Ids of the user's groups with pending interrupts."""
+        """The ids of the user's groups that have pending interrupts."""
         return [
             key
             for spec in self.filter_specs
@@ -109,21 +110,21 @@ class QueueChangeList(LinkedChangeList):
 
     @property
     def group(self) -> int | None:
-        """Id of the selected group."""
+        """The id of the selected group, or None."""
         return parse_group(_first(self.get_filters_params().get("group")))
 
     def get_ordering_field_columns(self) -> Any:
-        # The queue's default order is not that of a single column, although age is its last term.
+        # The queue's default order isn't that of a single column, although age is part of it.
         return super().get_ordering_field_columns() if "o" in self.params else {}
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether a search or a filter hides some of the rows counted by the tabs."""
+        """Whether a search or filter hides some of the rows that the tabs count."""
         return bool(self.query or self.get_filters_params())
 
     def get_results(self, request: HttpRequest) -> None:
         count = self._count()
-        # Additional values are joined to the rows of the page, but not for counting.
+        # Join additional values only for the rows of the page, not for the count.
         paginator = Paginator(list_columns.select_columns(self.queryset), self.list_per_page)
         paginator.__dict__["count"] = count
         try:
@@ -138,11 +139,11 @@ class QueueChangeList(LinkedChangeList):
         self.complete_rows(request)
         policy = get_policy()
         self.may_decide = any(policy.may_decide(self.user, row) for row in rows)
-        # Without any row to decide, checkboxes have no purpose.
+        # Checkboxes have no purpose if the user can't decide any row.
         self.drop_columns(*(() if self.may_decide else (PICK,)))
 
     def _count(self) -> int:
-        """Count tabs and rows, and choose the strategy of the search."""
+        """Count the tabs and the rows, and choose the strategy of the search."""
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
         self.search = search
         self.counts, count = services.count_queue(
@@ -174,7 +175,7 @@ class QueueChangeList(LinkedChangeList):
                 tab,
                 label,
                 format_capped(getattr(self.counts, name)),
-                # Counts ignore the search, so the links do, too.
+                # Counts ignore the search, so their links must ignore it too.
                 self.get_query_string({TAB_PARAMETER: tab or None}, ["p", "e", "q"]),
                 tab == self.tab,
             )
@@ -182,7 +183,7 @@ class QueueChangeList(LinkedChangeList):
         ]
 
     def describe_limit(self) -> str:
-        """Return a note if the search didn't cover all rows."""
+        """Return a note if the search didn't cover all rows, otherwise an empty string."""
         is_long = self.counts.pending >= min(MOST, queue_filters.SCANNED)
         if self.search is None or not is_long or not self.search.is_cut_short():
             return ""
@@ -190,7 +191,7 @@ class QueueChangeList(LinkedChangeList):
         return words % {"n": localize(queue_filters.SCANNED)}
 
     def emptiness(self) -> list[str]:
-        """Return the lines shown for an empty list."""
+        """The lines of text shown instead of an empty list."""
         if self.is_narrowed:
             return [_("No results match your search and filters.")]
         counts = self.counts
@@ -238,7 +239,7 @@ class QueueChangeList(LinkedChangeList):
 
 
 def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
-    """Return updates of a list: new rows, changed rows and counts.
+    """Return the updates of an open list: new rows, changed rows and counts.
 
     With a search, only new rows are counted again.
     """
@@ -266,12 +267,12 @@ def count_in_words(count: int) -> str:
     if count >= CAP:
         words = _("More than %(n)s requests. Filter the list to see the rest.")
         return words % {"n": localize(CAP - 1)}
-    # The model's plural name can't be used with a number.
+    # The plural name of the model can't follow a number in every language.
     return ngettext("%(n)d pending request", "%(n)d pending requests", count) % {"n": count}
 
 
 def format_capped(count: int) -> str:
-    """Return a count as text, with MOST as the maximum."""
+    """Return a count as text, with a "+" above the maximum."""
     return localize(count) if count < MOST else f"{localize(MOST - 1)}+"
 
 

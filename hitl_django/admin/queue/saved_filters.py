@@ -1,4 +1,4 @@
-"""Saved filters of the queue's list: their links and the form that saves one."""
+"""Saved filters of the review queue: their links, and the form that saves a filter."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.permissions import get_policy
 
-#: Field with the list's query string.
+#: Name of the field with the list's query string.
 QUERY = "query"
 
 
 class SaveForm(forms.Form):
-    """Form with the name of a filter, and whether it is shared."""
+    """Form with the name of a saved filter, and whether it is shared."""
 
     name = forms.CharField(label=_("Name"), max_length=services.FILTER_NAME_LENGTH)
     shared = forms.BooleanField(label=_("Share with everyone"), required=False)
@@ -34,7 +34,10 @@ class SaveForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class SavedLink:
-    """Link to a saved filter; ``is_current`` if the list has this filter."""
+    """Link to a saved filter.
+
+    ``is_current`` is true if the list currently uses this filter.
+    """
 
     id: int
     name: str
@@ -45,7 +48,7 @@ class SavedLink:
 
 
 class SavedFilterPages(ReadOnlyAdmin):
-    """Views that save and delete filters of a list."""
+    """Views that save and delete the filters of a list."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
@@ -55,7 +58,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         }
 
     def saved_context(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the saved filters for the list's template."""
+        """Return the context that the list's template needs for saved filters."""
         shown = services.clean_query(request.GET.dict())
         found = services.list_saved_filters(request.user)
         links = [
@@ -73,7 +76,7 @@ class SavedFilterPages(ReadOnlyAdmin):
             "saved": links,
             "save_url": self.url("save_filter", request),
             "remove_url": self.url("remove_filter", request),
-            # The current filter, unless it is already saved.
+            # Offer to save the current filter, unless it is already saved.
             "savable": "" if any(one.is_current for one in links) else urlencode(shown),
             "may_share": get_policy().may_share_filters(request.user),
             "name_length": services.FILTER_NAME_LENGTH,
@@ -113,7 +116,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         return self._back(self._read_query(request))
 
     def _may_change(self, request: HttpRequest) -> bool:
-        """Return whether this is a POST request of a user who can view the list."""
+        """Return whether the request is a POST request of a user who can view the list."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         return request.method == "POST"
@@ -122,7 +125,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         return services.clean_query(QueryDict(request.POST.get(QUERY, "")).dict())
 
     def _back(self, query: dict[str, str]) -> HttpResponse:
-        # Only the list's own URL, with known parameters.
+        # Redirect only to the list's own URL, with known parameters.
         opts = self.opts
         url = reverse(f"{self.admin_site.name}:{opts.app_label}_{opts.model_name}_changelist")
         return HttpResponseRedirect(f"{url}?{urlencode(query)}" if query else url)

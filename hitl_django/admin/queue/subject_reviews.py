@@ -1,4 +1,4 @@
-"""Reviews of a related object, shown on the object's own admin page."""
+"""Reviews of a related object, shown on the admin page of that object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
 
-#: Maximum number of runs, and of pending requests, on an object's page.
+#: Maximum number of runs, and of pending requests, shown on an object's page.
 SHOWN = 20
 
 
@@ -43,16 +43,19 @@ class SubjectReviews:
 
 @dataclass(frozen=True, slots=True)
 class Reviews:
-    """Reviews of an object; None for parts the user can't view."""
+    """Runs and pending interrupts of an object.
+
+    A part is None if the user can't view it.
+    """
 
     runs: list[Run] | None
     interrupts: list[Interrupt] | None
-    #: The object, as a parameter of the page that starts a run.
+    #: The object, as a URL parameter of the page that starts a run.
     name: str
 
 
 def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
-    """Return the runs of an object and their pending interrupts, if visible to the user."""
+    """Return the runs and the pending interrupts of an object, as far as visible to the user."""
     threads = Thread.objects.filter(
         subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk)
     )

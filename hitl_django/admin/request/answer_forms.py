@@ -1,4 +1,4 @@
-"""Forms for the response to an interrupt, and the values sent by each button."""
+"""Forms for the response to an interrupt, and the values that each button sends."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from .decision_form import Button, DecisionForm, get_button_label
 from .decision_texts import get_consequences
 
 JSON = Any
-#: Used as the name of a list: shows the submitted values again without validating them.
+#: Passed as the name of a list to show the submitted values again without validating them.
 AS_TYPED = "-"
-#: Label, text, and changes of the text word by word.
+#: Label, text, and the changes of the text as marked words.
 TypedText = tuple[str, str, Sequence[Span]]
 
 
 @dataclass(frozen=True)
 class Preview:
-    """Changes that a decision would make, and the value the graph would receive."""
+    """The changes that a decision would make, and the value that the graph would receive."""
 
     changed: Sequence[Difference]
     answer: Sequence[DisplayedValue] = ()
@@ -61,14 +61,15 @@ UNSENT = _(
 
 
 class InterruptForms:
-    """An interrupt with its response forms; ``data`` are submitted values.
+    """An interrupt with its response forms.
 
-    ``form`` is the form for the response or, without a response schema, for an edited payload. It
-    is None if buttons are sufficient. ``more`` names a list that needs more blank rows: the
-    submitted values are then shown again.
+    ``data`` are the submitted values. ``form`` is the form for the response or, without a response
+    schema, for an edited payload. ``form`` is None if the buttons are sufficient. ``more`` names a
+    list to which the user adds blank rows; the submitted values are then shown again without
+    validation.
     """
 
-    #: Actions of a request that are decided individually.
+    #: Actions of the interrupt that are decided individually.
     actions: Sequence[Any] = ()
 
     def __init__(
@@ -77,7 +78,7 @@ class InterruptForms:
         self.item, self.data, self.more = item, data, more
         self.options: AnswerOptions = answers.read_options(item)
         self.decisions = self.options.allowed
-        # A page may have several interrupts, and element ids must be unique.
+        # Element ids must be unique on a page with several interrupts.
         self.auto_id = f"q{item.pk.hex}-%s"
         first = {
             "digest": item.payload_digest,
@@ -91,40 +92,40 @@ class InterruptForms:
             auto_id=self.auto_id,
             policy=registry.get_review_policy(item.graph),
         )
-        #: Whether the payload is too large for a form.
+        #: Whether the payload is too large to be edited in a form.
         self.is_too_large = False
         self.form = self._form()
-        #: Reason why approving is disabled, too, if it repeats the payload.
+        #: Reason why approving is disabled, if an approval has to send the large payload back.
         self.unsendable = self._too_large_to_approve() if self.is_too_large else ""
         self.consequences = get_consequences(
             item, self.decisions, has_form=self.is_typed and self.form is not None
         )
         self.errors: list[Any] = []
-        #: Values that would be sent, if a preview was requested.
+        #: The values that would be sent, if the user requested a preview.
         self.preview: Preview | None = None
         #: Reason why the user can't approve the interrupt.
         self.barred: Any = ""
-        #: Whether the user can send neither an edit nor a response, so no fields are shown.
+        #: Whether no fields are shown, because the user can send neither an edit nor a response.
         self.hides_fields = False
 
     @property
     def is_typed(self) -> bool:
-        """Return whether a response schema defines the value, instead of the payload format."""
+        """Whether a response schema, rather than the payload format, defines the value."""
         return self.item.response_schema is not None and not self.options.rules.requests_actions
 
     @property
     def is_raw(self) -> bool:
-        """Return whether the payload has no known format, so the response is any JSON value."""
+        """Whether the payload has no known format. The response is then any JSON value."""
         return self.options.rules.takes_any_json
 
     @property
     def edits_payload(self) -> bool:
-        """Return whether the form edits the payload instead of asking for a response."""
+        """Whether the form edits the payload instead of asking for a response."""
         return not self.is_typed and self.form is not None
 
     @property
     def opens_form(self) -> bool:
-        """Return whether the form has submitted values or errors and must be visible."""
+        """Whether the form must be visible, because it has submitted values or errors."""
         form = self.form
         if form is None or not form.is_bound:
             return False
@@ -132,31 +133,33 @@ class InterruptForms:
 
     @property
     def takes_reply(self) -> bool:
-        """Return whether the response may be text, or any JSON value for a plain payload."""
+        """Whether the response may be free text or, for a payload without a format, any JSON
+        value.
+        """
         return not self.is_typed and RESPOND in self.decisions
 
     @property
     def most(self) -> int | None:
-        """Return Django's size limit for a submitted form in bytes."""
+        """Django's limit in bytes for the size of a submitted form."""
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
     @property
     def edit_label(self) -> Any:
-        """Label of the button that sends an edit."""
+        """The label of the button that sends an edited payload."""
         return self.label(EDIT)
 
     @property
     def reply_label(self) -> Any:
-        """Label of the button that sends a text response."""
+        """The label of the button that sends a text response."""
         return self.label(RESPOND)
 
     @property
     def has_errors(self) -> bool:
-        """Return whether the page shows errors of submitted values."""
+        """Whether the page shows errors about submitted values."""
         return bool(self.errors or self.decision_form.errors or (self.form and self.form.errors))
 
     def shown_in_form(self) -> list[str]:
-        """Return the payload keys whose values are shown in form fields."""
+        """The payload keys whose values appear in form fields."""
         payload = self.item.payload
         if self.form is None or self.edits_payload or self.hides_fields:
             return []
@@ -169,20 +172,20 @@ class InterruptForms:
         ]
 
     def buttons(self) -> list[Button]:
-        """Return the decisions with a button in the bar, in order."""
+        """Return the decisions that have a button in the button bar, in their order."""
         if self.barred or self.unsendable:
             return [button for button in self._buttons() if not needs_agreement(button.value)]
         return self._buttons()
 
     def _buttons(self) -> list[Button]:
-        # The form and the text response have buttons of their own.
+        # The form and the text response have their own buttons.
         elsewhere = {EDIT, RESPOND} if self.takes_reply else {EDIT}
         types = [
             type_
             for type_ in DECISION_TYPES.values()
             if type_.name in self.decisions and type_.name not in elsewhere
         ]
-        # decisions that end the run come last
+        # Put decisions that end the run last.
         types.sort(key=lambda type_: not type_.needs_agreement)
         return [
             Button(
@@ -192,13 +195,13 @@ class InterruptForms:
         ]
 
     def label(self, decision: str) -> Any:
-        """Return the label of a decision's button."""
+        """Return the label of the button for a decision."""
         return get_button_label(self.item, decision)
 
     def read(self, pressed: str) -> tuple[str, JSON] | None:
-        """Return the decision and its value for the service.
+        """Return the decision and its value for the service, or None if the values are invalid.
 
-        Returns None if the values are invalid; ``errors`` and the forms have the error messages.
+        The error messages are then in ``errors`` and in the forms.
         """
         if pressed not in self.decisions:
             self.errors.append(_("Choose a decision to submit."))
@@ -211,7 +214,7 @@ class InterruptForms:
         return read
 
     def make_preview(self) -> None:
-        """Prepare a preview of the decision, or show its errors. Nothing is sent."""
+        """Prepare a preview of the decision, or show the errors of its values. Nothing is sent."""
         wanted = (APPROVE, RESPOND, EDIT) if self.is_typed else (EDIT,)
         pressed = next((type_ for type_ in wanted if type_ in self.decisions), "")
         read = self.read(pressed)
@@ -232,12 +235,16 @@ class InterruptForms:
         self.preview = Preview(changed, display_answer(self.item, shown))
 
     def is_stale(self) -> bool:
-        """Return whether the submitted values belong to another version, or to none."""
+        """Return whether the submitted values belong to an older version of the interrupt, or name
+        no version.
+        """
         seen = (self.decision_form["digest"].data, str(self.decision_form["version"].data or ""))
         return seen != (self.item.payload_digest, str(self.item.version))
 
     def recorded(self, user: Any) -> DecisionInfo | None:
-        """Return the recorded decision if the same page was submitted before."""
+        """Return the decision if an earlier submission of the same page recorded it, otherwise
+        None.
+        """
         key = self.decision_form["key"].data
         if not key:
             return None
@@ -249,7 +256,7 @@ class InterruptForms:
         )
 
     def refuse(self, error: HitlError) -> None:
-        """Show the validation errors of the service."""
+        """Show the validation errors that the service raised."""
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
         if self.form is not None and faults:
             self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])
@@ -257,7 +264,9 @@ class InterruptForms:
             self.errors.append(describe_refusal(error))
 
     def typed_texts(self) -> list[TypedText]:
-        """Return all typed or changed texts with their labels, so that none is lost."""
+        """Return all typed or changed texts with their labels, so that the page can show them
+        again.
+        """
         kept = self.form.typed_texts() if self.form is not None and self.form.is_bound else []
         for name in ("usual_reply", "reply", "usual_reason", "reason"):
             if name not in self.decision_form.fields:
@@ -283,7 +292,7 @@ class InterruptForms:
         except InvalidAnswerError as error:
             self.form.add_other_faults(error.faults)
         except HitlError:
-            pass  # errors outside of fields are reported by the service once the fields are valid
+            pass  # The service reports errors outside of fields once all fields are valid.
 
     def _read_untyped(self, pressed: str) -> tuple[str, JSON] | None:
         if pressed == RESPOND:
@@ -296,7 +305,7 @@ class InterruptForms:
             and form is not None
             and not (form.is_valid() and not form.is_edited())
         ):
-            # Approving sends no value, so changes would be lost without notice.
+            # An approval sends no value, so it would discard the changes without notice.
             self.errors.append(UNSENT % {"approve": self.label(APPROVE), "edit": self.label(EDIT)})
             return None
         return pressed, UNSET
@@ -325,7 +334,7 @@ class InterruptForms:
             except PayloadLimitError as error:
                 return describe_refusal(error)
             except HitlError:
-                pass  # reported when the user presses the button
+                pass  # Pressing the button reports the error.
         return ""
 
     def _form(self) -> AnswerForm | CustomForm | None:
@@ -340,7 +349,7 @@ class InterruptForms:
         assert schema is not None
         shape, original = self._editable(read_shape(schema)), self.options.start
         if EDIT in self.decisions:
-            # The buttons decide about approval.
+            # The buttons decide whether the request is approved.
             shape = shape.without(APPROVED)
             original = {key: value for key, value in original.items() if key != APPROVED}
         elif original is None and "default" not in schema:
@@ -364,7 +373,8 @@ class InterruptForms:
         schema = self.options.rules.arguments_schema(self.options)
         shape = infer_shape(original) if schema is None else read_shape(schema)
         shape = self._editable(shape, self._under)
-        # Texts addressed to the reviewer are not part of the reviewed content and stay unchanged.
+        # These texts address the reviewer. They are not part of the reviewed content and stay
+        # unchanged.
         heading = {"title", "question", "why"} if self.is_raw else set[str]()
         for name in heading.intersection(list_heading_keys(self.item.payload, self.item.title)):
             shape = shape.without(name)
@@ -382,7 +392,7 @@ class InterruptForms:
         return CustomForm(form_class, original, self.data, auto_id=self.auto_id, more=self.more)
 
     def make_form(self, shape: SchemaNode, original: JSON, **options: Any) -> AnswerForm:
-        """Build a form of the interrupt, with the submitted values if there are any."""
+        """Build a form of the interrupt, bound to the submitted values if there are any."""
         return AnswerForm(
             shape, original, self.data, more=self.more, auto_id=self.auto_id, **options
         )
@@ -407,7 +417,7 @@ class InterruptForms:
 
 
 def describe_refusal(error: HitlError) -> str:
-    """Return the error message for a response as a whole, translated if possible."""
+    """Return the error message about a response as a whole, translated if possible."""
     if isinstance(error, InvalidAnswerError) and error.faults:
         return " ".join(say(reason) for _pointer, reason in error.faults)
     return say(error.args[0]) if isinstance(error, PayloadLimitError) else str(error)

@@ -1,4 +1,4 @@
-"""Fields common to all decisions, and the buttons that send them."""
+"""Fields that all decisions have, and the buttons that send a decision."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Interrupt
 
 LARGE_TEXT_CLASS = "vLargeTextField"
-#: Prefix of fields with the suggested texts of a graph's policy.
+#: Prefix of the fields with suggested texts from a graph's policy.
 USUAL = "usual_"
 
 
 class ReasonForm(forms.Form):
-    """Reason of a decision: a suggested text, free text or both."""
+    """Form for the reason of a decision: suggested texts, free text or both."""
 
     usual_reason = forms.ChoiceField(label=_("Reason"), required=False)
     reason = forms.CharField(
@@ -38,11 +38,11 @@ class ReasonForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.needs_reason = needs_reason
         own: Any = self.fields["reason"]
-        own.is_needed = needs_reason and not reasons  # marks the label as required
+        own.is_needed = needs_reason and not reasons  # Marks the label as required.
         self.offer_usual("reason", reasons)
 
     def offer_usual(self, name: str, words: Sequence[Any]) -> None:
-        """Offer suggested texts in addition to a text field."""
+        """Add a field with suggested texts to a text field."""
         if not words:
             del self.fields[USUAL + name]
             return
@@ -51,7 +51,7 @@ class ReasonForm(forms.Form):
         self.fields[name].label = _("Other")
 
     def clean(self) -> dict[str, Any]:
-        """Put the selected suggestions in front of the typed text."""
+        """Insert the selected suggestions before the typed text."""
         values: dict[str, Any] = super().clean() or {}
         for name in ("reason", "reply"):
             if chosen := values.get(USUAL + name):
@@ -65,10 +65,10 @@ class ReasonForm(forms.Form):
 
 
 class DecisionForm(ReasonForm):
-    """Fields common to all decisions.
+    """Fields that all decisions have.
 
-    ``digest`` and ``version`` identify the shown version of the interrupt. ``key`` is an
-    idempotency key: a second click on the same page repeats the same decision.
+    ``digest`` and ``version`` identify the version of the interrupt on the page. ``key`` is an
+    idempotency key, so a second click on the same page doesn't record a second decision.
     """
 
     digest = forms.CharField(widget=forms.HiddenInput, required=False)
@@ -91,7 +91,7 @@ class DecisionForm(ReasonForm):
 
 @dataclass(frozen=True)
 class Button:
-    """A button that sends a decision, with the consequence for the run."""
+    """A button that sends a decision, and the text about the decision's consequence for the run."""
 
     value: str
     label: Any
@@ -100,7 +100,7 @@ class Button:
 
 
 def get_button_label(item: Interrupt, decision: str) -> Any:
-    """Return the label of a decision's button."""
+    """Return the label of the button for a decision."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return _("Continue")
     labels = DIALECTS[item.dialect].button_labels

@@ -23,7 +23,10 @@ GOING_ON = _("Resumes the run from the breakpoint.")
 def get_consequences(
     item: Interrupt, decisions: Sequence[str], *, has_form: bool
 ) -> dict[str, Any]:
-    """Return the consequence of each decision; ``has_form`` if a form contains the response."""
+    """Return a text about the consequence of each decision, by decision.
+
+    ``has_form`` is true if a form contains the response.
+    """
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return dict.fromkeys(decisions, GOING_ON)
     return {decision: _consequence(item, decision, has_form) for decision in decisions}
@@ -39,7 +42,7 @@ def _consequence(item: Interrupt, decision: str, has_form: bool) -> Any:
 
 
 def describe_next_nodes(item: Interrupt) -> str:
-    """Return the names of the possible next nodes; empty if unknown."""
+    """Return the names of the nodes that may run next, or an empty string if they are unknown."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Forms for an interrupt with several actions, each decided individually."""
+"""Forms for an interrupt with several actions, each with its own decision."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from .decision_form import LARGE_TEXT_CLASS, Button
 
 JSON = Any
 
-#: Limits of the form, because Django accepts a thousand fields. With more actions, similar actions
-#: are decided together. Further arguments can't be edited.
+#: Limits of the form, because Django accepts at most a thousand fields. With more actions, similar
+#: actions are decided together. With more arguments, the remaining arguments can't be edited.
 MAX_ACTIONS, MAX_ARGS = 200, 400
-#: Button that submits the individual decisions.
+#: Value of the button that submits a decision for each action.
 EACH = "each"
 SEND_EACH = _("Submit decisions")
 EACH_CONSEQUENCE = _("Runs or skips each action according to your choices above.")
@@ -51,7 +51,7 @@ ARGS = "args"
 
 
 class ActionDecisionForm(forms.Form):
-    """Decision about one action."""
+    """Form for the decision on one action."""
 
     decision = forms.ChoiceField(
         label=_("Decision"),
@@ -78,7 +78,7 @@ class ActionDecisionForm(forms.Form):
             del self.fields["message"]
 
     def full_clean(self) -> None:
-        # Like response forms: with ``more`` the form is shown again without validation.
+        # As in response forms, ``more`` shows the form again without validation.
         if not self.more:
             super().full_clean()
             return
@@ -93,10 +93,11 @@ class ActionDecisionForm(forms.Form):
 
 
 class ActionBlock:
-    """One action, or a group of similar ones, with its decision forms.
+    """One action, or a group of similar actions, with its decision forms.
 
-    ``starts`` are the initial arguments, which a previous reviewer may have changed. With too many
-    actions, similar ones are ``members`` of one block and are decided together.
+    ``starts`` are the initial arguments, which may contain an earlier reviewer's changes. If the
+    interrupt has too many actions, similar actions are the ``members`` of one block and are decided
+    together.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class ActionBlock:
         self.members, self.starts = members, starts
         self.action, self.start = next(iter(members.values())), starts[0]
         self.form = None if interrupt_forms.are_too_many else self._args_form()
-        # Without a form nothing can be edited.
+        # An action can be edited only if its arguments have a form.
         allowed = [word for word in self.action.allowed if word != EDIT or self.form is not None]
         self.choice = ActionDecisionForm(
             allowed or self.action.allowed,
@@ -122,23 +123,23 @@ class ActionBlock:
 
     @property
     def title(self) -> str:
-        """The name of the action."""
+        """The displayed name of the action."""
         return escape_hidden(self.action.name)
 
     @property
     def values(self) -> list[DisplayedValue]:
-        """The arguments of the action."""
+        """The arguments of the action for display."""
         if len(self.starts) > 1:
             return display_values(self.starts)
         hints = read_hints(self.interrupt_forms.item)
         return display_payload(self.start, presentation=Presentation(hints))
 
     def is_changed(self) -> bool:
-        """Return whether the arguments were changed or are invalid."""
+        """Whether the user changed the arguments or entered invalid values."""
         return self.form is not None and not (self.form.is_valid() and not self.form.is_edited())
 
     def read(self) -> dict[int, JSON] | None:
-        """Return the decision on each member; None if the values are invalid."""
+        """Return the decision on each member by position, or None if the values are invalid."""
         is_chosen = self.choice.is_valid()
         word = self.choice.cleaned_data.get("decision", "")
         is_readable = not self.sends_arguments() or self.is_readable()
@@ -164,11 +165,14 @@ class ActionBlock:
         }
 
     def sends_arguments(self) -> bool:
-        """Return whether the selected decision executes the action with its arguments."""
+        """Return whether the selected decision executes the action with the form's arguments."""
         return self.choice["decision"].data not in (REJECT, RESPOND)
 
     def is_readable(self) -> bool:
-        """Return whether the arguments are valid; adds error messages otherwise."""
+        """Return whether the arguments are valid.
+
+        Error messages are added to the form otherwise.
+        """
         if self.form is None:
             return True
         if not self.form.is_valid() or self.form.is_edited():
@@ -177,7 +181,7 @@ class ActionBlock:
         return not self.form.errors
 
     def refuse(self, pointer: str, reason: str) -> None:
-        """Show an error at its field."""
+        """Show an error at the field to which the JSON pointer refers."""
         below = pointer.removeprefix(f"/edited_action/{ARGS}")
         if below != pointer and self.form is not None:
             self.form.add_faults([(below, reason)])
@@ -187,7 +191,7 @@ class ActionBlock:
             self.choice.add_error("decision", say(reason))
 
     def typed_texts(self) -> list[TypedText]:
-        """Return the selected, typed and changed texts."""
+        """Return the selected texts, the typed texts and the changed texts."""
         found = []
         if self.choice.is_bound:
             data = {bound.name: str(bound.data or "") for bound in self.choice}
@@ -220,7 +224,10 @@ def _carried_out(word: str, action: RequestedAction, args: JSON) -> dict[str, JS
 
 
 def _group_similar(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction]]:
-    """Group actions with the same name and options; each group maps positions to actions."""
+    """Group actions with the same name and options.
+
+    Each group maps positions in the request to actions.
+    """
     found: dict[Any, dict[int, RequestedAction]] = {}
     for number, action in enumerate(actions):
         found.setdefault((action.name, action.allowed), {})[number] = action
@@ -228,7 +235,7 @@ def _group_similar(actions: Sequence[RequestedAction]) -> list[dict[int, Request
 
 
 class SeparateActionForms(InterruptForms):
-    """An interrupt that asks for several actions at once."""
+    """An interrupt whose actions are decided individually."""
 
     def __init__(
         self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
@@ -236,7 +243,8 @@ class SeparateActionForms(InterruptForms):
         super().__init__(item, data, more=more)
         self._room = MAX_ARGS
         start, actions = self.options.start, self.options.rules.actions(item.payload)
-        #: Whether similar actions are decided together, because of the form's size limit.
+        #: Whether similar actions are decided together, because the form would otherwise be too
+        #: large.
         self.are_too_many = len(actions) > MAX_ACTIONS
         blocks = [{number: action} for number, action in enumerate(actions)]
         if self.are_too_many:
@@ -251,7 +259,10 @@ class SeparateActionForms(InterruptForms):
         return False
 
     def makes_room(self, shape: SchemaNode, start: JSON) -> bool:
-        """Reserve space for a form if available; independent of submitted values."""
+        """Reserve fields for the form of one action, and return whether enough fields were left.
+
+        The result doesn't depend on submitted values.
+        """
         self._room -= len(AnswerForm(shape, start).fields)
         return self._room >= 0
 
@@ -286,9 +297,10 @@ class SeparateActionForms(InterruptForms):
 
     def make_preview(self) -> None:
         for block in self.actions:
-            block.choice.empty_permitted = True  # undecided actions are not an error yet
+            block.choice.empty_permitted = True  # An action without a decision is not an error yet.
         sent = [block for block in self.actions if block.sends_arguments()]
-        readable = [block.is_readable() for block in sent]  # for all blocks, to show every error
+        # Check all blocks before returning, so that every error is shown.
+        readable = [block.is_readable() for block in sent]
         if not all(readable):
             return
         changed = [
@@ -348,7 +360,7 @@ def _has_errors(block: ActionBlock) -> bool:
 def make_interrupt_forms(
     item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
 ) -> InterruptForms:
-    """Return the forms of an interrupt."""
+    """Return the forms of an interrupt, bound to submitted values if ``data`` is given."""
     is_separate = DIALECTS[item.dialect].has_separate_actions(item.payload)
     kind: type[InterruptForms] = SeparateActionForms if is_separate else InterruptForms
     return kind(item, data, more=more)

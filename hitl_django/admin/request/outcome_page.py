@@ -1,4 +1,4 @@
-"""Page of a closed interrupt, and of a rejected decision."""
+"""Pages of a closed interrupt and of a rejected decision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .undo_button import render_undo_button
 
 
 class OutcomePage(ReadOnlyAdmin):
-    """Outcome of an interrupt, and the reason of a rejection."""
+    """Page that shows the outcome of an interrupt, or the reason why a decision was rejected."""
 
     def show_outcome(
         self,
@@ -41,7 +41,10 @@ class OutcomePage(ReadOnlyAdmin):
         status: int = 200,
         forms: Any = None,
     ) -> TemplateResponse:
-        """Show the outcome of an interrupt, and keep the response that was not accepted."""
+        """Show the outcome of an interrupt.
+
+        ``kept`` are texts of a response that was not accepted; the page shows them for copying.
+        """
         decision = item.closing()
         notice = describe_outcome(item, decision, request.user)
         if kept is not None:
@@ -102,12 +105,16 @@ class OutcomePage(ReadOnlyAdmin):
         return waiting.exclude(pk=item.pk).order_by("-created_at", "-id").first()
 
     def undo_button(self, request: HttpRequest, item: Interrupt) -> str:
-        """Return the undo button; empty if the user can't undo the decision."""
+        """Return the HTML of the undo button, or an empty string if the user can't undo the
+        decision.
+        """
         info = services.find_undo(item.pk, by=request.user)
         return render_undo_button(request, info, self.url("undo", request, item.pk))
 
     def find_run_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Return the URL of the run, or of the interrupt if the user can't view runs."""
+        """Return the URL of the interrupt's run, or of the interrupt if the user can't view
+        runs.
+        """
         found = can_view_runs(request) and find_admin_page(
             Run, "change", item.run_id, request=request
         )

@@ -1,7 +1,7 @@
 """Current viewers of an interrupt, stored in the cache.
 
-This is informational and not a lock: claims prevent two people from deciding the same interrupt.
-Data lost with the cache or in a race is restored by the next update request.
+The list of viewers is only information. Claims, not this list, prevent two people from deciding the
+same interrupt. If the cache loses a viewer, the next update request stores the viewer again.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from django.core.cache import cache
 
 from hitl_django.audit import label_user
 
-#: Seconds after a page's last update request for which the user counts as a viewer.
+#: Number of seconds for which a person counts as a viewer after the page's last update request.
 SEEN_SECONDS = 30
 #: Maximum number of viewers stored per interrupt.
 MOST = 20
 
 
 def note_viewer(interrupt: Any, user: Any) -> list[str]:
-    """Store the user as a viewer of the interrupt, and return the names of other viewers."""
+    """Store the user as a viewer of the interrupt.
+
+    Returns the names of the other viewers.
+    """
     key, now = f"hitl.viewers.{interrupt}", time.time()
     found: dict[str, tuple[str, float]] = cache.get(key) or {}
     others = {who: seen for who, seen in found.items() if seen[1] > now and who != str(user.pk)}

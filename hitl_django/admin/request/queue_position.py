@@ -1,4 +1,4 @@
-"""Position of an interrupt in the list it was opened from, and its adjacent rows."""
+"""Position of an interrupt in the list from which it was opened, and the rows around it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hitl_django.services.reviews import queue_filters
 
 #: Maximum number of rows read. Later rows have no number, and the total isn't counted.
 MOST = 200
-#: Adjacent rows: the maximum number before the interrupt, and in total.
+#: Maximum numbers of adjacent rows: before the interrupt, and in total.
 BEFORE, BESIDE = 4, 24
-#: Cookie that shows or hides the list next to a request. It belongs to a screen size, not to a
-#: user.
+#: Cookie that stores whether the list is shown next to a request. The choice depends on the screen,
+#: so it isn't stored with the user.
 SPLIT_COOKIE = "hitl_split"
 
 COLUMNS = ("pk", "title", "graph", "created_at", "claimed_by_label", "claimed_until")
@@ -30,7 +30,7 @@ COLUMNS = ("pk", "title", "graph", "created_at", "claimed_by_label", "claimed_un
 
 @dataclass(frozen=True, slots=True)
 class AdjacentRow:
-    """A row of the adjacent list."""
+    """A row of the list next to a request."""
 
     title: str
     graph: str
@@ -42,7 +42,7 @@ class AdjacentRow:
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """Number of an interrupt, total number, and links to the previous and next interrupts.
+    """Position and total number of an interrupt, and links to the previous and next interrupts.
 
     ``number`` is 0 if the interrupt isn't among the rows read.
     """
@@ -57,11 +57,11 @@ class QueuePosition:
 def read_place(
     request: HttpRequest, item: Interrupt, shown: Collection[Any], url_of: Callable[[Any], str]
 ) -> QueuePosition | None:
-    """Find an interrupt in the list preserved in the page's URL.
+    """Find an interrupt in the list whose filters the page's URL preserves.
 
-    ``shown`` are the ids of all interrupts on the page, which are not their own neighbours.
-    ``url_of`` returns the URL of an interrupt's page by id. Returns None if the list has no other
-    interrupt.
+    ``shown`` are the ids of all interrupts on the page. They don't count as previous or next.
+    ``url_of`` returns the URL of an interrupt's page from its id. Returns None if the list has no
+    other interrupt.
     """
     rows = list(_select_listed(request).values_list(*COLUMNS)[:MOST])
     keys = [row[0] for row in rows]
@@ -81,12 +81,14 @@ def read_place(
 
 
 def shows_list(request: HttpRequest) -> bool:
-    """Return whether the list is shown next to a request, which is the default."""
+    """Return whether the list is shown next to a request.
+
+    The default is true.
+    """
     return request.COOKIES.get(SPLIT_COOKIE) != "0"
 
 
 def _select_listed(request: HttpRequest) -> QuerySet[Any]:
-    """Return the interrupts of the list, with its filters and in the queue's order."""
     filters = ListFilters.read(request)
     rows = filters.select_open(request.user)
     if filters.words:

@@ -1,4 +1,4 @@
-"""Approvals of an interrupt with a quorum, and whether the user may add one."""
+"""Approvals of an interrupt that needs several, and whether the user may add an approval."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SELF_APPROVAL = gettext_lazy("You started this run, so someone else has to appro
 
 @dataclass(frozen=True)
 class QuorumStatus:
-    """Approvals of the current version; ``changes`` are those of the first approval.
+    """Approvals of an interrupt's current version.
 
-    ``barred`` is the reason why the user can't approve: they already have, or they started the run
-    (``own``).
+    ``changes`` are the changes that the first approval made. ``barred`` is the reason why the user
+    can't approve: the user has already approved, or started the run (``own``).
     """
 
     words: str = ""
@@ -36,8 +36,8 @@ def read_quorum(
 ) -> QuorumStatus:
     """Return the approval status of an interrupt.
 
-    ``votes`` are the approvals of its current version. ``own`` is true if the user can't approve
-    because they started the run.
+    ``votes`` are the approvals of the current version. ``own`` is true if the user can't approve
+    because the user started the run.
     """
     return QuorumStatus(
         words=_words(item, votes),
@@ -48,7 +48,7 @@ def read_quorum(
 
 
 def read_votes(items: Sequence[Interrupt]) -> dict[Any, list[Decision]]:
-    """Return the approvals of each interrupt's current version, oldest first, by id."""
+    """Return the approvals of each interrupt's current version, by interrupt id, oldest first."""
     jointly = {item.pk: item for item in items if item.quorum > 1 and item.approvals}
     if not jointly:
         return {}

@@ -1,4 +1,4 @@
-"""Actions on an interrupt other than decisions: claim, assign, snooze, comment."""
+"""Actions on an interrupt other than decisions: claim, assign, snooze and comment."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from hitl_django.forms.local_time import format_moment, to_local
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
-#: Hour of the next day at which a snooze ends.
+#: Hour of the next day at which a snooze until tomorrow ends.
 MORNING = 8
 
 ActionMessage = Any
 
 
 class SnoozeForm(forms.Form):
-    """Form with the end of a snooze."""
+    """Form for the end of a snooze."""
 
     until = forms.ChoiceField(
         label=_("Snooze until"),
@@ -46,7 +46,7 @@ class SnoozeForm(forms.Form):
     )
 
     def moment(self) -> datetime:
-        """Return the selected time."""
+        """The selected time."""
         now = timezone.now()
         if self.cleaned_data["until"] == "tomorrow":
             day = to_local(now) + timedelta(days=1)
@@ -56,7 +56,7 @@ class SnoozeForm(forms.Form):
 
 
 class AssignForm(forms.Form):
-    """Form with the assignee: a user by name, a group, both or nobody."""
+    """Form for the assignee: a username, a group, both or neither."""
 
     user = forms.CharField(
         label=_("Username"),
@@ -79,7 +79,7 @@ class AssignForm(forms.Form):
 
 
 class CommentForm(forms.Form):
-    """Form with a comment."""
+    """Form for a comment."""
 
     text = forms.CharField(
         label=_("Comment"),
@@ -104,9 +104,9 @@ FORMS: dict[str, type[forms.Form]] = {
 
 @dataclass(frozen=True)
 class ActionForms:
-    """Forms of an interrupt's actions; a form with errors is ``open``.
+    """Forms of an interrupt's actions.
 
-    ``panels`` are the forms of panels, by the panels' names.
+    ``open`` names the form with errors. ``panels`` are the forms of panels, by panel name.
     """
 
     assign: forms.Form
@@ -126,10 +126,11 @@ class ActionForms:
         data: Mapping[str, Any] | None = None,
         done: str = "",
     ) -> ActionForms:
-        """Build the forms; ``groups`` are the assignable groups, read once per page.
+        """Build the forms.
 
-        ``data`` are submitted values. They are validated for the action ``verb``. The other forms
-        show them again, except for the action ``done``.
+        ``groups`` are the groups that can be assigned, read once per page. ``data`` are submitted
+        values, which are validated for the action ``verb``. The other forms show their submitted
+        values again, except for the form of the completed action ``done``.
         """
         made = {
             name: form(
@@ -158,7 +159,7 @@ class ActionForms:
         return cls(**made, panels=panels, open=verb)
 
     def find_form(self, verb: str) -> forms.Form | None:
-        """Return the form of an action; None for an action without a form."""
+        """Return the form of an action, or None if the action has no form."""
         if verb in FORMS:
             form: forms.Form = getattr(self, verb)
             return form
@@ -167,28 +168,29 @@ class ActionForms:
 
     @property
     def has_text(self) -> bool:
-        """Return whether a form has unsaved text."""
+        """Return whether any form contains unsaved text."""
         comment = bool(self.comment.initial.get("text", "").strip())
         return comment or any(panel.has_text for panel in self.panels.values())
 
 
 def list_groups() -> list[tuple[Any, str]]:
-    """Return the groups that an interrupt may be assigned to."""
+    """Return the id and name of each group to which an interrupt can be assigned."""
     names = Group.objects.order_by("name").values_list("pk", "name")
     return [("", str(_("(none)"))), *((pk, escape_hidden(name)) for pk, name in names)]
 
 
 def is_action(verb: str) -> bool:
-    """Return whether the action exists, in this app or in a panel."""
+    """Return whether this app or a panel has an action of this name."""
     return verb in VERBS or verb in FORM_VERBS or find_panel(verb) is not None
 
 
 def run_action(
     request: HttpRequest, item: Interrupt, verb: str, form: forms.Form | None
 ) -> ActionMessage:
-    """Perform an action through the services and return its message.
+    """Perform an action through the services and return its message, or None if the form has
+    errors.
 
-    Returns None if the form has errors. Raises the errors of the service.
+    Errors of the service are raised.
     """
     user, found = request.user, find_panel(verb)
     if found is not None:
@@ -200,8 +202,8 @@ def run_action(
     else:
         perform = partial(FORM_VERBS[verb], item, user)
     if verb == "assign" and not get_policy().may_assign(user, item):
-        # Without the permission, existing users and groups must not be revealed: the service raises
-        # the error for any assignee.
+        # Users without the permission must not learn which users and groups exist. The service
+        # raises the same error for any assignee.
         services.assign(item.pk, to=AnonymousUser(), by=user, via="admin")
     if form is None:
         return perform(None)
@@ -212,7 +214,7 @@ def run_action(
             for pointer, reason in error.faults:
                 name = {"to": "user"}.get(pointer, pointer)
                 form.add_error(name if name in form.fields else None, reason)
-    # Scroll the reloaded page to this field.
+    # The reloaded page scrolls to the first field with an error.
     faulty = next((name for name in form.errors if name in form.fields), None)
     if faulty is not None:
         form.fields[faulty].widget.attrs["autofocus"] = True
@@ -242,7 +244,7 @@ def _wake(item: Interrupt, user: Any) -> ActionMessage:
 def _snooze(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     until = form.moment()
     services.snooze(item.pk, until=until, by=user, via="admin")
-    # The next page may show another interrupt, so the message includes the title.
+    # The message includes the title, because the next page may show another interrupt.
     texts = {"title": escape_hidden(item.title), "moment": format_moment(until)}
     return (
         _("“%(title)s” is snoozed until %(moment)s. It returns to the queue automatically.") % texts
@@ -277,7 +279,7 @@ FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], ActionMessage]] = {
 
 
 def get_part(verb: str) -> str:
-    """Return the part of the page of an action: its own name, or that of its panel."""
+    """Return the part of the page to which an action belongs: its own form, or its panel."""
     return verb.partition(".")[0]
 
 

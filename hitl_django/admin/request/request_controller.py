@@ -1,4 +1,4 @@
-"""Decisions and actions submitted on the request page, and their responses."""
+"""Submission of decisions and actions on the request page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REFUSALS = (
 
 
 class RequestController(RequestPage):
-    """Views for decisions on an interrupt and actions such as claims or comments."""
+    """Views for decisions on an interrupt, and for actions such as claims or comments."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
@@ -63,7 +63,7 @@ class RequestController(RequestPage):
         }
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        """Show an interrupt, or decide it."""
+        """Show an interrupt or, for a POST request, decide it."""
         if request.method == "POST":
             return self._decide(request, item)
         return super().show(request, item)
@@ -72,7 +72,7 @@ class RequestController(RequestPage):
         more = "" if "decision" in request.POST else request.POST.get("more", "")
         interrupt_forms = make_interrupt_forms(item, request.POST, more=more)
         if item.status == Interrupt.Status.PENDING:
-            # Values submitted for another version must not appear in the form of this version.
+            # Values submitted for another version must not appear in this version's form.
             if interrupt_forms.is_stale():
                 return self._stale(request, item, interrupt_forms)
             if more:
@@ -94,7 +94,7 @@ class RequestController(RequestPage):
             if not item.claim_required:
                 item = self.get_object(request, str(item.pk))
                 if item.status != Interrupt.Status.PENDING:
-                    # The interrupt was decided by the user who had claimed it.
+                    # The user who had claimed the interrupt has decided it.
                     kept = interrupt_forms.typed_texts()
                     return self.show_outcome(request, item, kept=kept, status=409)
                 warning = ClaimWarning(describe_claim(error), str(item.claimed_by_id))
@@ -143,10 +143,10 @@ class RequestController(RequestPage):
             via="admin",
             reason=sent["reason"],
             key=sent["key"],
-            # A form without a version is treated as stale.
+            # A form without a version counts as outdated.
             digest=sent["digest"],
             version=sent["version"] or 0,
-            # The claim may since belong to someone other than the user named in the warning.
+            # By now, the claim may belong to someone other than the user whom the warning named.
             ignore_claim=request.POST.get("over_claim_of") == str(item.claimed_by_id),
         )
         try:
@@ -154,8 +154,8 @@ class RequestController(RequestPage):
         except ClaimRequiredError:
             if item.claimed_by_id != request.user.pk:
                 raise
-        # The user's claim expired while they were typing. It is renewed unless someone else has
-        # claimed the interrupt, so that no text is lost.
+        # The user's claim expired while the user was typing. Renew the claim unless someone else
+        # has one, so that no text is lost.
         services.claim(item.pk, by=request.user, via="admin")
         return decide()
 
@@ -179,7 +179,9 @@ class RequestController(RequestPage):
         self.message_user(request, message, level=messages.SUCCESS)
 
     def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Perform an action other than a decision: a claim, a comment, an action of a panel."""
+        """Perform an action other than a decision, for example a claim, a comment or a panel's
+        action.
+        """
         item = self.get_object(request, unquote(object_id))
         verb = request.POST.get("verb", "")
         here = self.url("change", request, item.pk)
@@ -216,7 +218,7 @@ class RequestController(RequestPage):
         return self.show_interrupt(request, item, typed or make_interrupt_forms(item), forms)
 
     def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Undo the decision on an interrupt, and redirect to its page."""
+        """Undo the decision on an interrupt, and redirect to the interrupt's page."""
         item = self.get_object(request, unquote(object_id))
         here = HttpResponseRedirect(self.url("change", request, item.pk))
         if request.method != "POST":
@@ -230,16 +232,17 @@ class RequestController(RequestPage):
         except (NotAllowedError, UndoRefusedError) as error:
             item = self.get_object(request, str(item.pk))
             if item.status == Interrupt.Status.PENDING:
-                return here  # undone by an earlier click, or by someone else
+                return here  # An earlier click or another user has already undone the decision.
             status = 403 if isinstance(error, NotAllowedError) else 409
             return self.show_notice(request, item, describe_undo_refusal(error), (), status)
         self.message_user(request, format_undone(item), level=messages.SUCCESS)
         return here
 
     def claim_next(self, request: HttpRequest, after: UUID | str | None) -> HttpResponse | None:
-        """Claim the next interrupt and redirect to its page; None if there is none for the user.
+        """Claim the next interrupt and redirect to its page.
 
-        ``after`` is the id of the previous interrupt. The list's filters apply.
+        Returns None if there is no interrupt that the user could claim. ``after`` is the id of the
+        interrupt that the user leaves. The list's filters apply.
         """
         chosen = ListFilters.read(request)
         taken = services.claim_next(

@@ -1,4 +1,4 @@
-"""The request page: payload and forms of an interrupt, and interrupts of the same run."""
+"""The request page: payload and forms of an interrupt, and of the other interrupts of its run."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from .queue_position import SPLIT_COOKIE, read_place, shows_list
 from .request_actions import ActionForms
 from .request_view import ClaimWarning, InterruptViewFactory, find_other_interrupts
 
-#: Seconds between update requests for the run's state, and for the interrupts.
+#: Seconds between update requests: for the state of the run, and for the interrupts.
 FOLLOW_AGAIN, WATCH_AGAIN = 1.5, 10
-#: Maximum number of steps of the thread's history shown below the interrupts.
+#: Maximum number of steps shown from the thread's history.
 MAX_STEPS = 10
 
 RESUME_TEXTS = {
@@ -52,10 +52,10 @@ RESUME_TEXTS = {
 
 
 class RequestPage(OutcomePage):
-    """The page of an interrupt, its payload as a file, and live updates."""
+    """The page of an interrupt, the download of its payload, and its live updates."""
 
     def rows(self) -> QuerySet[Any]:
-        # Closed interrupts keep their page, which shows the outcome.
+        # Include closed interrupts, because their page shows the outcome.
         return ReviewItem.objects.select_related("run", "thread__subject_type", "assignee")
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
@@ -83,9 +83,9 @@ class RequestPage(OutcomePage):
         *,
         warning: ClaimWarning | None = None,
     ) -> TemplateResponse:
-        """Show a pending interrupt, with forms that keep submitted values.
+        """Show a pending interrupt, with forms that contain submitted values.
 
-        ``warning`` asks for a confirmation before the decision.
+        ``warning`` is shown if the decision needs a confirmation.
         """
         others = find_other_interrupts(request, item)
         if forms is None and request.method == "POST":
@@ -137,7 +137,7 @@ class RequestPage(OutcomePage):
             return ""
 
     def payload_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return the whole payload as a file that browsers download."""
+        """Return the whole payload as a download."""
         item = self.get_object(request, unquote(object_id))
         text = json.dumps(item.payload, ensure_ascii=False, indent=2)
         response = HttpResponse(text, content_type="text/plain; charset=utf-8")
@@ -146,14 +146,14 @@ class RequestPage(OutcomePage):
         return response
 
     def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Return a file referenced by the payload, if a display hint allows it."""
+        """Return a file that the payload references, if a display hint allows the download."""
         item = self.get_object(request, unquote(object_id))
         if "at" not in request.GET:
             return HttpResponseRedirect(self.url("change", request, item.pk))
         return open_payload_file(item, request.GET["at"])
 
     def status_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return the state of the interrupt's run, for the status line."""
+        """Return the state of the interrupt's run, which the status line shows."""
         item = self.get_object(request, unquote(object_id))
         line = describe_run(item.run, services.worker_health())
         status: dict[str, Any] = {"text": str(line.text)}
@@ -168,7 +168,7 @@ class RequestPage(OutcomePage):
         return respond_with_updates(**status)
 
     def watch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return changes of the interrupts on an open page, and its other viewers."""
+        """Return changes of the interrupts on an open page, and the names of other viewers."""
         item = self.get_object(request, unquote(object_id))
         viewers = get_text_list(note_viewer(item.pk, request.user), gettext("and"))
         words = gettext("Also viewing: %(names)s.") % {"names": viewers}
@@ -179,7 +179,7 @@ class RequestPage(OutcomePage):
         )
 
     def split_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show or hide the list next to the request, stored in a cookie."""
+        """Show or hide the list next to the request, and store the choice in a cookie."""
         item = self.get_object(request, unquote(object_id))
         response = HttpResponseRedirect(self.url("change", request, item.pk))
         if request.method == "POST":

@@ -1,4 +1,6 @@
-"""Status of an interrupt (claim, assignee, time limits) and the actions of the user."""
+"""Status of an interrupt (claim, assignee, time limits), and the actions that the user may
+perform.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
-#: Text on the consequence of an expiry.
+#: Text about the consequence of expiry, by expiry action.
 EXPIRES: Mapping[str, Any] = {
     "answer": _("then the run resumes with the default response"),
     "cancel": _("then the run is cancelled"),
@@ -26,7 +28,7 @@ EXPIRES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class InterruptStatus:
-    """Status in the header of an interrupt, and the permissions for its buttons."""
+    """Status in the header of an interrupt, and the permissions of its buttons."""
 
     claimed_by: str = ""
     is_mine: bool = False

@@ -1,6 +1,6 @@
 """Interrupts of a page, with their payloads and forms.
 
-A run may have several pending interrupts. They are shown together, each with its own form and
+A thread may have several pending interrupts. One page shows them, each with its own form and
 decision.
 """
 
@@ -46,13 +46,13 @@ from .request_status import InterruptStatus, read_status
 #: Maximum number of pending interrupts of a thread on one page.
 MAX_BESIDE = 20
 MAX_COMMENTS = 100
-#: Graphs or nodes with other names can't have templates of their own.
+#: Other names of graphs or nodes can't be part of a template's name.
 _PLAIN_NAME = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
 class ClaimWarning:
-    """Warning before deciding an interrupt that someone else has claimed."""
+    """Warning shown before the user decides an interrupt that someone else has claimed."""
 
     words: str
     claimed_by: str
@@ -60,7 +60,10 @@ class ClaimWarning:
 
 @dataclass(frozen=True)
 class InterruptView:
-    """One interrupt for display; read-only without forms."""
+    """One interrupt for display.
+
+    Without forms, the interrupt is read-only.
+    """
 
     item: Interrupt
     url: str
@@ -77,7 +80,7 @@ class InterruptView:
     then: str = ""
     #: HTML of the panels visible to the user, by panel name.
     panels: Mapping[str, str] = field(default_factory=dict)
-    #: Whether the form contains submitted values.
+    #: Whether the form contains values that were submitted before.
     is_kept: bool = False
     warning: ClaimWarning | None = None
     template: Any = None
@@ -85,20 +88,20 @@ class InterruptView:
 
     @property
     def id(self) -> str:
-        """Element id of the interrupt."""
+        """The HTML id of the interrupt's element."""
         return f"q{self.item.pk.hex}"
 
     @cached_property
     def key(self) -> str:
-        """Key of this page's form if there is no decision form, which has a key."""
+        """The key of this page's form. Without a decision form, a new key is generated."""
         return uuid4().hex
 
 
 class InterruptViewFactory:
-    """Factory of views, which reads the data of all interrupts of a page at once.
+    """Factory of views that reads the data of all interrupts of a page together.
 
-    ``url_of(page, item)`` returns the URL of one of an interrupt's pages. ``forms`` are the
-    submitted forms of an interrupt with errors.
+    ``url_of(page, item)`` returns the URL of a page of an interrupt. ``forms`` are submitted forms
+    with errors.
     """
 
     def __init__(
@@ -126,7 +129,10 @@ class InterruptViewFactory:
         interrupt_forms: InterruptForms | None = None,
         warning: ClaimWarning | None = None,
     ) -> InterruptView:
-        """Return the view of an interrupt, without forms for users who can't decide it."""
+        """Return the view of an interrupt.
+
+        The view has no forms if the user can't decide the interrupt.
+        """
         if interrupt_forms is not None and not get_policy().may_decide(self.user, item):
             interrupt_forms = None
         interrupt_status = read_status(item, self.user)
@@ -182,7 +188,7 @@ class InterruptViewFactory:
 
 
 def find_template(item: Interrupt) -> Any:
-    """Return the project's template for a node or a graph, if any."""
+    """Return the project's own template for the node or the graph, or None."""
     if not all(_PLAIN_NAME.fullmatch(name) for name in (item.graph, item.node)):
         return None
     folder = f"hitl_django/requests/{item.graph}"
@@ -193,9 +199,9 @@ def find_template(item: Interrupt) -> Any:
 
 
 def display_why(item: Interrupt, interrupt_forms: InterruptForms | None) -> str:
-    """Return the reason of an interrupt; empty if its actions have individual reasons."""
+    """Return the reason of an interrupt, or an empty string if each action has its own reason."""
     if interrupt_forms is not None and interrupt_forms.actions and not interrupt_forms.hides_fields:
-        return ""  # each action has its own reason
+        return ""  # Each action has its own reason.
     return escape_hidden(item.why[:MAX_TEXT]) or read_why(item.payload)
 
 
@@ -204,11 +210,12 @@ def display_interrupt(
 ) -> list[DisplayedValue]:
     """Return the payload for display, according to its format.
 
-    ``file_url`` is the URL for files of the payload. Without it, values contain no links.
+    ``file_url`` is the URL that serves the payload's files. Without the URL, values contain no
+    links.
     """
     presentation = Presentation(read_hints(item), file_url)
     if DIALECTS[item.dialect].requests_actions:
-        # Actions decided individually are shown with their forms.
+        # The forms of individually decided actions show the actions.
         one_by_one = (
             interrupt_forms is not None
             and interrupt_forms.actions
@@ -219,21 +226,21 @@ def display_interrupt(
         return []
     skip = list_heading_keys(item.payload, item.title)
     if interrupt_forms is not None:
-        # The form shows them as editable text, without formatting.
+        # The form shows these values as editable text without formatting.
         laid_out = {names for names, hint in presentation.hints.items() if hint.is_laid_out}
         skip += [name for name in interrupt_forms.shown_in_form() if (name,) not in laid_out]
     return display_payload(item.payload, skip=skip, presentation=presentation)
 
 
 def find_other_interrupts(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
-    """Return other pending interrupts of the thread that are visible to the user."""
+    """Return the other pending interrupts of the thread that are visible to the user."""
     rows = ReviewItem.pending.filter(thread=item.thread_id).exclude(pk=item.pk)
     rows = select_visible(rows, request.user).select_related("run", "thread", "assignee")
     return list(rows.order_by("created_at", "index", "id")[:MAX_BESIDE])
 
 
 def _find_rejected_decisions(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decision]:
-    """Return the decisions rejected by the graph, by interrupt and version."""
+    """Return the decisions that the graph rejected, by interrupt and version."""
     open_ = [item for item in items if item.status == Interrupt.Status.PENDING]
     reopened = [item.pk for item in open_ if item.refused_version is not None]
     if not reopened:

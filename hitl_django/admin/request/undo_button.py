@@ -15,11 +15,11 @@ from hitl_django.services import UndoInfo
 def render_undo_button(
     request: HttpRequest, info: UndoInfo | None, url: str, made: Any = ()
 ) -> str:
-    """Return the form with the undo button; "" if nothing can be undone.
+    """Return the form with the undo button, or an empty string if nothing can be undone.
 
-    It undoes the decision of ``info`` or, for several, the decisions in ``made``. It shows the
-    remaining seconds, counted down by a script. Without a deadline, the run waits for other
-    responses.
+    The button undoes the decision of ``info`` or, after a bulk decision, the decisions in ``made``.
+    A script counts the remaining seconds down. Without a deadline, the run waits for other
+    responses, and the decision can be undone until then.
     """
     if info is None:
         return ""

@@ -1,7 +1,7 @@
-"""Bulk retry and bulk cancellation of runs, each run separately.
+"""Bulk retry and bulk cancellation of runs, with a separate operation for each run.
 
-The confirmation page lists the selected runs and the reasons why some can't be changed. The result
-page shows the result of each run.
+The confirmation page lists the selected runs, with the reason for each run that can't be changed.
+The result page shows the result of each run.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ OVERTAKEN = _("This thread has a newer run.")
 
 @dataclass(frozen=True, slots=True)
 class BulkOperation:
-    """A bulk operation: the states it applies to, and its texts."""
+    """A bulk operation: its texts, and the states of runs to which it applies."""
 
     allowed: Sequence[str]
     title: Any
-    #: Reason shown for runs in another state.
+    #: Reason shown for runs in other states.
     refusal: Any
     done: Any
     summary: Any
@@ -72,9 +72,10 @@ OPERATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A selected run; ``problem`` is an error message, ``done`` a confirmation.
+    """A selected run.
 
-    ``pk`` is the value submitted by the form.
+    ``problem`` is an error message, ``done`` a confirmation. ``pk`` is the value that the form
+    submits.
     """
 
     title: str
@@ -87,7 +88,7 @@ class RunRow:
 
 
 class BulkRunPages(RunOperations, ReadOnlyAdmin):
-    """Confirmation and result page of a bulk operation."""
+    """Confirmation page and result page of a bulk operation."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {**super().own_pages(), "many": ("many/", self.many_view)}
@@ -95,7 +96,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        # The form is posted to the list's URL, whose filters define "all runs".
+        # The form is submitted to the list's URL, because the list's filters define "all runs".
         if request.method == "POST" and request.POST.get("verb") in OPERATIONS:
             if not self.has_view_permission(request):
                 raise PermissionDenied
@@ -120,7 +121,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
         lines = []
         for pk, problem in problems.items():
             done = "" if problem else OPERATIONS[verb].done
-            # For a deleted run only the id is known.
+            # Only the id of a deleted run is known.
             line = self._describe(request, found[pk]) if pk in found else RunRow(str(pk))
             lines.append(replace(line, problem=problem, done=done))
         made = [line for line in lines if line.done]
@@ -180,7 +181,10 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     def _operate(
         self, request: HttpRequest, verb: str, chosen: Sequence[UUID], form: CancelForm | None
     ) -> dict[UUID, Any]:
-        """Apply the operation to each run; return the error messages, or "", by run id."""
+        """Apply the operation to each run.
+
+        Returns an error message by run id; the message is empty on success.
+        """
         if form is None:
             retried = services.retry_all(chosen, by=request.user, via="admin")
             return {
@@ -232,7 +236,7 @@ def _read_ticks(request: HttpRequest) -> list[UUID]:
 
 
 def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
-    """Return the known reason why the operation can't be applied to a run."""
+    """Return the reason why the operation can't be applied to a run, as far as known in advance."""
     if not get_policy().may_operate(user, row):
         return DENIED
     if row.state not in OPERATIONS[verb].allowed:
@@ -241,7 +245,7 @@ def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
 
 
 def _describe_problem(verb: str, error: HitlError) -> Any:
-    """Return a short message why a run was not changed."""
+    """Return a short message about the reason why a run was not changed."""
     if isinstance(error, RunNotFound):
         return GONE
     if isinstance(error, NotAllowedError):

@@ -1,8 +1,8 @@
 """Read-only pages of the engine's tables, for debugging.
 
-They are listed in the admin's index only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set. The page
-of a thread links to them. Lists show no values. Pages show values, up to a size limit, to users who
-can view the thread's state.
+The admin's index lists the pages only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set. The page of a
+thread links to them. Lists don't show stored values. Detail pages show stored values up to a size
+limit, to users who can view the thread's state.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from hitl_django.permissions import get_policy
 from hitl_django.run_events.redaction import redact_value
 from hitl_django.services.runs.shown_interrupts import ShownInterrupts
 
-#: Maximum number of rows counted by a list, and of bytes decoded by a page.
+#: Maximum number of rows that a list counts, and of bytes that a page decodes.
 COUNTED, DECODED = 10_000, 512 * 1024
 
 
 class CappedPaginator(Paginator):
-    """Paginator with a limited count, because the tables may be very large."""
+    """Paginator that counts up to a limit, because the tables may be very large."""
 
     @cached_property
     def count(self) -> int:
@@ -50,7 +50,10 @@ class CappedPaginator(Paginator):
 
 
 class ThreadIdFilter(admin.SimpleListFilter):
-    """Filter by thread id, set by links only."""
+    """Filter by thread id.
+
+    Only links select a thread; the list doesn't show the filter.
+    """
 
     title = _("thread")
     parameter_name = "thread"
@@ -64,7 +67,7 @@ class ThreadIdFilter(admin.SimpleListFilter):
 
 
 class EngineAdmin(ReadOnlyAdmin):
-    """Base class for the engine's tables."""
+    """Base class of the admin pages of the engine's tables."""
 
     list_filter = (ThreadIdFilter,)
     list_select_related = ("thread",)
@@ -94,7 +97,7 @@ class EngineAdmin(ReadOnlyAdmin):
         )
 
     def show(self, request: HttpRequest, row: Any) -> HttpResponse:
-        """Show one row, with its values for users who can view the thread's state."""
+        """Show one row, with stored values only for users who can view the thread's state."""
         sees = get_policy().may_view_state(request.user, row.thread)
         return self.page(
             request,
@@ -128,7 +131,7 @@ def _display_column(row: Any, name: str, interrupts: ShownInterrupts) -> Display
         return DisplayedValue(
             name, _("%(n)d bytes, too large to display") % {"n": len(data)}, "none"
         )
-    # Responses are shown with their decisions, with secrets redacted.
+    # The page of a decision shows the response with its secrets redacted.
     redact = (*registry.get_redacted_keys(row.thread.graph), RESUME, KEYED)
     try:
         value = codec.decode(_decrypt_payload(row, data))
@@ -137,7 +140,7 @@ def _display_column(row: Any, name: str, interrupts: ShownInterrupts) -> Display
     except PayloadError as error:
         return DisplayedValue(name, escape_hidden(str(error)), "none")
     if isinstance(row, ChannelBlob):
-        # With its key, so that values of secret keys are redacted.
+        # Add the key, because redaction finds secrets by key.
         value = {row.channel: value}
     if isinstance(row, PendingWrite):
         value = [{key: one} for key, one in interrupts.hide_in_writes(value)]
@@ -152,7 +155,7 @@ def _display_column(row: Any, name: str, interrupts: ShownInterrupts) -> Display
 
 
 class CheckpointAdmin(EngineAdmin):
-    """States between two super-steps."""
+    """States of threads between two super-steps."""
 
     list_display = ("row", "step", "source", "created_at")
     payloads = ("data", "metadata", "scalars", "writes")
@@ -160,7 +163,7 @@ class CheckpointAdmin(EngineAdmin):
 
 
 class ChannelBlobAdmin(EngineAdmin):
-    """Values of channels."""
+    """Values of the channels of a graph."""
 
     list_display = ("row", "version", "size")
     empty_text = _("No channel values.")
@@ -174,14 +177,14 @@ class ChannelBlobAdmin(EngineAdmin):
 
 
 class PendingWriteAdmin(EngineAdmin):
-    """Writes of tasks."""
+    """Writes of tasks that have not become part of a checkpoint yet."""
 
     list_display = ("row", "task_path", "slot")
     empty_text = _("No pending writes.")
 
 
 def link_rows(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:
-    """Return links to the lists of a thread's rows that the user may view."""
+    """Return links to the lists of a thread's rows, limited by the user's permissions."""
     found = []
     for model in (Checkpoint, ChannelBlob, PendingWrite):
         may = request.user.has_perm(f"hitl_django.view_{model._meta.model_name}")

@@ -1,7 +1,7 @@
-"""Operations on a run: retry, cancel, fork from an earlier checkpoint.
+"""Operations on a run: retry, cancel, and fork from an earlier checkpoint.
 
-Each operation is a POST request that calls a service. Destructive operations have a confirmation
-page that lists the losses.
+Each operation is a POST request that calls a service. A destructive operation first shows a
+confirmation page that lists the losses.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.runs.cancel import CANCELLABLE
 from hitl_django.services.runs.operate import RETRYABLE
 
-#: Maximum number of pending interrupts listed before they are closed.
+#: Maximum number of pending interrupts that the confirmation of a cancellation lists.
 LISTED = 20
 MISSING = (RunNotFound, ThreadNotFound, CheckpointNotFound)
 
 
 class CancelForm(forms.Form):
-    """Reason of a cancellation, which is stored in the audit log."""
+    """Form for the reason of a cancellation. The audit log contains the reason."""
 
     reason = forms.CharField(
         label=_("Reason"),
@@ -59,7 +59,7 @@ class CancelForm(forms.Form):
 
 
 class ForkForm(forms.Form):
-    """Node and state update of a fork."""
+    """Form for the node and the state update of a fork."""
 
     as_node = forms.ChoiceField(
         label=_("As node"),
@@ -105,7 +105,7 @@ class RunOperations:
     """Operations of operators, mixed into the ModelAdmin of runs."""
 
     def operations(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
-        """Return the available operations of a run."""
+        """Return the operations that the user can perform on a run."""
         may = get_policy().may_operate(request.user, run)
         return {
             "may_operate": may,

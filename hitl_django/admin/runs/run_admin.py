@@ -1,4 +1,4 @@
-"""Runs: their state, interrupts, decisions and errors."""
+"""List and pages of runs, with their state, interrupts, decisions and errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from .thread_admin import SEARCH_HELP, describe_subject, search_threads
 
 MAX_INTERRUPTS = 200
 MAX_ENTRIES = 200
-#: Maximum length of an error in the list.
+#: Maximum length of an error text in the list.
 ERROR_LENGTH = 160
 STUCK = (Run.State.FAILED, Run.State.PARKED)
 
@@ -62,9 +62,12 @@ EXPLAINED = {
 
 
 class RunChangeList(NewestChangeList):
-    """Page of runs, with errors for users who may view them."""
+    """Change list of runs.
 
-    #: Whether the user may operate any of the page's rows.
+    Errors are shown only to users who may view them.
+    """
+
+    #: Whether the user may operate at least one run of the page.
     may_operate = False
 
     def complete_rows(self, request: HttpRequest) -> None:
@@ -72,17 +75,17 @@ class RunChangeList(NewestChangeList):
         policy = get_policy()
         for row in self.result_list:
             may = policy.may_operate(request.user, row)
-            # As in the API, errors are hidden because they may quote payloads.
+            # As in the API, errors are hidden from other users because they may quote payloads.
             row.fault = row.error[:ERROR_LENGTH] if may else ""
             self.may_operate |= may
 
     def drop_columns(self, *names: str) -> None:
-        # Without any run to operate, checkboxes have no purpose.
+        # Checkboxes have no purpose if the user can't operate any run.
         super().drop_columns(*names, *(() if self.may_operate else (PICK,)))
 
 
 class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
-    """Runs, newest first."""
+    """Admin of runs, newest first."""
 
     change_list_template = "hitl_django/admin/runs.html"
     list_display = (PICK, "run", "about", "state_badge", "where", "created_at", "starter")
@@ -134,7 +137,7 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
     def where(self, run: Any) -> str:
         is_asking = run.state == Run.State.INTERRUPTED and run.waits_at
         node = escape_hidden(run.waits_at) if is_asking else ""
-        # Before its first step it has no position.
+        # A run has no step before its first super-step.
         step = _("step %(step)s") % {"step": run.step} if run.step >= 0 else ""
         return " · ".join(filter(None, (node, str(step)))) or NOTHING
 
@@ -162,7 +165,7 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
             together=list_bulk_buttons(request.user, interrupts),
             bulk_url=find_admin_page(ReviewItem, "bulk", request=request),
             error=run.error[:MAX_TEXT] if may_operate else "",
-            # A traceback quotes code and, in its last line, processed data.
+            # A traceback contains source code, and its last line may quote processed data.
             traceback=run.traceback[-MAX_TEXT:] if may_operate else "",
             entries=[
                 {"entry": entry, "label": describe_entry(entry), "reason": get_reason(entry)}

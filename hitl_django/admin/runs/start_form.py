@@ -1,4 +1,4 @@
-"""Form that starts a run, with the fields of the graph's input schema."""
+"""The form that starts a run, with the fields of the graph's input schema."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ NAME_LENGTH = 255
 
 
 class OptionalJSONField(forms.CharField):
-    """A JSON value as text; None if it is blank."""
+    """A JSON value as text.
+
+    A blank field results in None.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         attrs = {"class": "vLargeTextField hitl-code", "rows": 2, "spellcheck": "false"}
@@ -53,10 +56,10 @@ class OptionalJSONField(forms.CharField):
 
 
 class StartTerms(forms.Form):
-    """Options of a run besides its input.
+    """Options of a run in addition to its input.
 
-    ``subject`` is the related object from whose page the user came. ``context`` is for graphs
-    without a context schema.
+    ``subject`` is the related object, if the user opened the form from the object's page.
+    ``context`` has a field here only for graphs without a context schema.
     """
 
     thread_id = forms.CharField(
@@ -90,7 +93,7 @@ class StartTerms(forms.Form):
 
     @property
     def are_given(self) -> bool:
-        """Return whether an initially hidden field has a value or an error."""
+        """Return whether a field that is hidden initially has a value or an error."""
         return bool(self.errors) or any(field.value() for field in self.visible_fields())
 
     def clean_subject(self) -> SubjectRef | None:
@@ -100,10 +103,11 @@ class StartTerms(forms.Form):
 
 
 class StartForm:
-    """Input, thread and key of a run; ``data`` are submitted values.
+    """Form for the input, the thread and the idempotency key of a run.
 
-    ``more`` names a list that needs more blank rows: the submitted values are then shown again
-    without validation. ``key`` is an idempotency key: a second click starts the same run.
+    ``data`` are the submitted values. ``more`` names a list to which the user adds blank rows; the
+    submitted values are then shown again without validation. A second click submits the same
+    ``key``, so it doesn't start a second run.
     """
 
     def __init__(
@@ -139,35 +143,39 @@ class StartForm:
         if self.context is not None:
             del self.terms.fields["context"]
         self.key = str(sent.get("key") or uuid4())
-        #: Errors that belong to none of the fields.
+        #: Errors that don't belong to a field.
         self.errors: list[Any] = []
 
     @property
     def has_errors(self) -> bool:
-        """Return whether the page shows errors of submitted values."""
+        """Whether the page shows errors about submitted values."""
         of_context = self.context is not None and self.context.errors
         return bool(self.errors or self.input.errors or of_context or self.terms.errors)
 
     def read(self) -> JSON:
-        """Return the input; MISSING if the values are invalid."""
+        """Return the input, or MISSING if the values are invalid."""
         is_readable, has_terms = self.input.is_valid(), self.terms.is_valid()
         has_context = self.context is None or self.context.is_valid()
         if is_readable and has_terms and has_context:
             return self.input.answer
-        # Include the service's errors, so that all can be corrected at once.
+        # Show the service's errors together with the form's, so that the user can correct all
+        # errors at the same time.
         self.input.add_other_faults(find_faults(self.schema, self.input.answer))
         if self.context is not None:
             self.context.add_other_faults(find_faults(self.context_schema, self.context.answer))
         return MISSING
 
     def read_context(self) -> JSON:
-        """Return the context; None if none is given. Call ``read`` first."""
+        """Return the context, or None if the form has no context.
+
+        Call ``read`` first.
+        """
         if self.context is None:
             return self.terms.cleaned_data["context"]
         return self.context.answer
 
     def refuse(self, error: HitlError) -> None:
-        """Show the service's error at its field."""
+        """Show the service's error at the field to which it belongs."""
         if isinstance(error, InvalidInputError):
             self._show_faults(error)
         elif isinstance(error, IdempotencyKeyReusedError):
@@ -180,8 +188,8 @@ class StartForm:
     def _show_faults(self, error: InvalidInputError) -> None:
         inside = [(path, reason) for path, reason in error.faults if path.startswith("$")]
         if inside:
-            # Errors found by the schema are translated; others are in the language of the graph's
-            # author.
+            # Prefer the schema's errors, because they are translated. Other errors are in the
+            # language of the graph's author.
             self.input.add_faults(find_faults(self.schema, self.input.answer))
             faults = [(format_pointer(split_path(path)), reason) for path, reason in inside]
             self.input.add_other_faults(faults)
@@ -215,7 +223,7 @@ class StartForm:
         )
 
 
-#: Field name by the service's argument name.
+#: Name of the form field by argument of the service.
 TERMS = {
     "key": "run_key",
     "thread_id": "thread_id",
@@ -226,7 +234,7 @@ SUBJECT_PROBLEM = _(
     "A run can't be started for this object: it doesn't exist, you don't have permission "
     "to view it, or the thread belongs to another object."
 )
-#: Reason why a run can't be started on the given thread.
+#: Reason why a run can't be started on the given thread, by error class.
 THREAD_PROBLEMS: dict[type[HitlError], Any] = {
     PendingInterruptsError: _(
         "This thread has pending requests that a new run would withdraw. Decide them or "
@@ -242,7 +250,8 @@ THREAD_PROBLEMS: dict[type[HitlError], Any] = {
 def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
     """Return the JSON Schema of a graph's input.
 
-    If the input is the whole state, no property is required, because nodes set the others.
+    If the input is the whole state, no property is required, because nodes set the missing
+    properties.
     """
     graph = registered.graph
     schema = graph.get_input_jsonschema()
@@ -252,10 +261,10 @@ def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
 
 
 def _get_defaults(schema: dict[str, JSON]) -> JSON:
-    """Return an input with the schema's defaults, used as initial values."""
+    """Return an input that contains the schema's defaults, for the initial form."""
     properties = schema.get("properties", {})
-    # pydantic shows the default of a secret as asterisks. Without a value, the graph uses the real
-    # default.
+    # pydantic shows the default of a secret as asterisks. If the value is missing, the graph uses
+    # the real default.
     found = {name: part["default"] for name, part in properties.items()
              if isinstance(part, dict) and part.get("default") is not None
              and not leads_to_secrets(part, schema)}  # fmt: skip

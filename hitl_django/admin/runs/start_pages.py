@@ -1,4 +1,4 @@
-"""Pages that start a run: the choice of a graph, and the form of its input."""
+"""Pages that start a run: the choice of a graph, and the form for the graph's input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ from .start_form import StartForm
 
 @dataclass(frozen=True, slots=True)
 class GraphChoice:
-    """A graph that the user may start; ``problem`` is the reason why it can't be started."""
+    """A graph that the user may start.
+
+    ``problem`` is the reason why the graph can't be started now.
+    """
 
     name: str
     title: str
@@ -38,13 +41,13 @@ class GraphChoice:
 
 
 class StartPages(ReadOnlyAdmin):
-    """The two pages that start a run."""
+    """Pages that start a run: the choice of a graph, and the form for the graph's input."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
             **super().own_pages(),
             "start": ("start/", self.start_view),
-            # Must be last, because any text is a valid graph name.
+            # This URL pattern must be last, because any text is a valid graph name.
             "start_graph": ("start/<str:graph>/", self.start_graph_view),
         }
 
@@ -63,7 +66,7 @@ class StartPages(ReadOnlyAdmin):
         )
 
     def start_graph_view(self, request: HttpRequest, graph: str) -> HttpResponse:
-        """Show the form of a graph's input, or start the run."""
+        """Show the form for a graph's input or, for a POST request, start the run."""
         if graph not in find_startable_graphs(request.user):
             raise PermissionDenied
         try:
@@ -88,7 +91,10 @@ class StartPages(ReadOnlyAdmin):
     def _start(
         self, request: HttpRequest, registered: RegisteredGraph, form: StartForm
     ) -> services.RunInfo | None:
-        """Start the run; None if the values are invalid."""
+        """Start the run.
+
+        Returns None if the values are invalid.
+        """
         given = form.read()
         if given is MISSING:
             return None
@@ -112,7 +118,10 @@ class StartPages(ReadOnlyAdmin):
             return None
 
     def _add_message(self, request: HttpRequest, form: StartForm, run: services.RunInfo) -> str:
-        """Add a message about the started run and return the URL to redirect to."""
+        """Add a message about the started run.
+
+        Returns the URL to which the view redirects.
+        """
         words = _("Run queued. It starts when a worker is available.")
         if not run.created:
             words = _("This run had already been started. No second run was created.")
@@ -132,7 +141,7 @@ class StartPages(ReadOnlyAdmin):
 
 
 def _add_subject(request: HttpRequest, url: str) -> str:
-    """Add the related object of the current URL to another URL, if there is one."""
+    """Copy the related object from the current URL to another URL."""
     subject = request.GET.get("subject")
     if not subject:
         return url

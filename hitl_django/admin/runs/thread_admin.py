@@ -1,4 +1,4 @@
-"""Threads: their state, timeline, and changes by each step."""
+"""List and pages of threads, with their state, timeline, and the changes of each step."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from hitl_django.permissions import get_policy, select_visible
 from .checkpoint_admin import link_rows
 
 MAX_RUNS = 50
-#: Maximum number of threads per kind of search match.
+#: Maximum number of threads for each kind of match.
 FOUND = 200
 SEARCH_HELP = _("Searches idempotency keys, thread ids and related objects.")
 
 
 def describe_subject(thread: Thread) -> str:
-    """Return the model and key of a thread's related object."""
+    """Return the model and the key of a thread's related object as text."""
     if thread.subject_type is None:
         return NOTHING
     return escape_hidden(f"{thread.subject_type.name} {thread.subject_id}")
@@ -46,10 +46,11 @@ def describe_subject(thread: Thread) -> str:
 def search_threads(
     rows: QuerySet[Any], newest: QuerySet[Any], column: str, text: str, *columns: str
 ) -> QuerySet[Any]:
-    """Filter rows to threads with a text in one of the columns of their newest rows.
+    """Filter rows to threads that contain a text in one of the columns of their newest rows.
 
-    ``column`` refers to the thread. Thread ids with this prefix, and exact keys or related objects,
-    are found by an index regardless of age, up to FOUND of each kind.
+    ``column`` is the column with the thread. Threads whose id starts with the text, and threads
+    with this exact key or related object, are found by an index. Age doesn't matter for them, and
+    at most FOUND threads of each kind are found.
     """
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]
@@ -66,7 +67,7 @@ def search_threads(
 
 
 class ThreadAdmin(RecentRowsSearch):
-    """Threads, newest first."""
+    """Admin of threads, newest first."""
 
     list_display = ("thread", "state_badge", "about", "created_at")
     list_filter = (GraphFilter,)
@@ -103,7 +104,7 @@ class ThreadAdmin(RecentRowsSearch):
         return search_threads(rows, newest, "pk", text, *columns)
 
     def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:
-        """Show a thread's state and timeline."""
+        """Show the state and the timeline of a thread."""
         runs = select_visible(Run.objects.filter(thread=thread), request.user)
         newest = Run.select_newest(runs.defer(*Run.LARGE_COLUMNS)).first()
         may = newest is not None and get_policy().may_operate(request.user, newest)

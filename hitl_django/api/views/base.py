@@ -239,7 +239,7 @@ class Resource(APIView):
 
 
 def get_id(made: Any) -> str:
-    """Return the id of a created object; "" if the request's URL identifies it."""
+    """Return the id of a created object, or an empty string if the request's URL identifies it."""
     return str(getattr(made, "id", ""))
 
 

@@ -11,7 +11,7 @@ from hitl_django.engine.task.nodes import Action, is_graph
 
 
 def list_steps(source: Any) -> Sequence[Any]:
-    """Return the steps of a node's Runnable; empty for a function or a graph."""
+    """Return the steps of a node's Runnable, or an empty list for a function or a graph."""
     if not isinstance(source, Runnable) or is_graph(source):
         return ()
     return source.steps if isinstance(source, RunnableSequence) else (source,)

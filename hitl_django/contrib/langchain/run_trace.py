@@ -28,7 +28,7 @@ _OWN = ("run_id", "run_name")
 
 
 def open_trace(run: RunContext, name: str) -> RunTrace | None:
-    """Return the trace of a run for the callbacks of its config; None if there are none.
+    """Return the trace of a run for the callbacks of its config, or None if there are none.
 
     Tracers that LangChain adds because of an environment variable are included.
     """

@@ -218,7 +218,7 @@ class _Import:
     def _read_versions(
         self, versions: Mapping[Place, Mapping[str, Any]], place: Place
     ) -> Mapping[str, Any]:
-        """Return the channel versions of a parent checkpoint; empty without a parent."""
+        """Return the channel versions of a parent checkpoint, or an empty dict without a parent."""
         if place in versions:
             return versions[place]
         if all((one.ns, one.checkpoint_id) != place for one in self.found):
@@ -229,7 +229,7 @@ class _Import:
         return self.source.read(self.thread_id, ns, checkpoint_id, self._find_channels(ns))
 
     def _find_channels(self, ns: str) -> Mapping[str, BaseChannel]:
-        """Return the channels of the graph in a namespace; empty if it is unknown."""
+        """Return the channels of the graph in a namespace, or an empty dict if it is unknown."""
         if self.registered is None:
             return {}
         root = self.registered.graph

@@ -144,7 +144,7 @@ class UncommittedChunks:
         return mode in self._modes and (self._subgraphs or not ns or mode == "custom")
 
     def _select_chunk(self, chunk: Chunk) -> Chunk | None:
-        """Return the part of a chunk to store; None if it is not an event of the run."""
+        """Return the part of a chunk to store, or None if it is not an event of the run."""
         ns, mode, data = chunk
         if not self.is_event(ns, mode):
             return None

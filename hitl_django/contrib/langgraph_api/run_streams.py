@@ -102,7 +102,9 @@ class RunStream:
         return frames + render_frame("values", values, event.seq)
 
     def _find_answered_values(self, before: int) -> dict[str, Any] | None:
-        """Return the run's last values with interrupts, without these; None if there are none."""
+        """Return the run's last values with interrupts, without these, or None if there are
+        none.
+        """
         event = self.reader.find_last("values", before) if "values" in self.kinds else None
         if event is None or event.withheld:
             return None
@@ -140,7 +142,7 @@ class RunStream:
 
 
 def read_values(run: Run, user: Any) -> Any:
-    """Return the values and interrupts of a run's thread; None if the user can't view them."""
+    """Return the values and interrupts of a run's thread, or None if the user can't view them."""
     try:
         if run.state == Run.State.SUCCEEDED or not get_policy().may_view_state(user, run.thread):
             # Another run may have started since, and the user who started this one may view its

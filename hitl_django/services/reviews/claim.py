@@ -133,7 +133,8 @@ def claim_next(
     key: str = "",
     after: UUID | str | None = None,
 ) -> UUID | None:
-    """Claim the first unclaimed interrupt that the user may see and decide; None if there is none.
+    """Claim the first unclaimed interrupt that the user may see and decide, or None if there is
+    none.
 
     The order is that of the review queue: overdue, priority, due time, age. ``graph`` and ``group``
     (a Group or its key) narrow the choice. Concurrent callers get different interrupts. A call with

@@ -152,7 +152,7 @@ class Request:
         return answers.make_resume_value(options, self.type, value)
 
     def _build_proposal(self, options: AnswerOptions, answer: Any) -> dict[str, Any] | None:
-        """Return a proposed value for others to approve; None for an approval or a rejection."""
+        """Return a proposed value for others to approve, or None for an approval or a rejection."""
         if not needs_agreement(self.type) or quorum.is_seconded(options, answer):
             return None
         return answers.make_proposal(options, self.type, self.value, answer)

@@ -58,7 +58,7 @@ def find_undo(interrupt_id: UUID | str, *, by: Any) -> UndoInfo | None:
 
 
 def describe(interrupt: Interrupt, decision: Decision) -> UndoInfo | None:
-    """Return until when a decision can be undone, regardless of the user; None if it can't."""
+    """Return until when a decision can be undone, regardless of the user, or None if it can't."""
     if _find_undo_obstacle(interrupt, interrupt.thread, decision, timezone.now()):
         return None
     return UndoInfo(decision_id=decision.pk, until=interrupt.run.resumes_at)

@@ -18,7 +18,7 @@ def is_archived(thread_id: str) -> bool:
 
 
 def restore_archived(**columns: Any) -> Thread | None:
-    """Move the archived thread with these columns back to its tables; None if there is none."""
+    """Move the archived thread with these columns back to its tables, or None if there is none."""
     for model, archive in iterate_archives():
         # Without an order, since PostgreSQL might read a partitioned table in that order to find
         # the row.

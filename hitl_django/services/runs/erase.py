@@ -99,7 +99,7 @@ def _erase_thread(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> 
 
 
 def _lock_operated_copy(thread_id: str, by: Any) -> Thread | None:
-    """Return a locked copy if the user may operate its runs; None if it was deleted."""
+    """Return a locked copy if the user may operate its runs, or None if it was deleted."""
     try:
         return _lock_operated(thread_id, by)
     except NoSuchThread:

@@ -96,7 +96,7 @@ def thread_state(
     subgraphs: bool = False,
     by: Any = None,
 ) -> StateInfo | None:
-    """Return the state of a thread, or its state at a checkpoint; None if that doesn't exist.
+    """Return the state of a thread, or its state at a checkpoint, or None if that doesn't exist.
 
     ``namespace`` selects a subgraph. With ``subgraphs``, each task has the state of the subgraph
     that it calls.
@@ -342,7 +342,7 @@ def _refuse_unless_succeeded(run: Run) -> None:
 
 
 def find_later_run(run: Run) -> UUID | None:
-    """Return the id of the thread's newest started run; None if it is this run."""
+    """Return the id of the thread's newest started run, or None if it is this run."""
     runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
     newest = Run.select_newest(runs, besides=run).values_list("pk", flat=True).first()
     return None if newest == run.pk else newest
