@@ -44,7 +44,7 @@ def confirmed(page: Any, **more: str) -> dict[str, Any]:
     return {**post_of(form), **more}
 
 
-def test_selected_requests_are_listed_before_deciding(
+def test_bulk_decision_page_before_confirmation_lists_selected_requests_and_saves_nothing(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     page = reviewer.post(BULK, select(three[:2]))
@@ -55,7 +55,9 @@ def test_selected_requests_are_listed_before_deciding(
     assert not Decision.objects.exists()
 
 
-def test_list_queries_do_not_grow_with_requests(reviewer: Client, three: list[Interrupt]) -> None:
+def test_bulk_decision_page_query_count_is_constant_for_two_and_three_requests(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
     def queries_for(rows: list[Interrupt]) -> int:
         with CaptureQueriesContext(connection) as told:
             assert "to decide" in words(reviewer.post(BULK, select(rows)))
@@ -65,7 +67,7 @@ def test_list_queries_do_not_grow_with_requests(reviewer: Client, three: list[In
     assert queries_for(three[:2]) == queries_for(three)
 
 
-def test_each_decision_is_separate_and_has_its_result(
+def test_bulk_approval_after_rejection_by_another_user_saves_remaining_requests(
     reviewer: Client, three: list[Interrupt], sam: User
 ) -> None:
     page = reviewer.post(BULK, select(three))
@@ -79,7 +81,9 @@ def test_each_decision_is_separate_and_has_its_result(
     assert 'name="item"' not in text_of(done)  # what is decided can't be selected again
 
 
-def test_failed_pending_requests_stay_selected(reviewer: Client, three: list[Interrupt]) -> None:
+def test_bulk_decision_of_changed_request_keeps_the_request_selected_for_resubmission(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
     page = reviewer.post(BULK, select(three))
     Interrupt.objects.filter(pk=three[0].pk).update(payload_digest="other", version=2)
     done = reviewer.post(BULK, confirmed(page))
@@ -91,7 +95,9 @@ def test_failed_pending_requests_stay_selected(reviewer: Client, three: list[Int
     assert Decision.objects.count() == 3
 
 
-def test_bulk_rejection_requires_a_reason(reviewer: Client, three: list[Interrupt]) -> None:
+def test_bulk_rejection_without_reason_saves_no_decision(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
     page = reviewer.post(BULK, select(three, "reject"))
     for reason in ("", "  "):
         back = reviewer.post(BULK, confirmed(page, reason=reason))
@@ -102,7 +108,7 @@ def test_bulk_rejection_requires_a_reason(reviewer: Client, three: list[Interrup
     assert found == {("reject", "Too late.")}
 
 
-def test_repeated_submission_shows_the_same_results(
+def test_bulk_decision_submitted_twice_shows_equal_results_and_saves_each_decision_once(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     posted = confirmed(reviewer.post(BULK, select(three)))
@@ -111,7 +117,7 @@ def test_repeated_submission_shows_the_same_results(
     assert Decision.objects.count() == 3
 
 
-def test_requests_without_bulk_decision_are_excluded_with_reason(
+def test_bulk_decision_page_lists_undecidable_requests_with_reasons_and_without_selection(
     reviewer: Client, asked: Asked, sam: User
 ) -> None:
     good, stale, closed, stopped = (asked("approval", text=str(n)) for n in range(4))
@@ -135,7 +141,7 @@ def test_requests_without_bulk_decision_are_excluded_with_reason(
     assert confirmed(page)["item"] == [get_checkbox_value(good)]
 
 
-def test_claimed_request_names_the_claimant_and_is_decided(
+def test_bulk_approval_of_request_claimed_by_another_user_shows_claimant_and_is_saved(
     reviewer: Client, three: list[Interrupt], sam: User
 ) -> None:
     services.claim(three[0].pk, by=sam)
@@ -145,7 +151,7 @@ def test_claimed_request_names_the_claimant_and_is_decided(
     assert Decision.objects.get().claimed_by_label == "sam"
 
 
-def test_request_claimed_since_listing_needs_confirmation(
+def test_bulk_approval_of_request_claimed_after_listing_requires_second_confirmation(
     reviewer: Client, three: list[Interrupt], sam: User
 ) -> None:
     listed = confirmed(reviewer.post(BULK, select(three[:1])))
@@ -158,7 +164,9 @@ def test_request_claimed_since_listing_needs_confirmation(
     assert "1 decision saved" in words(reviewer.post(BULK, again))
 
 
-def test_request_with_quorum_gets_one_approval(reviewer: Client, three: list[Interrupt]) -> None:
+def test_bulk_approval_of_request_with_quorum_of_two_adds_one_approval(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
     Interrupt.objects.filter(pk=three[0].pk).update(quorum=2)
     done = reviewer.post(BULK, confirmed(reviewer.post(BULK, select(three[:1]))))
     assert "Saved: 1 of 2 approvals." in words(done)
@@ -167,7 +175,7 @@ def test_request_with_quorum_gets_one_approval(reviewer: Client, three: list[Int
     assert "You have already approved it." in words(page)
 
 
-def test_request_with_required_claim_is_excluded_with_reason(
+def test_bulk_decision_page_excludes_unclaimed_request_that_requires_a_claim(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     Interrupt.objects.filter(pk=three[0].pk).update(claim_required=True)
@@ -182,7 +190,7 @@ def test_request_with_required_claim_is_excluded_with_reason(
     assert "3 requests to decide" in words(reviewer.post(BULK, select(three)))
 
 
-def test_starter_without_self_approval_gets_the_reason(
+def test_bulk_approval_by_run_starter_excludes_request_without_self_approval(
     reviewer: Client, three: list[Interrupt], person: Callable[[str], Any]
 ) -> None:
     Interrupt.objects.filter(pk=three[0].pk).update(no_self_approval=True)
@@ -194,7 +202,7 @@ def test_starter_without_self_approval_gets_the_reason(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("role", ["nobody", "blind", "reader", "asker", "operator", "public"])
-def test_bulk_without_decide_permission_decides_nothing(
+def test_bulk_decision_by_user_without_decide_permission_saves_no_decision(
     role: str, browse: Callable[[str], Client], three: list[Interrupt]
 ) -> None:
     client = browse(role)
@@ -210,7 +218,7 @@ def test_bulk_without_decide_permission_decides_nothing(
     "posted",
     [{}, {"decision": "approve"}, {"item": "x", "decision": "approve"}, {"decision": "delete"}],
 )
-def test_post_without_selection_says_so(
+def test_bulk_decision_without_selected_requests_shows_no_requests_selected(
     posted: dict[str, str], reviewer: Client, three: list[Interrupt]
 ) -> None:
     page = reviewer.post(BULK, posted, follow=True)
@@ -220,12 +228,12 @@ def test_post_without_selection_says_so(
     assert not Decision.objects.exists()
 
 
-def test_get_redirects_to_the_list(reviewer: Client) -> None:
+def test_get_of_bulk_decision_page_redirects_to_the_queue(reviewer: Client) -> None:
     # So does a log-in that came between the list and the page.
     assert reviewer.get(BULK).headers["Location"] == list_of()
 
 
-def test_post_without_csrf_token_decides_nothing(
+def test_bulk_decision_without_csrf_token_returns_403(
     person: Callable[[str], Any], three: list[Interrupt]
 ) -> None:
     client = Client(enforce_csrf_checks=True)
@@ -234,14 +242,16 @@ def test_post_without_csrf_token_decides_nothing(
     assert not Decision.objects.exists()
 
 
-def test_back_link_keeps_the_filters(reviewer: Client, three: list[Interrupt]) -> None:
+def test_bulk_decision_page_link_to_queue_contains_the_filters_of_the_queue(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
     Interrupt.objects.update(snoozed_until=Now() - HOUR)
     page = reviewer.post(f"{BULK}?_changelist_filters=graph%3Dapproval", select(three))
     assert f"{list_of()}?graph=approval" in text_of(page)
 
 
 @pytest.mark.promise("P3")
-def test_decisions_are_kept_with_atomic_requests(
+def test_bulk_decision_error_with_atomic_requests_preserves_decisions_saved_before_the_error(
     reviewer: Client, three: list[Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)

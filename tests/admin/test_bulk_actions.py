@@ -32,7 +32,7 @@ def assigner(person: Callable[[str], Any], browse: Callable[[str], Client]) -> C
     return browse("reviewer")
 
 
-def test_list_offers_permitted_actions(
+def test_queue_offers_bulk_claim_to_reviewers_and_no_bulk_actions_to_readers(
     reviewer: Client, three: list[Interrupt], browse: Callable[[str], Client]
 ) -> None:
     page = text_of(reviewer.get(list_of()))
@@ -41,7 +41,7 @@ def test_list_offers_permitted_actions(
     assert 'name="verb"' not in text_of(browse("reader").get(list_of()))
 
 
-def test_bulk_claim_names_requests_claimed_by_others(
+def test_bulk_claim_skips_request_claimed_by_another_user_and_names_the_claimant(
     reviewer: Client, three: list[Interrupt], person: Callable[[str], Any]
 ) -> None:
     sam = User.objects.create_user("sam")
@@ -54,7 +54,9 @@ def test_bulk_claim_names_requests_claimed_by_others(
     assert set(mine) == {three[0], three[2]}
 
 
-def test_bulk_snooze_asks_for_a_time(reviewer: Client, three: list[Interrupt]) -> None:
+def test_bulk_snooze_without_time_shows_time_form_before_snoozing(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
     page = reviewer.post(MANY, select(three[:2], verb="snooze"))
     assert "Ship one?" in words(page)
     assert not Interrupt.objects.filter(snoozed_until__isnull=False).exists()
@@ -63,7 +65,9 @@ def test_bulk_snooze_asks_for_a_time(reviewer: Client, three: list[Interrupt]) -
     assert Interrupt.objects.filter(snoozed_until__gt=Now() + 100 * HOUR).count() == 2
 
 
-def test_bulk_assign_to_group(assigner: Client, three: list[Interrupt]) -> None:
+def test_bulk_assign_to_group_sets_the_group_of_selected_requests(
+    assigner: Client, three: list[Interrupt]
+) -> None:
     crew = Group.objects.create(name="Crew")
     page = assigner.post(MANY, select(three, verb="assign"))
     wrong = assigner.post(MANY, confirmed(page, user="nobody knows"))
@@ -73,7 +77,7 @@ def test_bulk_assign_to_group(assigner: Client, three: list[Interrupt]) -> None:
     assert Interrupt.objects.filter(group=crew, group_label="Crew").count() == 3
 
 
-def test_bulk_assign_without_permission_lists_no_users_or_groups(
+def test_bulk_assign_without_assign_permission_returns_403(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     assert reviewer.post(MANY, select(three, verb="assign")).status_code == 403
@@ -81,7 +85,7 @@ def test_bulk_assign_without_permission_lists_no_users_or_groups(
     assert reviewer.post(MANY, given).status_code == 403
 
 
-def test_bulk_action_without_permission_changes_nothing(
+def test_bulk_claim_without_decide_permission_claims_no_request(
     browse: Callable[[str], Client], three: list[Interrupt]
 ) -> None:
     response = browse("reader").post(MANY, select(three[:1], verb="claim"))
@@ -92,7 +96,9 @@ def test_bulk_action_without_permission_changes_nothing(
 @pytest.mark.parametrize(
     "given", [{}, {"verb": "claim"}, {"verb": "nonsense", "item": "x"}, {"item": "x.y.z"}]
 )
-def test_invalid_post_redirects_to_the_list(reviewer: Client, given: dict[str, str]) -> None:
+def test_bulk_action_with_invalid_form_data_redirects_to_the_queue(
+    reviewer: Client, given: dict[str, str]
+) -> None:
     response = reviewer.post(MANY, given)
     assert (response.status_code, response["Location"]) == (302, list_of())
     assert reviewer.get(MANY).status_code == 302

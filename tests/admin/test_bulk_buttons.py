@@ -44,7 +44,7 @@ def forms_of(page: Any) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("where", ["question", "run"])
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_bulk_page_selects_requests_of_the_run(
+def test_bulk_button_on_request_and_run_page_decides_all_five_requests_of_the_run(
     where: str, decision: str, reviewer: Client, five: list[Interrupt]
 ) -> None:
     address = page_of(five[2]) if where == "question" else page_of(five[0].run_id, "run")
@@ -59,7 +59,7 @@ def test_bulk_page_selects_requests_of_the_run(
     assert set(Decision.objects.values_list("type", "reason")) == {(decision, "All the same.")}
 
 
-def test_requests_with_other_response_format_are_excluded(
+def test_bulk_button_excludes_decided_requests_and_requests_that_need_a_response(
     reviewer: Client, five: list[Interrupt]
 ) -> None:
     typed = make_interrupt({}, {"type": "integer"}, title="How many?")
@@ -70,7 +70,7 @@ def test_requests_with_other_response_format_are_excluded(
 
 
 @pytest.mark.parametrize("terms", [{"quorum": 2}, {"no_self_approval": True}])
-def test_requests_with_quorum_are_excluded(
+def test_bulk_button_excludes_requests_with_quorum_or_without_self_approval(
     terms: dict[str, Any], reviewer: Client, five: list[Interrupt]
 ) -> None:
     Interrupt.objects.filter(pk=five[0].pk).update(**terms)
@@ -79,7 +79,9 @@ def test_requests_with_quorum_are_excluded(
         assert {*posted["item"]} == {get_checkbox_value(item) for item in five[1:]}
 
 
-def test_single_request_uses_its_own_form(reviewer: Client, five: list[Interrupt]) -> None:
+def test_run_with_a_single_pending_request_has_no_bulk_button(
+    reviewer: Client, five: list[Interrupt]
+) -> None:
     for item in five[:-1]:
         services.decide(item.pk, "approve")
     for address in (page_of(five[-1]), page_of(five[-1].run_id, "run")):
@@ -87,14 +89,14 @@ def test_single_request_uses_its_own_form(reviewer: Client, five: list[Interrupt
 
 
 @pytest.mark.parametrize("role", ["reader", "operator", "asker"])
-def test_without_decide_permission_nothing_is_offered(
+def test_request_and_run_page_without_decide_permission_have_no_bulk_button(
     role: str, browse: Browse, five: list[Interrupt]
 ) -> None:
     for address in (page_of(five[0]), page_of(five[0].run_id, "run")):
         assert forms_of(browse(role).get(address)) == {}
 
 
-def test_bulk_buttons_take_few_queries(
+def test_pages_with_bulk_buttons_take_at_most_25_queries(
     reviewer: Client, five: list[Interrupt], django_assert_max_num_queries: Any
 ) -> None:
     with django_assert_max_num_queries(20):

@@ -59,7 +59,9 @@ def states() -> list[str]:
     return list(Run.objects.order_by("created_at").values_list("state", flat=True))
 
 
-def test_selected_runs_are_listed_before_the_action(operator: Client, failed: list[Run]) -> None:
+def test_bulk_retry_page_before_confirmation_lists_selected_runs_and_retries_none(
+    operator: Client, failed: list[Run]
+) -> None:
     listed = text_of(operator.get(RUNS))
     for row in failed:
         assert f'name="item" value="{row.pk}" aria-label="Select “fragile {row.key}”"' in listed
@@ -69,7 +71,7 @@ def test_selected_runs_are_listed_before_the_action(operator: Client, failed: li
     assert states() == ["failed"] * 3
 
 
-def test_each_run_is_processed_separately_with_its_result(
+def test_bulk_retry_with_a_run_already_retried_queues_the_remaining_runs(
     operator: Client, failed: list[Run], advance: Advance
 ) -> None:
     page = operator.post(RUNS, select(failed))
@@ -84,7 +86,7 @@ def test_each_run_is_processed_separately_with_its_result(
     assert states() == ["succeeded"] * 3
 
 
-def test_inapplicable_runs_are_excluded_with_reason(
+def test_bulk_run_action_page_lists_inapplicable_runs_with_reasons_and_without_selection(
     operator: Client, failed: list[Run], asked: Asked, advance: Advance
 ) -> None:
     thread = failed[0].thread.thread_id
@@ -103,7 +105,9 @@ def test_inapplicable_runs_are_excluded_with_reason(
     assert 'name="item"' not in text_of(page)
 
 
-def test_superseded_or_deleted_run_says_so(operator: Client, failed: list[Run]) -> None:
+def test_bulk_retry_of_superseded_and_deleted_runs_shows_the_reason_per_run(
+    operator: Client, failed: list[Run]
+) -> None:
     posted = confirmed(operator.post(RUNS, select(failed)))
     services.start("fragile", {"count": 9}, thread_id=failed[0].thread.thread_id)
     failed[1].thread.delete()
@@ -113,7 +117,7 @@ def test_superseded_or_deleted_run_says_so(operator: Client, failed: list[Run]) 
     assert f"{failed[1].pk} This run no longer exists." in words(done).replace("&#x27;", "'")
 
 
-def test_cancel_lists_withdrawn_requests_and_logs_the_reason(
+def test_bulk_cancel_shows_number_of_withdrawn_requests_and_logs_the_reason(
     operator: Client, asked: Asked
 ) -> None:
     rows = [asked().run, asked("approval").run]
@@ -127,7 +131,9 @@ def test_cancel_lists_withdrawn_requests_and_logs_the_reason(
     assert [entry.detail["reason"] for entry in entries] == ["a test gone astray"] * 2
 
 
-def test_too_long_reason_cancels_nothing_and_is_kept(operator: Client, asked: Asked) -> None:
+def test_bulk_cancel_with_too_long_reason_cancels_no_run_and_shows_the_reason_again(
+    operator: Client, asked: Asked
+) -> None:
     posted = confirmed(operator.post(RUNS, select([asked().run], "cancel")), reason="x" * 2001)
     page = operator.post(MANY, posted)
     assert "errorlist" in text_of(page)
@@ -135,7 +141,7 @@ def test_too_long_reason_cancels_nothing_and_is_kept(operator: Client, asked: As
     assert states() == ["interrupted"]
 
 
-def test_select_all_respects_the_filters(
+def test_bulk_retry_of_all_results_includes_only_runs_matching_the_filters(
     operator: Client, failed: list[Run], asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked()
@@ -150,7 +156,7 @@ def test_select_all_respects_the_filters(
     assert confirmed(page)["item"] == [str(failed[1].pk)]
 
 
-def test_number_of_selected_runs_is_limited(
+def test_bulk_retry_of_more_runs_than_the_limit_queues_at_most_the_limit(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_run_actions, "MOST", 2)
@@ -166,7 +172,9 @@ def test_number_of_selected_runs_is_limited(
     assert states().count("queued") == 2
 
 
-def test_list_queries_do_not_grow_with_runs(operator: Client, failed: list[Run]) -> None:
+def test_bulk_run_action_page_query_count_is_constant_for_one_and_three_runs(
+    operator: Client, failed: list[Run]
+) -> None:
     def queries_for(rows: list[Run], verb: str) -> int:
         with CaptureQueriesContext(connection) as told:
             assert operator.post(RUNS, select(rows, verb)).status_code == 200
@@ -179,7 +187,7 @@ def test_list_queries_do_not_grow_with_runs(operator: Client, failed: list[Run])
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("role", ["nobody", "reader", "reviewer", "asker", "public"])
-def test_without_operate_permission_nothing_is_offered(
+def test_bulk_run_action_without_operate_permission_is_hidden_and_changes_no_run(
     role: str, browse: Browse, failed: list[Run]
 ) -> None:
     client = browse(role)
@@ -199,7 +207,7 @@ class NotThatOne(ModelPermissionPolicy):
 
 
 @pytest.mark.promise("P18")
-def test_run_excluded_by_policy_is_excluded(
+def test_bulk_retry_of_run_denied_by_policy_queues_only_permitted_runs(
     operator: Client, failed: list[Run], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.NotThatOne"}
@@ -212,7 +220,9 @@ def test_run_excluded_by_policy_is_excluded(
     assert states() == ["queued", "failed", "queued"]
 
 
-def test_post_without_selection_says_so(operator: Client, failed: list[Run]) -> None:
+def test_bulk_run_action_without_selected_runs_shows_message_and_redirects_to_run_list(
+    operator: Client, failed: list[Run]
+) -> None:
     for posted in (select([]), {"item": ["nonsense"], "verb": "retry"}):
         assert "No requests selected." in words(operator.post(RUNS, posted, follow=True))
     assert operator.post(MANY, {"verb": "retry"}).headers["Location"] == RUNS
@@ -221,7 +231,7 @@ def test_post_without_selection_says_so(operator: Client, failed: list[Run]) -> 
     assert states() == ["failed"] * 3
 
 
-def test_outdated_page_number_shows_the_form_again(
+def test_bulk_retry_from_page_beyond_the_last_page_processes_only_explicit_selection(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.admin.runs.run_admin.RunAdmin.list_per_page", 2)
@@ -232,7 +242,7 @@ def test_outdated_page_number_shows_the_form_again(
 
 
 @pytest.mark.promise("P3")
-def test_actions_are_kept_with_atomic_requests(
+def test_bulk_retry_error_with_atomic_requests_preserves_runs_queued_before_the_error(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
@@ -249,7 +259,7 @@ def test_actions_are_kept_with_atomic_requests(
     assert states() == ["queued", "queued", "failed"]
 
 
-def test_key_with_markup_is_escaped(operator: Client, advance: Advance) -> None:
+def test_bulk_cancel_page_escapes_markup_in_run_key(operator: Client, advance: Advance) -> None:
     run = services.start("fragile", {"count": 1}, key="<b>x</b>")
     page = operator.post(RUNS, {"item": [str(run.id)], "verb": "cancel"})
     assert "&lt;b&gt;x&lt;/b&gt;" in text_of(page)

@@ -31,7 +31,7 @@ def show(client: Client, text: str, **options: Any) -> str:
     return found[1]
 
 
-def test_comment_is_rendered_as_markdown_and_stored_as_written(reviewer: Client) -> None:
+def test_comment_with_markdown_is_rendered_as_html_and_stored_unchanged(reviewer: Client) -> None:
     text = "**Please** see [the file](https://a.example/x).\nIt has\n\n- one\n- two\n\n`code`"
     shown = show(reviewer, text)
     assert '<div class="hitl-markdown" dir="auto">' in shown
@@ -55,21 +55,25 @@ def test_comment_is_rendered_as_markdown_and_stored_as_written(reviewer: Client)
         "a\u202eb\u0007",
     ],
 )
-def test_comment_html_is_escaped(reviewer: Client, text: str) -> None:
+def test_comment_with_hostile_html_or_url_has_no_script_image_or_unsafe_link(
+    reviewer: Client, text: str
+) -> None:
     shown = show(reviewer, text)
     assert not re.findall(r"<(?:script|b|img|strong)\b", shown)
     assert not re.findall(r'href="(?!https?:|mailto:)', shown)
     assert "\u202e" not in shown
 
 
-def test_mention_is_marked_except_in_code(reviewer: Client, person: Callable[[str], Any]) -> None:
+def test_comment_mention_of_a_user_is_highlighted_outside_of_code_only(
+    reviewer: Client, person: Callable[[str], Any]
+) -> None:
     person("reader")
     shown = show(reviewer, "*Look, @reader* and `@reader`, @nobody.")
     assert shown.count('<strong class="hitl-mention">@reader</strong>') == 1
     assert "<code>@reader</code>" in shown
 
 
-def test_comment_without_markdown_extra_is_plain_text(
+def test_comment_without_markdown_extra_is_escaped_plain_text_with_mentions(
     reviewer: Client, person: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person("reader")
@@ -79,13 +83,15 @@ def test_comment_without_markdown_extra_is_plain_text(
     assert shown == f'<p class="hitl-text" dir="auto">{marked}</p>'
 
 
-def test_erased_comment_says_so(reviewer: Client) -> None:
+def test_comment_erased_is_shown_as_erased_on_request_page(reviewer: Client) -> None:
     item = make_interrupt({})
     Comment.objects.create(interrupt=item, by_label="sam", via="admin", text="")
     assert "(erased)" in text_of(reviewer.get(page_of(item)))
 
 
-def test_oversized_table_is_plain_text(reviewer: Client) -> None:
+def test_comment_with_oversized_table_is_shown_as_plain_text_within_five_seconds(
+    reviewer: Client,
+) -> None:
     row = "|a" * 20
     small = f"{row}\n{'|-' * 20}\n{row}"
     assert "<table>" in show(reviewer, small)

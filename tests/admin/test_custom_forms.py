@@ -63,7 +63,9 @@ def graph(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 class TestForm:
-    def test_unchanged_custom_form_returns_the_payload(self, reviewer: Client, graph: str) -> None:
+    def test_custom_form_submitted_unchanged_approves_with_the_payload_values(
+        self, reviewer: Client, graph: str
+    ) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph)
         assert "answer-amount" in sheet_of(reviewer, item)
         assert press(reviewer, item, "approve").status_code == 302
@@ -71,7 +73,9 @@ class TestForm:
         assert decision.type == "approve"
         assert decision.value == {"amount": "12.50", "seats": 4, "approved": True}
 
-    def test_custom_form_response_is_its_cleaned_data(self, reviewer: Client, graph: str) -> None:
+    def test_custom_form_with_changed_fields_saves_an_edit_with_cleaned_data(
+        self, reviewer: Client, graph: str
+    ) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-amount": ["99"], "answer-day": ["2026-01-31"]}
         assert press(reviewer, item, "approve", sheet).status_code == 302
@@ -81,7 +85,7 @@ class TestForm:
             "amount": "99", "day": "2026-01-31", "seats": 4, "approved": True,
         }  # fmt: skip
 
-    def test_custom_form_shows_its_errors_and_schema_errors(
+    def test_custom_form_shows_field_errors_schema_errors_and_form_wide_errors(
         self, reviewer: Client, graph: str
     ) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph)
@@ -93,25 +97,31 @@ class TestForm:
         assert "Seats are sold in pairs." in text_of(press(reviewer, item, "approve", sheet))
         assert not Decision.objects.exists()
 
-    def test_custom_form_edits_payload_without_schema(self, reviewer: Client, graph: str) -> None:
+    def test_custom_form_for_interrupt_without_schema_saves_the_edited_payload(
+        self, reviewer: Client, graph: str
+    ) -> None:
         item = make_interrupt(ASKED, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-seats": ["2"]}
         assert press(reviewer, item, "edit", sheet).status_code == 302
         assert Decision.objects.get().value == {**ASKED, "seats": 2}
 
-    def test_custom_form_keeps_input_after_conflict(self, reviewer: Client, graph: str) -> None:
+    def test_custom_form_with_stale_digest_returns_409_with_typed_amount(
+        self, reviewer: Client, graph: str
+    ) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-amount": ["77.77"], "digest": ["other"]}
         response = press(reviewer, item, "approve", sheet)
         assert response.status_code == 409
         assert "77.77" in text_of(response)
 
-    def test_custom_form_is_used_for_its_node_only(self, reviewer: Client, graph: str) -> None:
+    def test_custom_form_registered_for_a_node_is_not_used_for_another_node(
+        self, reviewer: Client, graph: str
+    ) -> None:
         item = make_interrupt(ASKED, SCHEMA, graph=graph, node="other")
         assert "answer/amount" in sheet_of(reviewer, item)
 
 
-def test_custom_form_is_a_class_or_a_path() -> None:
+def test_review_policy_form_that_is_neither_class_nor_path_raises_type_error() -> None:
     with pytest.raises(TypeError, match="A form must be a class or a dotted path"):
         ReviewPolicy(forms={"ask": 7})
 
@@ -129,13 +139,17 @@ class TestTemplate:
         [engine] = settings.TEMPLATES
         settings.TEMPLATES = [{**engine, "DIRS": [tmp_path]}]
 
-    def test_node_template_lays_out_its_request(self, reviewer: Client) -> None:
+    def test_template_named_after_graph_and_node_renders_the_request_page_of_the_node(
+        self, reviewer: Client
+    ) -> None:
         item = make_interrupt({"name": "<b>Dana</b>"}, graph="shop", node="ask")
         assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in text_of(
             reviewer.get(page_of(item))
         )
 
-    def test_node_template_is_used_in_spot_checks(self, reviewer: Client) -> None:
+    def test_template_named_after_graph_and_node_renders_the_spot_check_page(
+        self, reviewer: Client
+    ) -> None:
         item = make_interrupt({"name": "<b>Dana</b>"}, graph="shop", node="ask", status="decided")
         made = Decision.objects.create(
             interrupt=item, version=1, type="approve", value=True, via="admin",
@@ -145,12 +159,16 @@ class TestTemplate:
         page = text_of(reviewer.get(page_of(look, "spotcheck")))
         assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in page
 
-    def test_graph_template_lays_out_other_nodes(self, reviewer: Client) -> None:
+    def test_template_named_after_graph_renders_requests_of_nodes_without_template(
+        self, reviewer: Client
+    ) -> None:
         item = make_interrupt({"name": "Dana"}, graph="shop", node="check")
         assert "<p class=general>Dana" in text_of(reviewer.get(page_of(item)))
 
     @pytest.mark.parametrize("graph", ["other", "../../outside", "..", "shop/../../../outside"])
-    def test_template_name_is_a_plain_name(self, reviewer: Client, graph: str) -> None:
+    def test_graph_name_with_path_segments_loads_no_template_from_another_directory(
+        self, reviewer: Client, graph: str
+    ) -> None:
         item = make_interrupt({"name": "Dana"}, graph=graph, node="ask")
         page = text_of(reviewer.get(page_of(item)))
         assert '<span class="hitl-text hitl-text">Dana</span>' in page

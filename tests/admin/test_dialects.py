@@ -113,7 +113,7 @@ def answer_of(item: Interrupt) -> Any:
 
 
 class TestHumanInterrupt:
-    def test_human_interrupt_shows_action_and_allowed_buttons(
+    def test_human_interrupt_page_shows_action_description_arguments_and_allowed_buttons(
         self, reviewer: Client, asked: Asked
     ) -> None:
         page = text_of(reviewer.get(page_of(ask(asked, [HUMAN]))))
@@ -125,7 +125,9 @@ class TestHumanInterrupt:
             assert words in page
         assert "reply_is_json" not in page
 
-    def test_human_interrupt_hides_other_buttons(self, reviewer: Client, asked: Asked) -> None:
+    def test_human_interrupt_page_hides_edit_and_ignore_buttons_disallowed_by_config(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         config = {**HUMAN["config"], "allow_edit": False, "allow_ignore": False}
         page = text_of(reviewer.get(page_of(ask(asked, [{**HUMAN, "config": config}]))))
         assert 'value="edit"' not in page
@@ -151,14 +153,16 @@ class TestHumanInterrupt:
             ),
         ],
     )
-    def test_tool_interrupt_response_has_its_format(
+    def test_human_interrupt_decision_is_sent_as_accept_ignore_response_or_edit(
         self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
     ) -> None:
         item = ask(asked, [HUMAN])
         assert press(reviewer, item, button, **typed).status_code == 302
         assert answer_of(item) == [answer]
 
-    def test_human_interrupt_accept_keeps_changes(self, reviewer: Client, asked: Asked) -> None:
+    def test_human_interrupt_accept_with_changed_fields_saves_nothing_and_shows_changes(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = ask(asked, [HUMAN])
         page = text_of(press(reviewer, item, "approve", to="sam@example.com"))
         assert "You made changes" in page
@@ -175,7 +179,7 @@ class TestToolCall:
             ("respond", {"reply": "Too dear."}, ["feedback", "Too dear."]),
         ],
     )
-    def test_tool_interrupt_response_has_its_format(
+    def test_tool_call_decision_is_sent_as_continue_update_or_feedback(
         self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
     ) -> None:
         item = ask(asked, CALL)
@@ -186,7 +190,9 @@ class TestToolCall:
         press(reviewer, item, button, **typed)
         assert answer_of(item) == answer
 
-    def test_tool_call_feedback_requires_text(self, reviewer: Client, asked: Asked) -> None:
+    def test_tool_call_feedback_with_blank_text_shows_a_required_error(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = ask(asked, CALL)
         assert "Enter a response." in text_of(press(reviewer, item, "respond", reply=" "))
 
@@ -211,7 +217,7 @@ class TestApprovalRequest:
             ),
         ],
     )
-    def test_tool_interrupt_response_has_its_format(
+    def test_approval_request_decision_is_sent_as_approve_reject_or_edit(
         self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
     ) -> None:
         item = self.ask(asked)
@@ -223,7 +229,9 @@ class TestApprovalRequest:
         press(reviewer, item, button, **typed)
         assert answer_of(item) == answer
 
-    def test_approval_request_reports_invalid_edit(self, reviewer: Client, asked: Asked) -> None:
+    def test_approval_request_edit_above_schema_maximum_shows_error_and_saves_nothing(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = self.ask(asked)
         page = text_of(press(reviewer, item, "edit", nights="9"))
         assert "at most 5" in page
@@ -239,7 +247,7 @@ class TestToolInterrupt:
             ("edit", {"to": "sam"}, {"action": "approve", "to": "sam"}),
         ],
     )
-    def test_tool_interrupt_response_has_its_format(
+    def test_tool_approval_decision_is_sent_with_its_action_name(
         self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
     ) -> None:
         item = ask(asked, {"action": "send_email", "message": "Send it?", "to": "dana"})
@@ -259,7 +267,9 @@ class TestSeveralActions:
             posted[f"action/{number}-decision"] = [choice]
         return client.post(page_of(item), {**posted, **typed})
 
-    def test_actions_have_their_own_decisions(self, reviewer: Client, asked: Asked) -> None:
+    def test_request_with_three_actions_shows_allowed_decisions_per_action(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         page = text_of(reviewer.get(page_of(ask(asked, REQUEST))))
         blocks = page.split('hitl-action">')[1:]
         assert len(blocks) == 3
@@ -270,7 +280,9 @@ class TestSeveralActions:
         for words in (">Submit decisions<", ">Approve all<", ">Reject all<"):
             assert words in page
 
-    def test_actions_submit_one_decision_each(self, reviewer: Client, asked: Asked) -> None:
+    def test_request_with_three_actions_sends_the_decision_chosen_for_each_action(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = ask(asked, REQUEST)
         response = self.send(
             reviewer,
@@ -293,7 +305,7 @@ class TestSeveralActions:
         ("choices", "kind"),
         [(["approve"] * 3, "approve"), (["approve", "approve", "edit"], "edit")],
     )
-    def test_actions_are_logged_with_their_combined_type(
+    def test_decisions_on_several_actions_are_saved_as_edit_if_any_action_is_edited(
         self, reviewer: Client, asked: Asked, choices: list[str], kind: str
     ) -> None:
         item = ask(asked, REQUEST)
@@ -302,14 +314,14 @@ class TestSeveralActions:
         assert Decision.objects.get().type == kind
 
     @pytest.mark.parametrize("button", ["approve", "reject"])
-    def test_actions_can_be_decided_together(
+    def test_approve_all_and_reject_all_buttons_decide_every_action_of_a_request(
         self, reviewer: Client, asked: Asked, button: str
     ) -> None:
         item = ask(asked, REQUEST)
         self.send(reviewer, item, button=button)
         assert answer_of(item) == {"decisions": [{"type": button}] * 3}
 
-    def test_actions_each_require_a_decision_and_keep_input(
+    def test_request_with_several_actions_requires_a_decision_per_action_and_shows_typed_text(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = ask(asked, REQUEST)
@@ -319,7 +331,9 @@ class TestSeveralActions:
         assert 'value="reject" id="' in page
         assert not Decision.objects.exists()
 
-    def test_action_errors_are_shown_at_the_action(self, reviewer: Client, asked: Asked) -> None:
+    def test_invalid_argument_of_an_action_shows_the_error_inside_the_action(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = ask(asked, REQUEST)
         page = text_of(
             self.send(
@@ -332,7 +346,7 @@ class TestSeveralActions:
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["approve", "each"])
-    def test_approved_action_keeps_its_changes(
+    def test_approve_of_action_with_changed_arguments_saves_nothing_and_shows_changes(
         self, reviewer: Client, asked: Asked, button: str
     ) -> None:
         item = ask(asked, REQUEST)
@@ -342,13 +356,15 @@ class TestSeveralActions:
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["edit", "respond", "", "all"])
-    def test_actions_reject_unknown_buttons(
+    def test_request_with_several_actions_rejects_unknown_decision_buttons(
         self, reviewer: Client, asked: Asked, button: str
     ) -> None:
         item = ask(asked, REQUEST)
         assert "Choose a decision to submit" in text_of(self.send(reviewer, item, button=button))
 
-    def test_actions_keep_choices_after_conflict(self, reviewer: Client, asked: Asked) -> None:
+    def test_request_with_several_actions_shows_typed_message_after_conflict(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = ask(asked, REQUEST)
         posted = {**sheet_of(reviewer, item), "decision": ["each"]}
         press(reviewer, item, "reject")
@@ -358,7 +374,9 @@ class TestSeveralActions:
         assert "I would call her." in text_of(response)
 
     @pytest.mark.promise("P21")
-    def test_number_of_action_fields_is_limited(self, reviewer: Client, asked: Asked) -> None:
+    def test_request_with_60_actions_has_fewer_than_1000_form_fields_and_can_be_approved(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = ask(asked, many(60, args=20))
         posted = sheet_of(reviewer, item)
         assert len(posted) < 1000
@@ -367,7 +385,9 @@ class TestSeveralActions:
         assert self.send(reviewer, item, *["approve"] * 60).status_code == 302
 
     @pytest.mark.promise("P21")
-    def test_very_many_actions_are_decided_together(self, reviewer: Client, asked: Asked) -> None:
+    def test_request_with_600_actions_offers_only_one_decision_for_all_actions(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = ask(asked, many(600, args=1))
         page = text_of(reviewer.get(page_of(item)))
         assert "too many actions to decide individually" in page
@@ -377,7 +397,7 @@ class TestSeveralActions:
         assert answer_of(item) == {"decisions": [{"type": "approve"}] * 600}
 
     @pytest.mark.promise("P21")
-    def test_very_many_actions_with_different_decisions_are_decided_by_name(
+    def test_request_with_300_actions_of_two_names_is_decided_per_action_name(
         self, reviewer: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
         names = ["mail", "pay"] * 150
@@ -401,7 +421,9 @@ class TestSeveralActions:
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
-    def test_decided_actions_are_shown_one_by_one(self, reviewer: Client, asked: Asked) -> None:
+    def test_decided_request_with_three_actions_lists_decision_and_arguments_per_action(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = ask(asked, REQUEST)
         typed = {"action/0-message": "Call <b>her</b>.", "action/2/args/cents": "90"}
         self.send(reviewer, item, "respond", "reject", "edit", **typed)
@@ -411,7 +433,7 @@ class TestSeveralActions:
         assert told.startswith("1. send_email responded Call &lt;b&gt;her&lt;/b&gt;. 2. dele")
         assert "2. delete_file rejected 3. pay approved with changes Cents 90" in told
 
-    def test_single_action_is_shown_as_plain_request(
+    def test_request_with_single_action_uses_the_form_of_a_plain_request(
         self, reviewer: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
         one = {key: rows[:1] for key, rows in REQUEST.items()}
@@ -423,7 +445,9 @@ class TestSeveralActions:
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
 
-def test_only_editable_arguments_have_fields(reviewer: Client, asked: Asked) -> None:
+def test_request_form_contains_fields_for_editable_arguments_only(
+    reviewer: Client, asked: Asked
+) -> None:
     item = ask(asked, {"title": "Pay?", "amount": 5, "to": {"name": "Dana", "iban": "x"}})
     Interrupt.objects.update(editable=["amount", "/to/name"])
     sheet = sheet_of(reviewer, item)

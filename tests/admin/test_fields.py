@@ -33,7 +33,7 @@ def faults_of(page: str) -> list[str]:
 
 
 class TestErrors:
-    def test_all_field_and_reason_errors_are_shown_together(
+    def test_request_form_shows_all_invalid_fields_and_too_long_reason_together(
         self, reviewer: Client, order: Interrupt
     ) -> None:
         sheet = sheet_of(reviewer, order)
@@ -54,7 +54,9 @@ class TestErrors:
         }
         assert not Decision.objects.exists()
 
-    def test_errors_are_translated(self, reviewer: Client, order: Interrupt, settings: Any) -> None:
+    def test_request_form_shows_range_and_choice_errors_in_german(
+        self, reviewer: Client, order: Interrupt, settings: Any
+    ) -> None:
         settings.LANGUAGE_CODE = "de"
         wrong = {"answer/lines/0/count": ["100"], "answer/contact?kind": [""]}
         sheet = sheet_of(reviewer, order)
@@ -62,7 +64,9 @@ class TestErrors:
         assert "Muss zwischen 1 und 99 liegen." in faults_of(page)
         assert "12,5" in page
 
-    def test_errors_of_several_actions_are_shown_together(self, reviewer: Client) -> None:
+    def test_request_form_of_several_actions_shows_errors_of_all_actions_together(
+        self, reviewer: Client
+    ) -> None:
         schema = {"type": "object", "properties": {"cents": {"type": "integer", "maximum": 9}}}
         names = ("pay", "send")
         item = make_interrupt(
@@ -88,7 +92,9 @@ class TestErrors:
         assert faults_of(page).count("Must be at most 9.") == 2
         assert "Choose a decision for this action." in page
 
-    def test_missing_field_error_is_shown_once(self, reviewer: Client) -> None:
+    def test_request_form_shows_error_of_missing_required_field_once(
+        self, reviewer: Client
+    ) -> None:
         numbers = {"n": {"type": "integer"}, "m": {"type": "integer", "minimum": 2}}
         schema = {"type": "object", "properties": numbers, "required": ["n"]}
         item = make_interrupt({}, schema)
@@ -97,11 +103,13 @@ class TestErrors:
 
 
 class TestChoicesAndTables:
-    def test_decisions_csv_keeps_exact_values(self, reviewer: Client, order: Interrupt) -> None:
+    def test_union_and_table_form_submitted_unchanged_approves_with_the_payload_values(
+        self, reviewer: Client, order: Interrupt
+    ) -> None:
         assert press(reviewer, order, "approve").status_code == 302
         assert Decision.objects.get().value == {**ORDER, "site": None, "approved": True}
 
-    def test_changed_added_and_removed_rows_are_read(
+    def test_union_and_table_form_saves_changed_added_and_removed_rows(
         self, reviewer: Client, order: Interrupt
     ) -> None:
         changes = {
@@ -116,7 +124,9 @@ class TestChoicesAndTables:
         assert value["contact"] == {"kind": "email", "address": "dana@example.com"}
         assert value["lines"] == [{"sku": "B-7", "count": 1}, {"sku": "C", "count": 9}]
 
-    def test_table_fields_have_accessible_names(self, reviewer: Client, order: Interrupt) -> None:
+    def test_union_and_table_inputs_have_labels_with_matching_ids(
+        self, reviewer: Client, order: Interrupt
+    ) -> None:
         page = text_of(reviewer.get(page_of(order)))
         for name in ("answer/contact?1/number", "answer/lines/0/sku", "answer/lines/2/count"):
             [found] = re.findall(rf'<input[^>]*name="{re.escape(name)}"[^>]*>', page)
@@ -136,7 +146,9 @@ class TestPreview:
         assert not Decision.objects.exists()
         return text_of(response)
 
-    def test_preview_shows_differences_and_keeps_input(self, reviewer: Client) -> None:
+    def test_preview_of_edit_shows_word_differences_and_typed_values_and_can_be_submitted(
+        self, reviewer: Client
+    ) -> None:
         text = (
             "Dear Dana, your parcel left our warehouse two days late. It arrives on Thursday. " * 2
         )
@@ -154,12 +166,14 @@ class TestPreview:
         assert "It was one.</textarea>" in page
         assert press(reviewer, item, "edit", text=changed, cents="7").status_code == 302
 
-    def test_preview_of_typed_response_shows_it(self, reviewer: Client, order: Interrupt) -> None:
+    def test_preview_of_changed_response_lists_the_changed_field_path(
+        self, reviewer: Client, order: Interrupt
+    ) -> None:
         page = self.preview(reviewer, order, **{"lines/0/count": "3"})
         assert "Lines ▸ 1 ▸ Count" in page
         assert "No changes." in self.preview(reviewer, order)
 
-    def test_preview_of_invalid_input_shows_errors(
+    def test_preview_of_invalid_input_shows_field_errors_without_preview(
         self, reviewer: Client, order: Interrupt
     ) -> None:
         wrong = {"lines/0/count": "100", "contact?1/number": "1"}
@@ -167,7 +181,9 @@ class TestPreview:
         assert len(faults_of(page)) == 2
         assert "hitl-preview" not in page
 
-    def test_preview_of_several_actions_names_each(self, reviewer: Client) -> None:
+    def test_preview_of_several_actions_labels_changes_with_action_number_and_name(
+        self, reviewer: Client
+    ) -> None:
         item = make_interrupt(
             {
                 "action_requests": [{"name": "pay", "args": {"cents": n}} for n in (1, 2)],
@@ -181,7 +197,7 @@ class TestPreview:
         assert "2. pay ▸ Cents" in page
         assert "Choose a decision for this action" not in page
 
-    def test_preview_of_changed_request_is_rejected(
+    def test_preview_of_request_changed_since_opening_returns_409(
         self, reviewer: Client, order: Interrupt
     ) -> None:
         posted = {**sheet_of(reviewer, order), "preview": ["1"]}

@@ -106,7 +106,7 @@ def exactly(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def test_unchanged_form_returns_the_payload() -> None:
+def test_response_form_submitted_unchanged_returns_the_payload_with_equal_types() -> None:
     form = asked(read_shape(SCHEMA), ORIGINAL)
     assert form.is_valid(), form.errors
     assert exactly(form.answer) == exactly(ORIGINAL)
@@ -115,7 +115,7 @@ def test_unchanged_form_returns_the_payload() -> None:
 
 
 @pytest.mark.parametrize("present", [0, 1, False, True, 1.0])
-def test_choice_compares_types_strictly(present: Any) -> None:
+def test_response_form_choice_distinguishes_true_from_one_and_false_from_zero(present: Any) -> None:
     offered = [0, 1, False, True]
     one = {"type": "object", "properties": {"level": {"enum": offered}}, "required": ["level"]}
     original = {"level": present}
@@ -155,7 +155,9 @@ def test_choice_compares_types_strictly(present: Any) -> None:
         ("/kind", "something different", "refund"),
     ],
 )
-def test_edited_field_keeps_its_type(field: str, typed: Any, expected: Any) -> None:
+def test_response_form_edited_field_keeps_the_json_type_of_the_payload(
+    field: str, typed: Any, expected: Any
+) -> None:
     form = asked(read_shape(SCHEMA), ORIGINAL, {field: typed})
     assert form.is_valid(), form.errors
     name = field[1:]
@@ -163,18 +165,18 @@ def test_edited_field_keeps_its_type(field: str, typed: Any, expected: Any) -> N
     assert form.is_edited() is (exactly(expected) != exactly(ORIGINAL[name]))
 
 
-def test_nested_object_keeps_unknown_keys() -> None:
+def test_response_form_edited_nested_object_keeps_keys_without_schema() -> None:
     answer = answered(read_shape(SCHEMA), ORIGINAL, {"/address/street": "Elm Street 1"})
     assert answer["address"] == {"street": "Elm Street 1", "floor": 4, "door": "left"}
 
 
-def test_edited_datetime_is_read_in_the_reviewer_s_time_zone() -> None:
+def test_response_form_edited_datetime_has_a_utc_offset() -> None:
     answer = answered(read_shape(SCHEMA), ORIGINAL, {"/at": "2026-02-01T08:00"})
     assert datetime.datetime.fromisoformat(answer["at"]).utcoffset() is not None
 
 
 @pytest.mark.parametrize("typed", ["2026-03-08T02:30", "2026-11-01T01:30"])
-def test_datetime_skipped_or_repeated_by_clock_change_is_rejected(
+def test_response_form_rejects_datetime_skipped_or_repeated_by_clock_change(
     settings: Any, typed: str
 ) -> None:
     settings.TIME_ZONE = "America/New_York"
@@ -189,7 +191,9 @@ class Visit(BaseModel):
 
 
 @pytest.mark.parametrize("typed", ["2026-02-01T08:00", "2026-03-08T02:30", "2026-11-01T01:30"])
-def test_naive_datetime_is_returned_without_time_zone(settings: Any, typed: str) -> None:
+def test_response_form_returns_naive_datetime_for_pydantic_naive_datetime_fields(
+    settings: Any, typed: str
+) -> None:
     settings.TIME_ZONE = "America/New_York"
     schema = build_json_schema(Visit)
     assert not find_faults(schema, {"at": f"{typed}:00"})
@@ -200,7 +204,7 @@ def test_naive_datetime_is_returned_without_time_zone(settings: Any, typed: str)
         assert visit.at == visit.end == datetime.datetime.fromisoformat(typed)
 
 
-def test_optional_object_can_be_blank_filled_and_removed() -> None:
+def test_response_form_optional_object_can_be_filled_and_set_to_null() -> None:
     shape = read_shape(SCHEMA)
     filled = answered(shape, ORIGINAL, {"/second/street": "High Street"})
     assert filled["second"] == {"street": "High Street"}
@@ -209,18 +213,18 @@ def test_optional_object_can_be_blank_filled_and_removed() -> None:
     assert asked(shape, filled, {"/second?absent": "on"}).is_valid()
 
 
-def test_field_without_value_is_required() -> None:
+def test_response_form_reports_required_fields_without_value() -> None:
     form = asked(read_shape(SCHEMA), {})
     assert not form.is_valid()
     assert set(form.errors) == {"answer/amount", "answer/sure"}
 
 
-def test_only_filled_fields_are_returned_without_payload() -> None:
+def test_response_form_without_payload_returns_filled_and_required_fields_only() -> None:
     answer = answered(read_shape(SCHEMA), {}, {"/amount": "1", "/sure": "0"})
     assert answer == {"amount": "1", "sure": True, "address": {"street": ""}}
 
 
-def test_null_and_empty_text_are_preserved() -> None:
+def test_response_form_distinguishes_null_from_empty_text() -> None:
     shape = read_shape({"type": "object", "properties": {"a": {"type": ["string", "null"]}}})
     for value in (None, "", "x"):
         assert exactly(answered(shape, {"a": value})) == exactly({"a": value})
@@ -253,7 +257,7 @@ def test_null_and_empty_text_are_preserved() -> None:
         ("/anything", "[" * 100_000),
     ],
 )
-def test_unreadable_value_is_reported_at_its_field(field: str, typed: Any) -> None:
+def test_response_form_reports_unreadable_value_at_its_field(field: str, typed: Any) -> None:
     original = {k: v for k, v in ORIGINAL.items() if k != "count"} if not typed else ORIGINAL
     schema = {**SCHEMA, "required": [*SCHEMA["required"], "count"]}
     form = asked(read_shape(schema), original, {field: typed})
@@ -261,7 +265,7 @@ def test_unreadable_value_is_reported_at_its_field(field: str, typed: Any) -> No
     assert list(form.errors) == [f"answer{field}"]
 
 
-def test_response_errors_are_shown_at_their_fields() -> None:
+def test_response_form_shows_schema_errors_at_the_field_of_their_path() -> None:
     form = asked(read_shape(SCHEMA), ORIGINAL)
     assert form.is_valid()
     form.add_faults(
@@ -306,13 +310,13 @@ def test_response_errors_are_shown_at_their_fields() -> None:
         {"type": "object", "properties": {str(n): {"type": "string"} for n in range(300)}},
     ],
 )
-def test_any_schema_has_a_form(schema: Any) -> None:
+def test_response_form_for_unusual_or_broken_schema_round_trips_a_value(schema: Any) -> None:
     shape = read_shape(schema)
     value = "text" if shape.kind == "text" else {"a": [1, None, "ü"]}
     assert exactly(answered(shape, value)) == exactly(value)
 
 
-def test_recursive_schema_ends_in_a_json_field() -> None:
+def test_response_form_for_recursive_schema_shows_the_recursion_as_json_field() -> None:
     class Tree(BaseModel):
         name: str
         child: Tree | None = None
@@ -324,13 +328,13 @@ def test_recursive_schema_ends_in_a_json_field() -> None:
     assert answered(shape, value) == value
 
 
-def test_non_object_response_is_one_field() -> None:
+def test_response_form_for_integer_enum_or_boolean_schema_has_one_field() -> None:
     assert answered(read_shape({"type": "integer"}), MISSING, {"": "7"}) == 7
     assert answered(read_shape({"enum": ["a", "b"]}), MISSING, {"": "1"}) == "b"
     assert answered(read_shape({"type": "boolean"}), MISSING, {"": "1"}) is False
 
 
-def test_text_area_size_follows_the_text() -> None:
+def test_response_form_uses_text_area_for_long_or_multiline_text() -> None:
     shape = infer_shape({"short": "a", "long": "word " * 100, "lines": "a\nb"})
     html = AnswerForm(shape, {"short": "a", "long": "word " * 100, "lines": "a\nb"}).as_p()
     assert html.count("<textarea") == 2
@@ -352,7 +356,7 @@ json_values = st.recursive(
 
 @settings(deadline=None)
 @given(json_values)
-def test_any_payload_round_trips(payload: Any) -> None:
+def test_response_form_round_trips_arbitrary_payload(payload: Any) -> None:
     assert exactly(answered(infer_shape(payload), payload)) == exactly(payload)
 
 
@@ -423,13 +427,15 @@ def _objects(
 
 @settings(max_examples=200, deadline=None)
 @given(schemas(required=False), json_values)
-def test_any_value_round_trips_with_any_schema(schema: dict[str, Any], value: Any) -> None:
+def test_response_form_round_trips_arbitrary_value_with_arbitrary_schema(
+    schema: dict[str, Any], value: Any
+) -> None:
     assert exactly(answered(read_shape(schema), value)) == exactly(value)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_valid_value_round_trips(data: st.DataObject) -> None:
+def test_response_form_round_trips_value_valid_for_its_schema(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     value = data.draw(fitting(schema))
     assert exactly(answered(read_shape(schema), value)) == exactly(value)
@@ -490,43 +496,43 @@ class TestObjectList:
         {"sku": "B-2", "count": 1},
     ]
 
-    def test_object_list_has_one_row_per_object(self) -> None:
+    def test_object_list_form_has_one_row_per_object_and_one_blank_row(self) -> None:
         [row] = AnswerForm(self.SHAPE, self.LINES).rows()
         assert [entry.is_new for entry in row.entries] == [False, False, True]
 
-    def test_union_round_trips(self) -> None:
+    def test_object_list_form_submitted_unchanged_returns_equal_list(self) -> None:
         form = asked(self.SHAPE, self.LINES)
         assert form.is_valid()
         assert exactly(form.answer) == exactly(self.LINES)
         assert not form.is_edited()
 
-    def test_object_list_row_change_keeps_unknown_keys(self) -> None:
+    def test_object_list_form_changed_row_keeps_keys_without_schema(self) -> None:
         answer = answered(self.SHAPE, self.LINES, {"/0/count": "3"})
         assert answer == [{**self.LINES[0], "count": 3}, self.LINES[1]]
 
-    def test_object_list_row_can_be_removed(self) -> None:
+    def test_object_list_form_removed_row_is_ignored_even_with_invalid_values(self) -> None:
         form = asked(self.SHAPE, self.LINES, {"/0?absent": "on", "/0/count": "not a number"})
         assert form.is_valid(), form.errors
         assert form.answer == self.LINES[1:]
         assert form.is_edited()
 
-    def test_object_list_row_can_be_added(self) -> None:
+    def test_object_list_form_filled_blank_row_is_appended(self) -> None:
         form = asked(self.SHAPE, self.LINES, {"/2/sku": "C-3", "/2/count": "7"})
         assert form.is_valid(), form.errors
         assert form.answer == [*self.LINES, {"sku": "C-3", "count": 7}]
         assert form.is_edited()
 
-    def test_object_list_started_row_must_be_complete(self) -> None:
+    def test_object_list_form_partly_filled_blank_row_reports_missing_field(self) -> None:
         form = asked(self.SHAPE, self.LINES, {"/2/sku": "C-3"})
         assert not form.is_valid()
         assert list(form.errors) == ["answer/2/count"]
 
-    def test_object_list_can_be_empty(self) -> None:
+    def test_object_list_form_returns_empty_list_when_all_rows_are_removed(self) -> None:
         assert answered(self.SHAPE, []) == []
         assert answered(self.SHAPE) == []
         assert answered(self.SHAPE, [self.LINES[1]], {"/0?absent": "on"}) == []
 
-    def test_object_list_more_rows_shows_no_errors(self) -> None:
+    def test_object_list_form_request_for_more_rows_keeps_values_and_shows_no_errors(self) -> None:
         data = {"answer/0/sku": "A", "answer/0/count": "x", "answer?rows": "1"}
         form = AnswerForm(self.SHAPE, [], data, more="answer")
         [row] = form.rows()
@@ -537,23 +543,25 @@ class TestObjectList:
         assert not form.errors
 
     @pytest.mark.parametrize("posted", ["9999999999", "-1", "x", "999", "²"])
-    def test_object_list_blank_rows_fit_the_page(self, posted: str) -> None:
+    def test_object_list_form_with_hostile_row_count_shows_at_most_50_rows(
+        self, posted: str
+    ) -> None:
         [row] = AnswerForm(self.SHAPE, [], {"answer?rows": posted}).rows()
         assert 1 <= len(row.entries) <= 50
 
-    def test_object_list_errors_follow_removed_rows(self) -> None:
+    def test_object_list_form_shows_schema_error_at_the_row_number_before_removal(self) -> None:
         form = asked(self.SHAPE, self.LINES, {"/0?absent": "on", "/1/count": "5"})
         assert form.is_valid()
         form.add_faults([("/0/count", "is too much")])
         assert form.errors == {"answer/1/count": ["is too much"]}
 
-    def test_object_list_too_long_or_mixed_is_a_json_field(self) -> None:
+    def test_object_list_form_with_200_or_mixed_entries_is_a_json_field(self) -> None:
         for lines in ([self.LINES[1]] * 200, [self.LINES[1], 7]):
             assert answered(self.SHAPE, lines) == lines
             [row] = AnswerForm(self.SHAPE, lines).rows()
             assert row.bound is not None
 
-    def test_object_list_of_payload_has_rows_if_uniform(self) -> None:
+    def test_payload_list_of_objects_has_rows_only_if_all_objects_have_equal_keys(self) -> None:
         shape = infer_shape({"lines": [{"sku": "A", "n": 1}, {"sku": "B", "n": 2}]})
         assert shape.properties[0].shape.kind == "rows"
         shape = infer_shape({"lines": [{"sku": "A", "n": 1}, {"sku": "B"}]})
@@ -570,7 +578,7 @@ class TestUnion:
         "unknown": [1],
     }
 
-    def test_union_has_a_choice_with_fields_per_alternative(self) -> None:
+    def test_union_form_has_a_radio_choice_and_fields_per_alternative(self) -> None:
         contact, wait, *_ = AnswerForm(self.SHAPE, self.ASKED).rows()
         assert [kind.radio.choice_label for kind in contact.kinds] == ["Email", "Phone"]
         assert [[row.bound.name for row in kind.rows] for kind in contact.kinds] == [
@@ -580,13 +588,15 @@ class TestUnion:
         labels = [str(kind.radio.choice_label) for kind in wait.kinds]
         assert labels == ["No value", "Integer", "Text"]
 
-    def test_union_round_trips(self) -> None:
+    def test_union_form_submitted_unchanged_returns_equal_value(self) -> None:
         form = asked(self.SHAPE, self.ASKED)
         assert form.is_valid(), form.errors
         assert exactly(form.answer) == exactly(self.ASKED)
         assert not form.is_edited()
 
-    def test_union_change_uses_only_its_fields(self) -> None:
+    def test_union_form_with_changed_choice_returns_fields_of_the_chosen_alternative_only(
+        self,
+    ) -> None:
         form = asked(
             self.SHAPE, self.ASKED, {"/contact?kind": "0", "/contact?0/address": "d@example.com"}
         )
@@ -595,18 +605,18 @@ class TestUnion:
         assert form.is_edited()
         assert ("Contact", "Email", ()) in form.typed_texts()
 
-    def test_union_ignores_errors_of_other_alternatives(self) -> None:
+    def test_union_form_ignores_invalid_values_of_alternatives_not_chosen(self) -> None:
         changes = {"/wait?kind": "1", "/wait?0": "many", "/wait?1": "soon"}
         assert answered(self.SHAPE, self.ASKED, changes)["wait"] == "soon"
         form = asked(self.SHAPE, self.ASKED, {**changes, "/wait?kind": "0"})
         assert list(form.errors) == ["answer/wait?0"]
 
-    def test_union_can_be_empty_if_allowed(self) -> None:
+    def test_union_form_without_choice_returns_null_or_requires_a_choice(self) -> None:
         form = asked(self.SHAPE, self.ASKED, {"/wait?kind": "", "/contact?kind": ""})
         assert form.errors == {"answer/contact?kind": ["Choose one."]}
         assert answered(self.SHAPE, self.ASKED, {"/wait?kind": ""})["wait"] is None
 
-    def test_union_errors_are_shown_at_the_chosen_fields(self) -> None:
+    def test_union_form_shows_schema_errors_at_fields_of_the_chosen_alternative(self) -> None:
         form = asked(self.SHAPE, self.ASKED)
         assert form.is_valid()
         faults = find_faults(
@@ -619,11 +629,11 @@ class TestUnion:
             "__all__": ["Must have at least 2 items, but has 1."],
         }
 
-    def test_union_value_outside_alternatives_is_a_json_field(self) -> None:
+    def test_union_form_with_value_outside_its_alternatives_round_trips_the_value(self) -> None:
         odd = {**self.ASKED, "contact": {"kind": "pigeon"}}
         assert exactly(answered(self.SHAPE, odd)) == exactly(odd)
 
-    def test_union_of_constants_is_one_choice(self) -> None:
+    def test_union_of_constants_is_one_select_field_with_titles(self) -> None:
         parts = [{"const": 1, "title": "Low"}, {"const": 2, "title": "High"}]
         form = AnswerForm(read_shape({"oneOf": parts}))
         [row] = form.rows()
@@ -631,7 +641,7 @@ class TestUnion:
         assert [label for _, label in row.bound.field.widget.choices[1:]] == ["Low", "High"]
         assert answered(read_shape({"oneOf": parts}), MISSING, {"": "1"}) == 2
 
-    def test_union_inside_list_rows(self) -> None:
+    def test_union_inside_list_rows_round_trips_and_accepts_a_new_row(self) -> None:
         contact = Order.model_json_schema()["properties"]["contact"]
         whole = {"type": "array", "items": contact, "$defs": Order.model_json_schema()["$defs"]}
         there = [{"kind": "phone", "number": "123456"}, {"kind": "email", "address": "a@b.de"}]
@@ -640,7 +650,7 @@ class TestUnion:
         more = answered(shape, there, {"/2?kind": "1", "/2?1/number": "99999"})
         assert more[2] == {"kind": "phone", "number": "99999"}
 
-    def test_union_with_null_offers_null_as_a_choice(self) -> None:
+    def test_union_of_list_and_null_distinguishes_null_from_empty_list(self) -> None:
         listed = {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True}
         shape = read_shape({"anyOf": [listed, {"type": "null"}]})
         for value in (None, [], ["b"]):
@@ -658,7 +668,9 @@ class TestUnion:
         ({"type": ["string", "object"], "maxLength": 9}, "hello", "hello"),
     ],
 )
-def test_text_stays_text_where_allowed(schema: Any, typed: str, expected: Any) -> None:
+def test_json_field_reads_unquoted_text_as_text_if_schema_allows_text(
+    schema: Any, typed: str, expected: Any
+) -> None:
     assert exactly(answered(read_shape(schema), MISSING, {"": typed})) == exactly(expected)
 
 
@@ -672,7 +684,9 @@ def test_text_stays_text_where_allowed(schema: Any, typed: str, expected: Any) -
         (SchemaNode("json"), "a"),
     ],
 )
-def test_invalid_json_is_not_read_as_text(schema: Any, typed: str) -> None:
+def test_json_field_rejects_invalid_json_if_schema_disallows_text_or_json_is_broken(
+    schema: Any, typed: str
+) -> None:
     shape = schema if isinstance(schema, SchemaNode) else read_shape(schema)
     assert not asked(shape, MISSING, {"": typed}).is_valid()
 
@@ -695,7 +709,7 @@ class TestGermanNumbers:
         with translation.override("de"):
             yield
 
-    def test_german_numbers_round_trip(self) -> None:
+    def test_german_form_shows_numbers_with_comma_and_round_trips_them(self) -> None:
         form = asked(self.SHAPE, self.ASKED)
         assert [row.bound.value() for row in form.rows()] == ["1,234", "12,50", "1,5\r\n2\r\n1e-07"]
         assert form.is_valid()
@@ -712,22 +726,24 @@ class TestGermanNumbers:
             ("rates", "1,5\n2,25", [1.5, 2.25]),
         ],
     )
-    def test_german_numbers_accept_a_comma(self, field: str, typed: str, expected: Any) -> None:
+    def test_german_form_accepts_comma_and_unambiguous_point_as_decimal_separator(
+        self, field: str, typed: str, expected: Any
+    ) -> None:
         answer = answered(self.SHAPE, self.ASKED, {f"/{field}": typed})
         assert exactly(answer[field]) == exactly(expected)
 
     @pytest.mark.parametrize("field", ["ratio", "price", "rates"])
-    def test_german_ambiguous_numbers_are_rejected(self, field: str) -> None:
+    def test_german_form_rejects_number_with_ambiguous_point(self, field: str) -> None:
         form = asked(self.SHAPE, self.ASKED, {f"/{field}": "1.234"})
         assert "1234 oder 1,234" in str(form.errors)
 
     @pytest.mark.parametrize("typed", ["1.234,50", "1.234.567", "1,2,3", "zwölf"])
-    def test_german_unreadable_numbers_are_rejected(self, typed: str) -> None:
+    def test_german_form_rejects_unreadable_number_with_an_example(self, typed: str) -> None:
         form = asked(self.SHAPE, self.ASKED, {"/ratio": typed})
         assert "12,50" in str(form.errors)
 
 
-def test_limits_are_shown_initially() -> None:
+def test_response_form_shows_schema_limits_as_help_text() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -751,7 +767,7 @@ def test_limits_are_shown_initially() -> None:
     assert shown[:2] == ["Zwischen 1 und 99.", "Höchstens 200 Zeichen."]
 
 
-def test_field_shows_its_original_value() -> None:
+def test_response_form_row_shows_original_value_and_changed_state() -> None:
     shape = infer_shape({"amount": 12.5, "sure": True, "text": "x" * 300})
     form = asked(shape, {"amount": 12.5, "sure": True, "text": "x" * 300}, {"/amount": "13"})
     assert [(row.original, row.changed) for row in form.rows()] == [
@@ -763,19 +779,19 @@ def test_field_shows_its_original_value() -> None:
 
 @settings(deadline=None)
 @given(st.integers())
-def test_typed_integer_is_an_integer(number: int) -> None:
+def test_integer_field_round_trips_any_integer_text(number: int) -> None:
     answer = answered(read_shape({"type": "integer"}), MISSING, {"": str(number)})
     assert exactly(answer) == exactly(number)
 
 
 @settings(deadline=None)
 @given(json_values)
-def test_typed_json_is_that_json(value: Any) -> None:
+def test_json_field_round_trips_any_json_text(value: Any) -> None:
     answer = answered(SchemaNode("json"), MISSING, {"": json.dumps(value)})
     assert exactly(answer) == exactly(value)
 
 
-def test_invisible_characters_are_shown() -> None:
+def test_escape_hidden_shows_invisible_characters_as_code_points() -> None:
     assert escape_hidden("a\u202eb\x1bc\r\nd\te\u2066") == "a⟨U+202E⟩b⟨U+001B⟩c\nd\te⟨U+2066⟩"
     assert escape_hidden("می‌خواهم 👩‍👧") == "می‌خواهم 👩‍👧"
     assert escape_hidden("ap\u200dprove") == "ap⟨U+200D⟩prove"
@@ -783,14 +799,14 @@ def test_invisible_characters_are_shown() -> None:
     assert list_hidden("plain\ttext\n") == []
 
 
-def test_json_text_is_parsed_strictly() -> None:
+def test_from_json_rejects_trailing_commas_single_quotes_infinity_and_leading_zeros() -> None:
     assert from_json("\ufeff[1, 2.5]") == [1, 2.5]
     for text in ("[1,]", "{'a': 1}", "“a”", "-Infinity", "01", ""):
         with pytest.raises(ValueError):
             from_json(text)
 
 
-def test_too_complex_response_error_is_translated() -> None:
+def test_response_form_shows_too_complex_error_in_german() -> None:
     form = asked(read_shape(SCHEMA), ORIGINAL)
     assert form.is_valid()
     with translation.override("de"):
@@ -799,7 +815,7 @@ def test_too_complex_response_error_is_translated() -> None:
     assert "verschachtelt" in said
 
 
-def test_empty_key_has_fields_and_round_trips() -> None:
+def test_response_form_for_payload_with_empty_key_round_trips_edited_value() -> None:
     payload = {"": "top", "packages": {"": {"name": "shop"}, "x": {"v": "1"}}}
     form = AnswerForm(infer_shape(payload), payload)
     shown: list[str] = []
@@ -819,7 +835,7 @@ def test_empty_key_has_fields_and_round_trips() -> None:
     assert answered.answer == {**payload, "packages": {"": {"name": "shop"}, "x": {"v": "2"}}}
 
 
-def test_empty_key_distinguishes_alternatives() -> None:
+def test_union_form_with_empty_discriminator_key_shows_fields_per_alternative() -> None:
     kinds = [{"properties": {"": {"const": kind}, kind: {}}} for kind in ("a", "b")]
     shape = read_shape({"anyOf": [{"type": "object", **each} for each in kinds]})
     assert shape.discriminator == ""

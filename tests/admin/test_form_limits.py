@@ -37,7 +37,7 @@ def api_takes(text: str) -> Any:
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("sign", ["", "-"])
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_form_integer_digit_limit_equals_the_api_limit(kind: str, sign: str) -> None:
+def test_form_and_api_reject_integers_with_equal_digit_limit(kind: str, sign: str) -> None:
     form = form_of(SCHEMAS[kind], sign + MOST)
     assert form.is_valid(), form.errors
     number = api_takes(sign + MOST)
@@ -51,13 +51,13 @@ def test_form_integer_digit_limit_equals_the_api_limit(kind: str, sign: str) -> 
 
 
 @pytest.mark.parametrize("text", ["0." + "3" * 600, "1" * 200 + ".5", "1.5e300"])
-def test_form_fraction_digits_are_unlimited(text: str) -> None:
+def test_form_accepts_decimals_and_exponents_beyond_the_integer_digit_limit(text: str) -> None:
     form = form_of(SCHEMAS["number"], text)
     assert form.is_valid()
     assert form.answer == {"it": api_takes(text)}
 
 
-def test_long_existing_integer_round_trips() -> None:
+def test_form_round_trips_payload_integer_beyond_the_digit_limit() -> None:
     number = int("9" * 150)
     form = form_of(SCHEMAS["integer"], str(number), number)
     assert form.is_valid()
@@ -87,7 +87,9 @@ def nested(depth: int) -> str:
     ],
 )
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_full_form_is_read_or_rejected_quickly(kind: str, text: str) -> None:
+def test_form_field_with_two_megabytes_is_read_or_rejected_within_two_seconds(
+    kind: str, text: str
+) -> None:
     began = time.process_time()
     form = form_of(SCHEMAS[kind], text, [7] * 500 if kind == "lines" else MISSING)
     if not form.is_valid():
@@ -95,19 +97,19 @@ def test_full_form_is_read_or_rejected_quickly(kind: str, text: str) -> None:
     assert time.process_time() - began < 2
 
 
-def test_list_lines_are_limited_like_response_values() -> None:
+def test_list_field_accepts_at_most_response_max_items_lines() -> None:
     most = hitl.RESPONSE_MAX_ITEMS
     assert form_of(SCHEMAS["lines"], "1\n" * most).is_valid()
     form = form_of(SCHEMAS["lines"], "1\n" * (most + 1))
     assert f"Enter at most {most} lines." in str(form.errors)
 
 
-def test_first_of_many_invalid_lines_are_named() -> None:
+def test_list_field_with_100_invalid_lines_shows_the_first_20_errors() -> None:
     errors = form_of(SCHEMAS["lines"], "x\n" * 100).errors["answer/it"]
     assert len(errors) == 20
     assert errors[0] == "Line 1: Enter a whole number, for example 12."
 
 
-def test_duplicate_key_is_named() -> None:
+def test_from_json_with_duplicate_keys_names_the_first_duplicate_key() -> None:
     with pytest.raises(ValueError, match="duplicate key 'a'"):
         from_json('{"a": 1, "b": 1, "c": 1, "b": 2, "a": 3}')

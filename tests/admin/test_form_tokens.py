@@ -40,7 +40,7 @@ def assert_refused(response: Any) -> str:
     return page
 
 
-def test_every_page_without_token_is_rejected_and_changes_nothing(
+def test_post_without_csrf_token_to_every_admin_page_is_rejected_and_saves_nothing(
     admin_user: Any, rows: dict[str, Any]
 ) -> None:
     client = Client(enforce_csrf_checks=True)
@@ -57,12 +57,16 @@ def test_every_page_without_token_is_rejected_and_changes_nothing(
 @override_settings(MIDDLEWARE=["django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware"])  # fmt: skip
-def test_project_without_csrf_middleware_is_protected(strict: Client, asked: Asked) -> None:
+def test_request_page_without_csrf_middleware_rejects_post_without_token(
+    strict: Client, asked: Asked
+) -> None:
     assert_refused(strict.post(page_of(asked()), {"decision": "approve"}))
     assert not Decision.objects.exists()
 
 
-def test_rejected_input_is_shown_escaped(strict: Client, asked: Asked) -> None:
+def test_csrf_error_page_shows_typed_values_escaped_and_links_to_the_request(
+    strict: Client, asked: Asked
+) -> None:
     item = asked()
     body = {**sheet_of(strict, item), "answer/amount": "99", "reason": TEXT, "decision": "approve"}
     page = assert_refused(strict.post(page_of(item), {**body, "csrfmiddlewaretoken": "x" * 32}))
@@ -74,28 +78,30 @@ def test_rejected_input_is_shown_escaped(strict: Client, asked: Asked) -> None:
     assert not Decision.objects.exists()
 
 
-def test_rejected_page_does_not_link_to_foreign_urls(strict: Client, asked: Asked) -> None:
+def test_csrf_error_page_links_only_to_admin_urls(strict: Client, asked: Asked) -> None:
     url = f'{page_of(asked())}?next=//evil.example/"><script>'
     page = assert_refused(strict.post(url, {"<script>": "<script>alert(1)</script>"}))
     assert "<script" not in page
     assert 'href="/admin/' in page
 
 
-def test_oversized_rejected_input_is_not_repeated(strict: Client, asked: Asked) -> None:
+def test_csrf_error_page_omits_typed_values_above_the_size_limit(
+    strict: Client, asked: Asked
+) -> None:
     with mock.patch.object(outage_page, "MAX_KEPT", 10):
         page = assert_refused(strict.post(page_of(asked()), {"reason": TEXT}))
     assert "Back button" in page
     assert "honest" not in page
 
 
-def test_form_with_token_is_accepted(strict: Client, asked: Asked) -> None:
+def test_request_form_with_csrf_token_saves_the_decision(strict: Client, asked: Asked) -> None:
     item = asked()
     body = {**sheet_of(strict, item), "decision": "approve"}
     assert strict.post(page_of(item), body).status_code == 302
     assert Decision.objects.get().type == "approve"
 
 
-def test_rejected_page_is_translated(strict: Client, asked: Asked, settings: Any) -> None:
+def test_csrf_error_page_is_in_german(strict: Client, asked: Asked, settings: Any) -> None:
     settings.LANGUAGE_CODE = "de"
     response = strict.post(page_of(asked()), {"reason": TEXT})
     assert "Es wurde nichts gespeichert." in text_of(response)

@@ -107,7 +107,9 @@ def hostile_interrupt(text: str) -> Interrupt:
 
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_link_page_escapes_hostile_text(text: str, browse: Callable[[str], Client]) -> None:
+def test_admin_pages_escape_hostile_text_of_payloads_titles_and_decisions(
+    text: str, browse: Callable[[str], Client]
+) -> None:
     item = hostile_interrupt(text)
     free = make_interrupt({"title": text, "body": text}, title=item.title)
     closed = make_interrupt({"body": text}, title=item.title, status="decided", version=2)
@@ -152,7 +154,7 @@ def test_link_page_escapes_hostile_text(text: str, browse: Callable[[str], Clien
         assert_inert(response.content.decode())
 
 
-def test_pages_have_no_inline_scripts_or_styles(
+def test_admin_pages_contain_no_inline_scripts_or_styles(
     browse: Callable[[str], Client], asked: Callable[..., Any]
 ) -> None:
     item = asked()
@@ -170,7 +172,7 @@ def test_pages_have_no_inline_scripts_or_styles(
 
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_markup_in_dialects_comments_and_changes_is_escaped(
+def test_pages_escape_markup_in_action_requests_comments_and_typed_changes(
     text: str, browse: Callable[[str], Client], person: Callable[[str], Any]
 ) -> None:
     args = {text: text, "lines": [{text: text}, {text: f"{text} {text}"}]}

@@ -17,14 +17,14 @@ FILTERS = {
 }  # fmt: skip
 
 
-def test_filter_with_nul_is_a_bad_request(admin_client: Client) -> None:
+def test_admin_list_filter_with_nul_character_returns_400(admin_client: Client) -> None:
     """PostgreSQL has no text with a NUL, and answers with an error of its own."""
     for model, parameter in FILTERS.items():
         for value in ("a\0b", "graph=a%00b"):
             assert admin_client.get(list_of(model), {parameter: value}).status_code == 400
 
 
-def test_history_before_first_moment_is_shown_from_its_end(
+def test_thread_timeline_with_extreme_before_parameter_returns_200(
     asked: Callable[..., Interrupt], admin_client: Client
 ) -> None:
     thread = asked().thread_id
@@ -33,7 +33,7 @@ def test_history_before_first_moment_is_shown_from_its_end(
         assert shown.status_code == 200
 
 
-def test_decision_with_nul_in_its_key_is_rejected(
+def test_decision_with_nul_character_in_key_causes_no_server_error(
     asked: Callable[..., Interrupt], admin_client: Client
 ) -> None:
     item = asked()

@@ -48,7 +48,7 @@ def value_of(item: Interrupt) -> str:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_markup_in_closed_and_bulk_pages_is_escaped(text: str, admin_client: Client) -> None:
+def test_closed_request_list_and_bulk_pages_escape_markup(text: str, admin_client: Client) -> None:
     shown = escape_invisible(text)[:255]
     items = {
         status: make_interrupt({text: text}, title=shown, why=text, node=text[:200], status=status)
@@ -80,7 +80,7 @@ def test_markup_in_closed_and_bulk_pages_is_escaped(text: str, admin_client: Cli
         assert_inert(text_of(response))
 
 
-def test_markup_in_stored_and_searched_text_is_escaped(admin_client: Client) -> None:
+def test_request_page_and_searches_handle_hostile_text(admin_client: Client) -> None:
     for text in LONG:
         item = make_interrupt(
             {text: text}, title=escape_invisible(text)[:255], why=text, node=text[:200]
@@ -93,7 +93,7 @@ def test_markup_in_stored_and_searched_text_is_escaped(admin_client: Client) -> 
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_markup_in_webhooks_and_deliveries_is_escaped(text: str, admin_client: Client) -> None:
+def test_webhook_and_delivery_pages_escape_markup(text: str, admin_client: Client) -> None:
     hook = webhook_services.create_webhook(URL, description=escape_invisible(text)[:255])
     webhook_services.send_test_event(hook.id)
     WebhookEndpoint.objects.update(
@@ -120,7 +120,7 @@ def test_markup_in_webhooks_and_deliveries_is_escaped(text: str, admin_client: C
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_markup_in_schedules_is_escaped(text: str, admin_client: Client) -> None:
+def test_schedule_pages_escape_markup(text: str, admin_client: Client) -> None:
     made = create_schedule("steps", "0 7 * * *", {"log": []})
     Schedule.objects.update(
         description=text[:255], graph=text[:100], expression=text[:100], timezone=text[:64],
@@ -139,9 +139,7 @@ def test_markup_in_schedules_is_escaped(text: str, admin_client: Client) -> None
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_markup_in_links_and_link_page_is_escaped(
-    text: str, admin_client: Client, admin_user: Any
-) -> None:
+def test_review_link_pages_escape_markup(text: str, admin_client: Client, admin_user: Any) -> None:
     item = make_interrupt({text: text, "why": text}, title=escape_invisible(text)[:255], why=text)
     link = create_review_link(item.pk, name="Lena", by=admin_user)
     ReviewLink.objects.update(name=text[:255], created_by_label=text[:255])
@@ -163,7 +161,7 @@ def test_markup_in_links_and_link_page_is_escaped(
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_markup_in_user_and_group_names_is_escaped(
+def test_pages_escape_markup_in_user_and_group_names(
     text: str, admin_user: Any, admin_client: Client
 ) -> None:
     Group.objects.create(name=text[:150])
@@ -185,7 +183,7 @@ def test_markup_in_user_and_group_names_is_escaped(
         assert_inert(text_of(response))
 
 
-def test_row_names_contain_no_invisible_characters() -> None:
+def test_model_str_escapes_invisible_characters() -> None:
     text = "re\u202eject"
     for row in (
         Comment(by_label=text),
@@ -203,7 +201,7 @@ BROKEN = ["\x00", "a\x00b", "\ud800", "\ufffe", "%00", "1e999", "٣", "9" * 5000
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
-def test_unstorable_text_is_answered_with_a_page(
+def test_admin_post_and_search_with_unstorable_text_cause_no_server_error(
     text: str, admin_client: Client, asked: Callable[..., Interrupt], admin_user: Any
 ) -> None:
     item = asked()
@@ -237,6 +235,6 @@ def test_unstorable_text_is_answered_with_a_page(
 
 
 @pytest.mark.parametrize("model", ["run", "thread", "interrupt", "decision", "reviewitem"])
-def test_search_for_many_words_works(model: str, admin_client: Client) -> None:
+def test_admin_search_with_1500_words_returns_200(model: str, admin_client: Client) -> None:
     words = "word " * 1_500
     assert admin_client.get(list_of(model), {"q": words}).status_code == 200

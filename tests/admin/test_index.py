@@ -23,7 +23,7 @@ from .conftest import list_of, make_interrupt
 INDEX = reverse("admin:index")
 
 
-def test_index_counts_own_and_unclaimed_requests(
+def test_admin_index_counts_requests_assigned_to_user_or_unassigned_and_unclaimed(
     reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     me, sam = person("reviewer"), User.objects.create_user("sam")
@@ -45,7 +45,7 @@ def test_index_counts_own_and_unclaimed_requests(
 
 
 @pytest.mark.parametrize("role", ["nobody", "reader", "operator", "blind"])
-def test_index_without_decide_permission_shows_no_count(
+def test_admin_index_without_decide_permission_shows_no_request_count(
     role: str, browse: Callable[[str], Client]
 ) -> None:
     make_interrupt({})
@@ -54,14 +54,16 @@ def test_index_without_decide_permission_shows_no_count(
     assert "for you" not in text_of(page)
 
 
-def test_index_counts_are_capped(reviewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_admin_index_request_count_above_limit_is_shown_as_more_than(
+    reviewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hitl_pages, "MOST", 3)
     for _ in range(5):
         make_interrupt({})
     assert "More than 2 requests need your review" in text_of(reviewer.get(INDEX))
 
 
-def test_index_takes_at_most_five_more_queries(
+def test_admin_index_request_count_takes_at_most_eight_queries(
     reviewer: Client, django_assert_max_num_queries: Any
 ) -> None:
     for _ in range(5):
@@ -78,7 +80,9 @@ def log_in(user: Any, next: str = INDEX) -> str:  # noqa: A002
     return Client().post(reverse("admin:login"), data)["Location"]
 
 
-def test_reviewer_is_redirected_to_the_queue_after_login(person: Callable[[str], Any]) -> None:
+def test_login_of_reviewer_redirects_to_the_queue_unless_another_page_was_requested(
+    person: Callable[[str], Any],
+) -> None:
     make_interrupt({})
     assert log_in(person("reviewer")) == list_of()
     # But not instead of a page that they wanted.
@@ -87,14 +91,14 @@ def test_reviewer_is_redirected_to_the_queue_after_login(person: Callable[[str],
 
 
 @pytest.mark.parametrize("role", ["nobody", "reader", "operator", "blind"])
-def test_user_without_decide_permission_stays_on_the_index(
+def test_login_of_user_without_decide_permission_leads_to_admin_index(
     role: str, person: Callable[[str], Any]
 ) -> None:
     make_interrupt({})
     assert log_in(person(role)) == INDEX
 
 
-def test_user_with_other_permissions_or_empty_queue_stays_on_the_index(
+def test_login_of_reviewer_with_empty_queue_or_other_model_permissions_leads_to_admin_index(
     person: Callable[[str], Any],
 ) -> None:
     assert log_in(person("reviewer")) == INDEX
@@ -105,7 +109,7 @@ def test_user_with_other_permissions_or_empty_queue_stays_on_the_index(
 
 
 @pytest.mark.parametrize("came_from", ["none", "cross-site", "same-site"])
-def test_index_redirects_reviewers_to_the_queue(
+def test_admin_index_opened_from_outside_redirects_reviewer_with_pending_requests_to_queue(
     came_from: str, reviewer: Client, browse: Callable[[str], Client]
 ) -> None:
     come: dict[str, Any] = {"headers": {"sec-fetch-site": came_from}}
@@ -115,20 +119,20 @@ def test_index_redirects_reviewers_to_the_queue(
     assert browse("reader").get(INDEX, **come).status_code == 200
 
 
-def test_index_link_from_within_the_admin_is_not_redirected(reviewer: Client) -> None:
+def test_admin_index_opened_from_within_the_admin_returns_200(reviewer: Client) -> None:
     make_interrupt({})
     assert reviewer.get(INDEX, headers={"sec-fetch-site": "same-origin"}).status_code == 200
     assert reviewer.get(INDEX).status_code == 200
 
 
-def test_custom_index_is_not_redirected() -> None:
+def test_admin_site_with_custom_index_template_keeps_the_template() -> None:
     site = admin.AdminSite("own")
     site.index_template = "own/index.html"
     ours.register(site)
     assert site.index_template == "own/index.html"
 
 
-def test_index_counts_are_translated(
+def test_admin_index_request_count_is_in_german(
     reviewer: Client, person: Callable[[str], Any], settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"
@@ -136,7 +140,7 @@ def test_index_counts_are_translated(
     assert "1 Anfrage wartet auf Ihre Prüfung" in text_of(reviewer.get(INDEX))
 
 
-def test_index_counts_requests_of_own_groups(
+def test_admin_index_counts_requests_assigned_to_groups_of_the_user(
     reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     crew = Group.objects.create(name="crew")
@@ -145,7 +149,7 @@ def test_index_counts_requests_of_own_groups(
     assert "1 request needs your review" in text_of(reviewer.get(INDEX))
 
 
-def test_index_offers_start_with_permission(
+def test_admin_index_links_to_start_page_only_with_start_permission(
     browse: Callable[[str], Client], person: Callable[[str], Any]
 ) -> None:
     start = reverse("admin:hitl_django_run_start")

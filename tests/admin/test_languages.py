@@ -36,7 +36,7 @@ def multilingual(settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("multilingual")
-def test_queue_is_in_the_browser_s_language(
+def test_queue_is_in_german_for_a_german_browser(
     reviewer: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -51,7 +51,7 @@ def test_queue_is_in_the_browser_s_language(
 
 
 @pytest.mark.usefixtures("multilingual")
-def test_request_can_be_decided_in_german(
+def test_request_page_in_german_saves_approval_and_confirms_in_german(
     reviewer: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked("approval")
@@ -78,7 +78,7 @@ def test_request_can_be_decided_in_german(
         ("RESPONSE_MAX_BYTES", "1e999", True, "Eine Zahl ist zu groß."),
     ],
 )  # fmt: skip
-def test_too_large_response_error_is_translated(
+def test_too_large_response_error_is_in_german(
     reviewer: Client, limit: str, reply: str, is_json: bool, words: str
 ) -> None:
     item = make_interrupt({"note": "x"})
@@ -92,7 +92,7 @@ def test_too_large_response_error_is_translated(
 
 
 @pytest.mark.usefixtures("multilingual")
-def test_too_large_payload_notice_is_translated(
+def test_too_large_payload_notice_is_in_german(
     reviewer: Client,
 ) -> None:
     schema = {
@@ -108,7 +108,7 @@ def test_too_large_payload_notice_is_translated(
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 21])
-def test_german_plurals_are_correct(n: int) -> None:
+def test_german_pending_request_count_has_singular_and_plural(n: int) -> None:
     with translation.override("de"):
         words = ngettext("%(n)d pending request", "%(n)d pending requests", n) % {"n": n}
     assert words == ("1 offene Anfrage" if n == 1 else f"{n} offene Anfragen")
@@ -162,7 +162,7 @@ DATA = {
 
 
 @pytest.mark.usefixtures("marked")
-def test_every_word_on_pages_is_translatable(
+def test_admin_pages_contain_no_untranslatable_text(
     admin_client: Client, admin_user: Any, person: Callable[[str], Any]
 ) -> None:
     payload = {"amount": 1, "names": ["x"]}

@@ -43,7 +43,7 @@ def watch(client: Client, item: Interrupt, *shown: str) -> dict[str, Any]:
     return news
 
 
-def test_list_updates_without_changes_are_empty(
+def test_request_page_updates_without_changes_contain_no_interrupts_and_no_text(
     reviewer: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -52,7 +52,7 @@ def test_list_updates_without_changes_are_empty(
         assert news == {"again": 10, "interrupts": {}, "text": ""}
 
 
-def test_updates_report_decision_and_new_version(
+def test_request_page_updates_report_decisions_and_changed_versions(
     reviewer: Client, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     decided, changed = asked(), asked()
@@ -66,7 +66,7 @@ def test_updates_report_decision_and_new_version(
     assert watch(reviewer, decided, shown[0])["interrupts"][str(decided.pk)] == "You approved this"
 
 
-def test_updates_name_other_viewers_for_a_while(
+def test_request_page_updates_name_other_viewers_for_thirty_seconds(
     reviewer: Client, browse: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = make_interrupt({})
@@ -80,7 +80,7 @@ def test_updates_name_other_viewers_for_a_while(
 
 
 @pytest.mark.promise("P18")
-def test_list_updates_exclude_hidden_requests(
+def test_request_page_updates_omit_interrupts_hidden_by_policy(
     browse: Callable[[str], Client], reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, hidden = make_interrupt({}), make_interrupt({})
@@ -96,11 +96,15 @@ def test_list_updates_exclude_hidden_requests(
 
 
 @pytest.mark.parametrize("shown", ["", "x", ".", "x.y.z", "1" * 5000])
-def test_list_updates_ignore_invalid_parameters(reviewer: Client, shown: str) -> None:
+def test_request_page_updates_ignore_invalid_interrupt_parameters(
+    reviewer: Client, shown: str
+) -> None:
     assert watch(reviewer, make_interrupt({}), shown)["interrupts"] == {}
 
 
-def test_updates_take_few_queries(reviewer: Client, django_assert_max_num_queries: Any) -> None:
+def test_request_page_updates_for_twenty_interrupts_take_at_most_eight_queries(
+    reviewer: Client, django_assert_max_num_queries: Any
+) -> None:
     items = [make_interrupt({}) for _n in range(20)]
     for item in items[:10]:
         press(reviewer, item, "reject")
@@ -116,7 +120,9 @@ def open_list(client: Client, **query: str) -> str:
 
 
 class TestList:
-    def test_list_updates_without_changes_are_empty(self, reviewer: Client) -> None:
+    def test_queue_updates_without_changes_contain_current_counts_and_no_text(
+        self, reviewer: Client
+    ) -> None:
         make_interrupt({})
         assert reviewer.get(open_list(reviewer)).json() == {
             "again": 15,
@@ -128,7 +134,9 @@ class TestList:
             "total": "1 pending request",
         }  # fmt: skip
 
-    def test_list_updates_count_new_requests_with_link(self, reviewer: Client) -> None:
+    def test_queue_updates_report_number_of_new_requests_and_link_to_show_them(
+        self, reviewer: Client
+    ) -> None:
         make_interrupt({})
         address = open_list(reviewer, p="1", show="free")
         for number in range(3):
@@ -154,7 +162,7 @@ class TestList:
             ({"group": "x", "show": "nonsense", "o": "-9"}, ""),
         ],
     )
-    def test_list_updates_count_only_listed_requests(
+    def test_queue_updates_report_only_new_requests_that_match_the_filters(
         self, reviewer: Client, query: dict[str, str], text: str
     ) -> None:
         group = Group.objects.create(name="Crew")
@@ -166,7 +174,9 @@ class TestList:
         make_interrupt({}, snoozed_until=timezone.now() + LATER)
         assert reviewer.get(address).json()["text"] == text
 
-    def test_list_updates_report_outcomes_of_rows(self, reviewer: Client, person: Any) -> None:
+    def test_queue_updates_report_decided_and_changed_rows(
+        self, reviewer: Client, person: Any
+    ) -> None:
         asked = {name: make_interrupt({}) for name in ("decided", "changed", "same")}
         address = open_list(reviewer)
         services.decide(asked["decided"].pk, "reject", by=person("public"))
@@ -179,7 +189,7 @@ class TestList:
         assert news["counts"][""] == "2"
 
     @pytest.mark.promise("P18")
-    def test_list_updates_exclude_hidden_requests(
+    def test_queue_updates_omit_requests_hidden_by_policy(
         self, browse: Callable[[str], Client], reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         shown = make_interrupt({})
@@ -196,13 +206,15 @@ class TestList:
         assert (news["text"], news["interrupts"], {*news["counts"].values()}) == ("", {}, {"0"})
 
     @pytest.mark.parametrize("since", ["", "x", "nan", "inf", "-1e400", "9" * 400])
-    def test_list_updates_ignore_invalid_parameters(self, reviewer: Client, since: str) -> None:
+    def test_queue_updates_ignore_invalid_since_and_interrupt_parameters(
+        self, reviewer: Client, since: str
+    ) -> None:
         address = open_list(reviewer).partition("?")[0]
         make_interrupt({})
         news = reviewer.get(address, {"since": since, "interrupt": ["x", f"{since}.1"]}).json()
         assert (news["text"], news["interrupts"]) == ("", {})
 
-    def test_list_updates_take_few_queries_without_payloads(
+    def test_queue_updates_for_fifty_rows_read_no_payloads_or_schemas(
         self, reviewer: Client, django_assert_max_num_queries: Any
     ) -> None:
         for _n in range(60):
@@ -216,19 +228,23 @@ class TestList:
         asked = [made["sql"] for made in queries.captured_queries]
         assert [sql for sql in asked if '"payload"' in sql or '"response_schema"' in sql] == []
 
-    def test_list_updates_of_empty_queue_report_new_requests(self, reviewer: Client) -> None:
+    def test_queue_updates_of_an_empty_queue_report_the_first_new_request(
+        self, reviewer: Client
+    ) -> None:
         address = open_list(reviewer)
         make_interrupt({})
         assert reviewer.get(address).json()["text"] == "1 new"
 
-    def test_page_title_shows_the_count(self, reviewer: Client) -> None:
+    def test_queue_page_title_contains_the_number_of_pending_requests(
+        self, reviewer: Client
+    ) -> None:
         assert "<title>Review queue |" in text_of(reviewer.get(list_of()))
         for _n in range(2):
             make_interrupt({})
         assert "<title>(2) Review queue |" in text_of(reviewer.get(list_of()))
 
 
-def test_update_between_decision_queries_names_user_or_waits(
+def test_request_page_updates_during_concurrent_decision_are_empty_or_name_the_user(
     reviewer: Client, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     engineer = browse("engineer")

@@ -44,14 +44,16 @@ def _without_zones(db: None) -> Iterator[None]:
     clock.forget()
 
 
-def test_every_page_renders(admin_user: Any, rows: dict[str, Any]) -> None:
+def test_every_admin_page_without_time_zone_support_causes_no_server_error(
+    admin_user: Any, rows: dict[str, Any]
+) -> None:
     client = Client()
     client.force_login(admin_user)
     for name in ADDRESSES:
         assert client.get(address_of(name, rows)).status_code < 500, name
 
 
-def test_due_claimed_snoozed_and_decided_times_are_shown(
+def test_request_page_without_time_zone_support_shows_due_snooze_and_decision_times(
     asked: Callable[..., Interrupt], reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     item = asked()
@@ -75,7 +77,9 @@ def test_due_claimed_snoozed_and_decided_times_are_shown(
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_due_schedule_starts_its_run(admin_client: Client, zone: str) -> None:
+def test_schedule_without_time_zone_support_starts_due_run_once(
+    admin_client: Client, zone: str
+) -> None:
     connection.close()
     with override_settings(TIME_ZONE=zone):
         made = create_schedule("steps", "0 7 * * *", {"log": []}, timezone="Asia/Kolkata")
@@ -95,7 +99,7 @@ def test_due_schedule_starts_its_run(admin_client: Client, zone: str) -> None:
         connection.close()
 
 
-def test_history_page_shows_only_events_before_a_time(
+def test_thread_timeline_without_time_zone_support_shows_only_events_before_a_time(
     asked: Callable[..., Interrupt], person: Callable[[str], Any]
 ) -> None:
     thread = asked().thread
@@ -112,7 +116,9 @@ def test_history_page_shows_only_events_before_a_time(
     assert read_history(request, thread, last_day) == read_history(request, thread, "")
 
 
-def test_live_updates_start_at_page_creation(person: Callable[[str], Any]) -> None:
+def test_live_updates_url_without_time_zone_support_starts_at_page_creation(
+    person: Callable[[str], Any],
+) -> None:
     request = RequestFactory().get(build_updates_url("/", []))
     before = timezone.now() - timedelta(minutes=1)
     assert ShownPage.read(request).since > before

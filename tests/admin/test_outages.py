@@ -66,7 +66,9 @@ def assert_away(response: Any) -> str:
 
 
 @pytest.mark.any_database
-def test_every_page_reports_an_outage(root: Client, rows: dict[str, Any]) -> None:
+def test_every_admin_page_during_database_outage_shows_outage_page_with_typed_reason(
+    root: Client, rows: dict[str, Any]
+) -> None:
     for name in ADDRESSES:
         if name.endswith("_row"):
             continue  # leads to the page without a look at the database
@@ -78,7 +80,7 @@ def test_every_page_reports_an_outage(root: Client, rows: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("page", ["queue", "question", "run"])
-def test_failing_statement_shows_the_page_or_the_outage_page(
+def test_page_with_one_failing_database_statement_shows_outage_page_or_page(
     page: str, root: Client, rows: dict[str, Any]
 ) -> None:
     urls = {
@@ -100,7 +102,7 @@ def test_failing_statement_shows_the_page_or_the_outage_page(
 
 @pytest.mark.promise("P3")
 @pytest.mark.django_db(transaction=True)
-def test_failing_decision_can_be_submitted_again_from_the_page(
+def test_decision_failing_at_any_statement_can_be_resubmitted_from_the_outage_page(
     root: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -123,7 +125,7 @@ def test_failing_decision_can_be_submitted_again_from_the_page(
 
 
 @pytest.mark.database("postgresql")
-def test_decision_on_read_only_database_keeps_the_reason(
+def test_decision_on_read_only_database_shows_outage_page_with_typed_reason(
     root: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -136,7 +138,9 @@ def test_decision_on_read_only_database_keeps_the_reason(
 
 
 @pytest.mark.any_database
-def test_oversized_input_is_not_repeated(root: Client, asked: Callable[..., Interrupt]) -> None:
+def test_outage_page_omits_typed_values_above_the_size_limit(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
     item = asked()
     with mock.patch.object(outage_page, "MAX_KEPT", 10), away():
         html = assert_away(root.post(page_of(item), {"reason": TEXT}))
@@ -145,7 +149,7 @@ def test_oversized_input_is_not_repeated(root: Client, asked: Callable[..., Inte
 
 
 @pytest.mark.any_database
-def test_outage_page_is_translated(
+def test_outage_page_is_in_german(
     root: Client, asked: Callable[..., Interrupt], settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"
@@ -157,7 +161,9 @@ def test_outage_page_is_translated(
 
 
 @pytest.mark.any_database
-def test_other_database_errors_are_raised(root: Client, asked: Callable[..., Interrupt]) -> None:
+def test_database_programming_error_is_raised_instead_of_outage_page(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
     item = asked()
 
     def broken(execute: Any, *arguments: Any) -> Any:
@@ -168,7 +174,7 @@ def test_other_database_errors_are_raised(root: Client, asked: Callable[..., Int
 
 
 @pytest.mark.any_database
-def test_log_contains_the_error_and_no_input(
+def test_outage_log_entry_contains_the_error_and_no_form_values(
     root: Client, asked: Callable[..., Interrupt], caplog: Any
 ) -> None:
     item = asked()
@@ -181,7 +187,7 @@ def test_log_contains_the_error_and_no_input(
 
 
 @pytest.mark.any_database
-def test_outage_with_atomic_requests_is_rolled_back(
+def test_decision_before_outage_with_atomic_requests_is_rolled_back(
     root: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -202,7 +208,9 @@ def test_outage_with_atomic_requests_is_rolled_back(
 
 @pytest.mark.database("sqlite")
 @pytest.mark.django_db(transaction=True)
-def test_locked_database_is_an_outage(root: Client, asked: Callable[..., Interrupt]) -> None:
+def test_decision_on_locked_sqlite_database_can_be_resubmitted_from_the_outage_page(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
     item = asked()
     form = sheet_of(root, item)
     body: dict[str, Any] = {**form, "decision": "approve", "reason": TEXT}
@@ -217,7 +225,7 @@ def test_locked_database_is_an_outage(root: Client, asked: Callable[..., Interru
 
 
 @pytest.mark.any_database
-def test_form_limits_middleware_passes_outages_to_the_page(
+def test_bulk_decision_during_outage_shows_outage_page_with_selected_requests(
     root: Client, rows: dict[str, Any]
 ) -> None:
     url = reverse("admin:hitl_django_reviewitem_bulk")

@@ -19,7 +19,7 @@ from .conftest import list_of, make_interrupt, page_of
 @pytest.mark.parametrize("model", ["reviewitem", "interrupt", "decision", "run", "thread"])
 @pytest.mark.parametrize("page", ["add/", "{}/delete/"])
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_superuser_cannot_add_or_delete(
+def test_superuser_add_and_delete_pages_of_engine_models_return_403(
     model: str, page: str, method: str, admin_client: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -35,7 +35,7 @@ def test_superuser_cannot_add_or_delete(
 
 
 @pytest.mark.parametrize("role", ["nobody", "blind", "public"])
-def test_decision_on_hidden_request_changes_nothing(
+def test_decision_on_request_hidden_from_user_saves_nothing(
     role: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -44,7 +44,7 @@ def test_decision_on_hidden_request_changes_nothing(
 
 
 @pytest.mark.parametrize("role", ["reader", "asker", "operator"])
-def test_without_decide_permission_form_is_missing_and_rejected(
+def test_request_page_without_decide_permission_has_no_form_and_post_returns_403(
     role: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -58,7 +58,7 @@ def test_without_decide_permission_form_is_missing_and_rejected(
     assert not Decision.objects.exists()
 
 
-def test_post_without_csrf_token_is_rejected(
+def test_decision_without_csrf_token_returns_403(
     person: Callable[[str], Any], asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -76,7 +76,9 @@ class OnlyMine(ModelPermissionPolicy):
 
 
 @override_settings(HITL={"POLICY": "tests.admin.test_permissions.OnlyMine"})
-def test_policy_filters_visible_rows(browse: Callable[[str], Client]) -> None:
+def test_admin_pages_of_requests_hidden_by_policy_return_404(
+    browse: Callable[[str], Client],
+) -> None:
     mine, other = make_interrupt({}, graph="mine"), make_interrupt({}, graph="other")
     client = browse("nobody")
     page = client.get(list_of()).content.decode()
@@ -89,13 +91,15 @@ def test_policy_filters_visible_rows(browse: Callable[[str], Client]) -> None:
 
 
 @pytest.mark.parametrize("pk", ["1", "nonsense", "00000000-0000-0000-0000-000000000000", "%00"])
-def test_unknown_url_is_404(admin_client: Client, pk: str) -> None:
+def test_admin_change_page_of_unknown_or_invalid_id_returns_404(
+    admin_client: Client, pk: str
+) -> None:
     for model in ("reviewitem", "interrupt", "decision", "run", "thread", "checkpoint"):
         assert admin_client.get(f"/admin/hitl_django/{model}/{pk}/change/").status_code == 404
 
 
 @pytest.mark.parametrize("model", ["checkpoint", "channelblob", "pendingwrite"])
-def test_engine_tables_are_listed_only_on_request(
+def test_admin_index_lists_engine_models_only_with_setting_enabled(
     model: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     asked()
@@ -118,6 +122,6 @@ def test_engine_tables_are_listed_only_on_request(
         "../hitl_links/reviewlink/?secret_digest__startswith=x",
     ],
 )  # fmt: skip
-def test_lists_do_not_search_hidden_columns(lookup: str, admin_client: Client) -> None:
+def test_admin_list_lookup_on_hidden_columns_returns_400(lookup: str, admin_client: Client) -> None:
     address = urljoin(list_of("run").removesuffix("run/"), lookup)
     assert admin_client.get(address).status_code == 400

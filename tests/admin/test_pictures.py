@@ -45,7 +45,7 @@ def _lines(path: str) -> str:
     return str([[(round(x - s[0][0]), round(y - s[0][1])) for x, y in s] for s in strokes])
 
 
-def test_state_has_class_mark_and_text() -> None:
+def test_diagram_node_in_each_state_has_its_own_class_mark_and_text() -> None:
     told = {"visited": ["a"], "paused": ["b"], "next": ["c"], "failed": ["d"]}
 
     nodes = nodes_of(drawn(graph_of("a", "b", "c", "d", "e"), **told))
@@ -66,13 +66,13 @@ def test_state_has_class_mark_and_text() -> None:
     assert len(marks) == 4
 
 
-def test_waiting_node_visited_before_is_marked_waiting() -> None:
+def test_diagram_node_both_visited_and_waiting_is_marked_waiting() -> None:
     nodes = nodes_of(drawn(graph_of("a", "b"), visited=["a", "b"], paused=["b"], next=["b"]))
 
     assert "b: waiting here" in nodes
 
 
-def test_diagram_has_a_text_description() -> None:
+def test_diagram_has_accessible_title_and_description_of_node_states() -> None:
     root = drawn(graph_of("a", "b", "c"), title="Refunds", visited=["a"], paused=["b"], next=["c"])
 
     assert root.get("role") == "img"
@@ -85,7 +85,7 @@ def test_diagram_has_a_text_description() -> None:
     assert desc.text == "Graph with 3 nodes. Visited: a. Waiting at: b. Next: c."
 
 
-def test_long_description_is_truncated() -> None:
+def test_diagram_description_names_at_most_thirty_visited_nodes() -> None:
     names = [f"n{number}" for number in range(40)]
 
     desc = drawn(graph_of(*names), visited=names).findtext(f"{SVG}desc", "")
@@ -94,7 +94,7 @@ def test_long_description_is_truncated() -> None:
     assert "n30" not in desc
 
 
-def test_two_diagrams_have_distinct_ids() -> None:
+def test_diagrams_with_different_idents_have_different_element_ids() -> None:
     picture = get_picture(graph_of("a", "b"))
 
     assert "other-title" in draw_svg(picture, ident="other")
@@ -102,7 +102,7 @@ def test_two_diagrams_have_distinct_ids() -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_names_and_labels_are_escaped(text: str) -> None:
+def test_diagram_escapes_hostile_node_names_and_labels(text: str) -> None:
     name = text.replace("|", "").replace(":", "")
     image = draw_svg(get_picture(graph_of("a", name, answer=text)), title=text, visited=[name])
 
@@ -116,7 +116,7 @@ def test_names_and_labels_are_escaped(text: str) -> None:
     assert not HIDDEN & set(shown)
 
 
-def test_diagram_has_no_styles_or_scripts() -> None:
+def test_diagram_contains_no_styles_scripts_or_urls() -> None:
     image = draw_svg(get_picture(graph_of("a", "b")), visited=["a"], paused=["b"])
 
     assert "style" not in image
@@ -124,7 +124,7 @@ def test_diagram_has_no_styles_or_scripts() -> None:
     assert "url(" not in image
 
 
-def test_removed_nodes_are_skipped() -> None:
+def test_diagram_omits_visited_nodes_missing_from_the_graph() -> None:
     root = drawn(graph_of("a", "b"), visited=["gone"], paused=["gone:too"])
 
     assert "gone" not in "".join(root.itertext())

@@ -64,7 +64,9 @@ def about(item: Interrupt, subject: Any) -> None:
 
 
 class TestRow:
-    def test_row_shows_its_special_states(self, reviewer: Client, me: User, sam: User) -> None:
+    def test_queue_row_shows_due_expiry_claim_assignment_priority_and_approval_count(
+        self, reviewer: Client, me: User, sam: User
+    ) -> None:
         now = timezone.now()
         make_interrupt({}, title="Late?", due_at=now - 3 * HOUR)
         make_interrupt({}, title="Soon?", due_at=now + 3.5 * HOUR, expires_at=now + 50 * HOUR)
@@ -95,23 +97,25 @@ class TestRow:
         assert page.count("expired") == 2
         assert "gone" not in page
 
-    def test_row_just_overdue_shows_less_than_a_minute(self, reviewer: Client) -> None:
+    def test_queue_row_overdue_by_seconds_shows_less_than_a_minute(self, reviewer: Client) -> None:
         make_interrupt({}, due_at=timezone.now() - timedelta(seconds=5))
         assert "overdue by less than a minute" in words(reviewer.get(list_of()))
 
-    def test_row_of_stopped_run_says_response_waits(self, reviewer: Client, asked: Asked) -> None:
+    def test_queue_row_of_parked_run_shows_on_hold(self, reviewer: Client, asked: Asked) -> None:
         asked()
         assert "on hold" not in words(reviewer.get(list_of()))
         Run.objects.update(state=Run.State.PARKED)
         assert "on hold: run stopped" in words(reviewer.get(list_of()))
 
-    def test_row_names_its_decided_version(self, reviewer: Client, asked: Asked) -> None:
+    def test_queue_row_checkbox_value_contains_version_and_payload_digest(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         ticks = re.findall(r'name="item" value="([^"]+)"', text_of(reviewer.get(list_of())))
         assert ticks == [f"{item.pk}.1.{item.payload_digest}"]
 
     @pytest.mark.parametrize("role", ["reader", "operator"])
-    def test_row_without_decide_permission_has_no_checkbox(
+    def test_queue_without_decide_permission_has_no_bulk_action_bar(
         self, role: str, browse: Callable[[str], Client], asked: Asked
     ) -> None:
         asked()
@@ -119,7 +123,9 @@ class TestRow:
 
 
 class TestRelatedObject:
-    def test_related_object_is_a_link_only_if_visible(self, reviewer: Client, me: User) -> None:
+    def test_queue_row_links_related_object_only_with_view_permission(
+        self, reviewer: Client, me: User
+    ) -> None:
         item, group = make_interrupt({}), Group.objects.create(name="Order 17 of Dana")
         about(item, group)
         page = text_of(reviewer.get(list_of()))
@@ -131,7 +137,9 @@ class TestRelatedObject:
         assert f'<a href="{url}"><bdi>Order 17 of Dana</bdi></a>' in page
 
     @pytest.mark.parametrize("gone", ["row", "key", "model"])
-    def test_deleted_related_object_renders(self, gone: str, admin_client: Client) -> None:
+    def test_queue_row_with_deleted_related_object_renders_without_its_name(
+        self, gone: str, admin_client: Client
+    ) -> None:
         item, group = make_interrupt({}), Group.objects.create(name="Dana's order")
         about(item, group)
         threads = Thread.objects.filter(pk=item.thread_id)
@@ -148,7 +156,7 @@ class TestRelatedObject:
         assert item.title in page
         assert "Dana" not in page
 
-    def test_related_objects_take_one_query_per_model(
+    def test_queue_with_thirty_related_objects_takes_at_most_thirteen_queries(
         self, admin_client: Client, django_assert_max_num_queries: Any
     ) -> None:
         group = Group.objects.create(name="Orders")
@@ -183,7 +191,7 @@ class TestQueries:
         return f"{list_of()}?graph={money}&group={crew.pk}&show=free&q=refu&p=2"
 
     @pytest.mark.parametrize("many", [100, 20], ids=["few match", "many match"])
-    def test_list_takes_at_most_thirteen_queries(
+    def test_queue_with_52_requests_takes_at_most_fourteen_queries(
         self, many: int, most: str, reviewer: Client, monkeypatch: pytest.MonkeyPatch,
         django_assert_max_num_queries: Any,
     ) -> None:  # fmt: skip
@@ -201,7 +209,9 @@ class TestQueries:
     @pytest.mark.parametrize(
         "query", ["", "show=mine", "show=free", "show=overdue", "graph=typed", "q=ques", "o=3"]
     )
-    def test_list_reads_no_large_columns(self, query: str, reviewer: Client, me: User) -> None:
+    def test_queue_queries_read_no_payloads_schemas_or_checkpoints(
+        self, query: str, reviewer: Client, me: User
+    ) -> None:
         until = timezone.now() + HOUR
         make_interrupt({"secret": 1}, graph="typed", overdue=True, due_at=until - 2 * HOUR)
         make_interrupt({"secret": 1}, claimed_by=me, claimed_by_label="x", claimed_until=until)
@@ -220,7 +230,7 @@ class TestQueries:
         assert not [sql for sql in asked for name in (*large, *history) if name in sql]
 
 
-def test_list_without_decide_permission_has_no_actions(
+def test_queue_and_request_page_without_decide_permission_have_no_claim_or_bulk_buttons(
     browse: Callable[[str], Client], reviewer: Client
 ) -> None:
     item = make_interrupt({})
@@ -250,7 +260,7 @@ class TestCountsAndFilters:
             ),
         }  # fmt: skip
 
-    def test_each_count_matches_its_list(
+    def test_queue_tab_count_equals_number_of_rows_in_the_tab(
         self, reviewer: Client, rows: dict[str, Interrupt]
     ) -> None:
         response = reviewer.get(list_of())
@@ -267,7 +277,7 @@ class TestCountsAndFilters:
         late = reviewer.get(list_of(), {"show": "overdue"}).context["cl"].result_list
         assert late == [rows["late"]]
 
-    def test_graph_group_and_search_filter_rows_and_counts(
+    def test_queue_filters_by_graph_group_and_search_and_adjusts_counts(
         self, reviewer: Client, rows: dict[str, Interrupt]
     ) -> None:
         group = rows["group"].group_id
@@ -289,7 +299,7 @@ class TestCountsAndFilters:
          ("&show=mine", ["Approval (0)", "typed (1)", "Crew (0)"]),
          ("&show=free&q=the", ["Approval (0)", "typed (2)", "Crew (0)"])],
     )  # fmt: skip
-    def test_filter_counts_are_shown_on_request(
+    def test_queue_filter_choices_show_counts_with_facets_enabled(
         self, query: str, counts: list[str], reviewer: Client, me: User,
         django_assert_max_num_queries: Any,
     ) -> None:  # fmt: skip
@@ -303,7 +313,7 @@ class TestCountsAndFilters:
             page = words(reviewer.get(f"{list_of()}?_facets=True{query}"))
         assert [count for count in counts if count not in page] == [], page
 
-    def test_filters_offer_values_of_pending_requests(
+    def test_queue_filters_offer_only_graphs_and_groups_of_pending_requests(
         self, reviewer: Client, rows: dict[str, Interrupt]
     ) -> None:
         page = text_of(reviewer.get(list_of()))
@@ -315,17 +325,17 @@ class TestCountsAndFilters:
         "query",
         ["group=x", "group=99999999999999999999", "group=-1", "show=nonsense", "q=!"],
     )
-    def test_invalid_filters_are_ignored_or_empty(
+    def test_queue_with_invalid_filter_value_returns_200(
         self, query: str, reviewer: Client, rows: dict[str, Interrupt]
     ) -> None:
         response = reviewer.get(f"{list_of()}?{query}")
         assert response.status_code == 200
 
     @pytest.mark.parametrize("query", ["payload__contains=x", "title__startswith=T", "node=ask"])
-    def test_unknown_lookup_is_rejected(self, query: str, reviewer: Client) -> None:
+    def test_queue_with_disallowed_lookup_returns_400(self, query: str, reviewer: Client) -> None:
         assert reviewer.get(f"{list_of()}?{query}").status_code == 400
 
-    def test_counts_and_pages_are_capped(
+    def test_queue_counts_and_pages_above_the_cap_are_shown_as_capped(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in (
@@ -340,7 +350,7 @@ class TestCountsAndFilters:
         assert tabs(response)["Open"] == "2+"
         assert "More than 3 requests." in words(response)
 
-    def test_search_is_equal_for_few_and_many_matches(
+    def test_queue_search_below_and_above_match_limit_finds_equal_rows(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         rows = [make_interrupt({}, title=f"Refund {n}?") for n in range(5)]
@@ -350,7 +360,7 @@ class TestCountsAndFilters:
             found = reviewer.get(list_of(), {"q": "refu"})
             assert found.context["cl"].result_list == rows
 
-    def test_requests_are_found_by_run_attributes(
+    def test_queue_search_finds_requests_by_run_key_subject_id_and_title(
         self, reviewer: Client, person: Callable[[str], Any], advance: Callable[[], int]
     ) -> None:
         customer = User.objects.create(pk=774411, username="customer")
@@ -361,7 +371,7 @@ class TestCountsAndFilters:
             rows = reviewer.get(list_of(), {"q": text}).context["cl"].result_list
             assert [row.title for row in rows] == [f"Refund {found}?"], text
 
-    def test_search_without_index_says_how_far_it_looked(
+    def test_queue_search_without_index_states_the_number_of_searched_requests(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("hitl_django.services.reviews.queue_filters.SCANNED", 2)
@@ -375,11 +385,13 @@ class TestCountsAndFilters:
         narrowed = reviewer.get(list_of(), {"q": "refund", "show": "mine"})
         assert "Searched the first" not in words(narrowed)
 
-    def test_missing_page_redirects_to_the_list(self, reviewer: Client) -> None:
+    def test_queue_page_number_beyond_the_last_page_redirects(self, reviewer: Client) -> None:
         make_interrupt({})
         assert reviewer.get(list_of(), {"p": "7"}).status_code == 302
 
-    def test_columns_show_no_initial_sort_order(self, reviewer: Client) -> None:
+    def test_queue_without_chosen_order_lists_by_priority_and_marks_no_column_sorted(
+        self, reviewer: Client
+    ) -> None:
         first = make_interrupt({}, created_at=timezone.now() - HOUR)
         second = make_interrupt({}, priority=1)
         response = reviewer.get(list_of())
@@ -388,7 +400,7 @@ class TestCountsAndFilters:
         assert reviewer.get(list_of(), {"o": "3"}).context["cl"].result_list == [first, second]
 
     @pytest.mark.parametrize("role", ["reviewer", "reader"])
-    def test_empty_column_is_hidden_and_others_sort(
+    def test_queue_hides_empty_column_and_sorts_by_remaining_columns(
         self, role: str, browse: Callable[[str], Client]
     ) -> None:
         first = make_interrupt({}, created_at=timezone.now() - HOUR)
@@ -437,7 +449,7 @@ class TestEmptyQueue:
             ({"graph": "other"}, {}, "No results match your search and filters."),
         ],
     )
-    def test_empty_queue_explains_itself(
+    def test_empty_queue_shows_the_reason_for_being_empty(
         self, reviewer: Client, query: Any, changes: Any, reason: str, sam: User
     ) -> None:
         if changes is not None:
@@ -453,7 +465,7 @@ class TestEmptyQueue:
 
 
 class TestClaimNext:
-    def test_review_next_opens_the_claimed_request(
+    def test_review_next_claims_and_opens_a_request_or_reports_an_empty_queue(
         self, reviewer: Client, me: User, asked: Asked
     ) -> None:
         item = asked()
@@ -464,7 +476,9 @@ class TestClaimNext:
         response = reviewer.post(NEXT, follow=True)
         assert "No unclaimed requests at the moment" in words(response)
 
-    def test_review_next_respects_the_filters(self, reviewer: Client, asked: Asked) -> None:
+    def test_review_next_on_filtered_queue_opens_a_request_matching_the_filter(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         asked("approval")
         typed = asked("typed")
         page = text_of(reviewer.get(list_of(), {"graph": "typed"}))
@@ -475,19 +489,21 @@ class TestClaimNext:
 
     @pytest.mark.promise("P18")
     @pytest.mark.parametrize(("role", "status"), [("nobody", 403), ("blind", 403), ("reader", 302)])
-    def test_review_next_without_permission_claims_nothing(
+    def test_review_next_without_decide_permission_claims_no_request(
         self, role: str, status: int, browse: Callable[[str], Client], asked: Asked
     ) -> None:
         asked()
         assert browse(role).post(NEXT).status_code == status
         assert Interrupt.objects.get().claimed_by is None
 
-    def test_review_next_is_a_post(self, reviewer: Client, asked: Asked) -> None:
+    def test_get_of_review_next_redirects_to_queue_without_claiming(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         asked()
         assert reviewer.get(NEXT).headers["Location"] == list_of()
         assert Interrupt.objects.get().claimed_by is None
 
-    def test_decision_claims_and_opens_the_next_request(
+    def test_decision_skips_claimed_and_snoozed_requests_and_opens_the_next_free_request(
         self, reviewer: Client, person: Callable[[str], Any], asked: Asked, sam: User
     ) -> None:
         done, held, later, free = (asked("approval", text=str(n)) for n in range(4))
@@ -502,14 +518,16 @@ class TestClaimNext:
         assert press(reviewer, free, "approve").headers["Location"] == list_of()
         assert set(Interrupt.objects.values_list("claimed_by", flat=True)) == {None, sam.pk}
 
-    def test_decision_respects_the_filters(self, reviewer: Client, asked: Asked) -> None:
+    def test_decision_on_filtered_queue_opens_next_request_matching_the_filter(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         asked("approval")
         done, typed = asked("typed"), asked("typed")
         sheet = {**sheet_of(reviewer, done), "decision": "approve"}
         response = reviewer.post(f"{page_of(done)}?_changelist_filters=graph%3Dtyped", sheet)
         assert response.headers["Location"].startswith(page_of(typed))
 
-    def test_snooze_and_skip_claim_and_open_another_request(
+    def test_snooze_and_skip_claim_and_open_the_next_request(
         self, reviewer: Client, asked: Asked
     ) -> None:
         first, second, third = (asked("approval", text=str(n)) for n in range(3))
@@ -522,7 +540,9 @@ class TestClaimNext:
         assert set(held) == {second.pk, third.pk}
         assert reviewer.post(NEXT, {"after": "nonsense"}).status_code == 404
 
-    def test_view_claims_nothing(self, reviewer: Client, asked: Asked) -> None:
+    def test_get_of_queue_and_request_pages_claims_no_request(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         decided = asked()
         services.decide(decided.pk, "approve")
@@ -530,7 +550,7 @@ class TestClaimNext:
             reviewer.get(url)
         assert not Interrupt.objects.filter(claimed_by__isnull=False).exists()
 
-    def test_claimed_request_can_be_viewed(
+    def test_request_page_claimed_by_another_user_returns_200(
         self, browse: Callable[[str], Client], asked: Asked, sam: User
     ) -> None:
         item = asked()

@@ -36,7 +36,7 @@ def permit(user: Any, codename: str) -> None:
 
 
 class TestClaims:
-    def test_request_is_claimed_extended_and_released(
+    def test_request_page_claims_and_releases_the_request(
         self, reviewer: Client, person: Person
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -52,7 +52,7 @@ class TestClaims:
         item.refresh_from_db()
         assert item.claimed_by is None
 
-    def test_request_claimed_by_other_shows_name_and_time(
+    def test_request_page_claimed_by_another_user_shows_claimant_and_claim_returns_409(
         self, reviewer: Client, person: Person
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -67,7 +67,9 @@ class TestClaims:
         item.refresh_from_db()
         assert item.claimed_by == other
 
-    def test_request_is_taken_over_with_permission(self, reviewer: Client, person: Person) -> None:
+    def test_take_over_of_claimed_request_requires_take_over_permission(
+        self, reviewer: Client, person: Person
+    ) -> None:
         item = make_interrupt({"n": 1})
         other = person("public")
         services.claim(item.pk, by=other)
@@ -83,7 +85,7 @@ class TestClaims:
     ("verb", "typed", "name"),
     [("comment", {"text": " "}, "text"), ("assign", {"user": "nobody at all"}, "user")],
 )
-def test_first_error_has_the_focus(
+def test_request_page_with_invalid_comment_or_assignee_focuses_the_invalid_field(
     verb: str, typed: dict[str, str], name: str, reviewer: Client, person: Person
 ) -> None:
     permit(person("reviewer"), "assign_interrupt")
@@ -96,7 +98,7 @@ class TestSnooze:
     @pytest.mark.parametrize(
         ("until", "days"), [("hour", 0.04), ("tomorrow", 1), ("days", 3), ("week", 7)]
     )
-    def test_snooze_hides_request_and_opens_the_next(
+    def test_snooze_of_request_opens_the_next_request_and_can_be_ended(
         self, reviewer: Client, until: str, days: float
     ) -> None:
         item, other = make_interrupt({"n": 1}), make_interrupt({"n": 2})
@@ -112,7 +114,9 @@ class TestSnooze:
         item.refresh_from_db()
         assert item.snoozed_until is None
 
-    def test_snooze_rejects_other_times(self, reviewer: Client) -> None:
+    def test_snooze_with_unknown_time_shows_an_error_and_snoozes_nothing(
+        self, reviewer: Client
+    ) -> None:
         item = make_interrupt({"n": 1})
         response = handle(reviewer, item, "snooze", until="for ever")
         assert response.status_code == 200
@@ -122,7 +126,7 @@ class TestSnooze:
 
 
 class TestAssignment:
-    def test_assign_is_offered_with_permission_and_names_user_and_group(
+    def test_assign_with_permission_saves_and_shows_user_and_group(
         self, reviewer: Client, person: Person
     ) -> None:
         item, group = make_interrupt({"n": 1}), Group.objects.create(name="Night shift")
@@ -140,7 +144,7 @@ class TestAssignment:
         assert 'value="reviewer"' in page
 
     @pytest.mark.parametrize("name", ["nobody of this name", "reader"])
-    def test_assign_to_invalid_user_shows_the_error(
+    def test_assign_to_unknown_or_unpermitted_user_shows_an_error_and_the_typed_name(
         self, reviewer: Client, person: Person, name: str
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -154,7 +158,7 @@ class TestAssignment:
 
 
 class TestComments:
-    def test_comments_are_in_order_on_pending_and_closed_requests(
+    def test_comments_on_pending_and_closed_requests_are_shown_oldest_first(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked()
@@ -167,7 +171,9 @@ class TestComments:
         assert places == sorted(places)
 
     @pytest.mark.parametrize("text", ["", "   ", "x" * 10_001])
-    def test_invalid_comment_keeps_its_text(self, reviewer: Client, text: str) -> None:
+    def test_comment_with_blank_or_too_long_text_shows_an_error_and_the_typed_text(
+        self, reviewer: Client, text: str
+    ) -> None:
         item = make_interrupt({"n": 1})
         response = handle(reviewer, item, "comment", text=text)
         assert response.status_code == 200
@@ -175,7 +181,7 @@ class TestComments:
         assert text.strip() in text_of(response)
         assert not Comment.objects.exists()
 
-    def test_comment_without_permission_keeps_its_text(
+    def test_comment_without_permission_returns_403_with_the_typed_text(
         self, browse: Callable[[str], Client]
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -189,7 +195,7 @@ class TestComments:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("verb", ["claim", "release", "take_over", "snooze", "wake", "comment"])
-def test_actions_require_permission_and_post(
+def test_request_page_actions_by_get_or_without_permission_change_nothing(
     browse: Callable[[str], Client], reviewer: Client, verb: str
 ) -> None:
     item = make_interrupt({"n": 1})
@@ -201,7 +207,7 @@ def test_actions_require_permission_and_post(
     assert Interrupt.objects.filter(pk=item.pk).values().get() == before
 
 
-def test_action_on_closed_request_shows_its_outcome(reviewer: Client, asked: Asked) -> None:
+def test_claim_of_decided_request_redirects_to_its_outcome(reviewer: Client, asked: Asked) -> None:
     item = asked()
     services.decide(item.pk, "reject")
     assert handle(reviewer, item, "claim").headers["Location"] == page_of(item)
@@ -209,7 +215,9 @@ def test_action_on_closed_request_shows_its_outcome(reviewer: Client, asked: Ask
 
 
 class TestHead:
-    def test_head_shows_expiry_and_consequence(self, reviewer: Client) -> None:
+    def test_request_page_shows_due_date_expiry_and_effect_of_expiry(
+        self, reviewer: Client
+    ) -> None:
         day = timedelta(days=1)
         item = make_interrupt(
             {"n": 1}, due_at=timezone.now() - day, expires_at=timezone.now() + day
@@ -224,7 +232,9 @@ class TestHead:
             assert "expires" in page
             assert said in page
 
-    def test_head_links_to_visible_related_object(self, reviewer: Client, person: Person) -> None:
+    def test_request_page_links_related_object_only_with_view_permission(
+        self, reviewer: Client, person: Person
+    ) -> None:
         item, group = make_interrupt({"n": 1}), Group.objects.create(name="The <i>subject</i>")
         kind = ContentType.objects.get_for_model(Group)
         Thread.objects.update(subject_type=kind, subject_id=str(group.pk))
@@ -237,7 +247,7 @@ class TestHead:
         assert named in text_of(reviewer.get(page_of(item)))
 
 
-def test_page_of_several_requests_takes_constant_queries(
+def test_page_with_several_requests_and_all_permissions_takes_constant_queries(
     reviewer: Client, person: Person, asked: Asked, django_assert_max_num_queries: Any
 ) -> None:
     item = asked()
@@ -292,10 +302,12 @@ class TestResponseDraft:
         return page
 
     @pytest.mark.parametrize("verb", ["claim", "release", "wake"])
-    def test_response_draft_is_restored(self, verb: str, reviewer: Client, asked: Asked) -> None:
+    def test_response_draft_is_restored_after_claim_release_or_ending_snooze(
+        self, verb: str, reviewer: Client, asked: Asked
+    ) -> None:
         self.assert_kept(self.sent(reviewer, asked(), verb))
 
-    def test_response_draft_survives_take_over_assign_and_snooze(
+    def test_response_draft_is_restored_after_take_over_assign_and_snooze(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -311,7 +323,9 @@ class TestResponseDraft:
         item.refresh_from_db()
         assert item.snoozed_until is not None
 
-    def test_response_draft_survives_a_comment(self, reviewer: Client, asked: Asked) -> None:
+    def test_response_and_comment_drafts_are_restored_after_claim_comment_and_invalid_approval(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         page = self.assert_kept(self.sent(reviewer, item, "claim", text="Not yet said."))
         assert "Not yet said.</textarea>" in page
@@ -324,13 +338,13 @@ class TestResponseDraft:
         page = text_of(reviewer.post(page_of(item), {**form, "text": "Not yet said."}))
         assert "Not yet said.</textarea>" in page
 
-    def test_response_draft_survives_an_invalid_comment(
+    def test_response_draft_is_restored_after_blank_comment(
         self, reviewer: Client, asked: Asked
     ) -> None:
         page = self.assert_kept(self.sent(reviewer, asked(), "comment", text=" "))
         assert "errorlist" in page
 
-    def test_unrestorable_draft_is_shown_for_copying(
+    def test_response_draft_of_claimed_changed_or_decided_request_is_shown_as_text_to_copy(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -349,7 +363,9 @@ class TestResponseDraft:
             assert "Half a thought" in page
             assert "9.5" in page
 
-    def test_restored_draft_shows_no_errors(self, reviewer: Client) -> None:
+    def test_response_draft_with_missing_action_decisions_is_restored_without_errors(
+        self, reviewer: Client
+    ) -> None:
         request = {
             "action_requests": [
                 {"name": "pay", "args": {"cents": 1}},
@@ -366,7 +382,9 @@ class TestResponseDraft:
         assert "Call her.</textarea>" in page
         assert "errorlist" not in page
 
-    def test_unchanged_form_has_no_draft(self, reviewer: Client, asked: Asked) -> None:
+    def test_claim_with_unchanged_form_redirects_to_request_without_draft(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         response = handle(reviewer, item, "claim", **sheet_of(reviewer, item))
         assert response.headers["Location"] == page_of(item)
@@ -375,7 +393,7 @@ class TestResponseDraft:
 class TestDecisionOverClaim:
     """A second step, without a script, and for a page that was opened before the claim."""
 
-    def test_decision_over_a_claim_needs_confirmation_and_keeps_input(
+    def test_decision_on_request_claimed_by_another_user_requires_confirmation_and_logs_claimant(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item, claimed_by = asked(), person("public")
@@ -402,7 +420,7 @@ class TestDecisionOverClaim:
         thread = text_of(reviewer.get(page_of(item.thread, "thread")))
         assert "Decided: edit, while claimed by public" in thread
 
-    def test_decision_over_a_new_claim_needs_confirmation_again(
+    def test_decision_confirmed_over_earlier_claim_returns_409_if_claimant_changed(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -411,7 +429,7 @@ class TestDecisionOverClaim:
         assert press(reviewer, item, "approve", sheet).status_code == 409
         assert not Decision.objects.exists()
 
-    def test_decision_over_own_claim_needs_no_confirmation(
+    def test_decision_on_request_claimed_by_the_deciding_user_needs_no_confirmation(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -419,7 +437,7 @@ class TestDecisionOverClaim:
         assert press(reviewer, item, "approve").status_code == 302
         assert Decision.objects.get().claimed_by_label == ""
 
-    def test_required_claim_cannot_be_bypassed(
+    def test_decision_over_required_claim_of_another_user_returns_409(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -433,7 +451,7 @@ class TestDecisionOverClaim:
         assert not Decision.objects.exists()
 
 
-def test_request_decided_by_claimant_meanwhile_is_reported(
+def test_decision_after_claimant_decided_concurrently_returns_409_with_the_outcome(
     reviewer: Client,
     asked: Callable[..., Interrupt],
     admin_user: User,

@@ -38,7 +38,9 @@ def open_from(client: Client, item: Interrupt, filters: str = "") -> str:
     return text_of(client.get(address))
 
 
-def test_position_links_to_previous_and_next(reviewer: Client) -> None:
+def test_request_opened_from_queue_shows_position_and_previous_and_next_links(
+    reviewer: Client,
+) -> None:
     first, second, third = (make_interrupt({}, title=f"Number {n}?") for n in (1, 2, 3))
     page = open_from(reviewer, second)
     assert "2 of 3" in page
@@ -63,7 +65,7 @@ def test_position_links_to_previous_and_next(reviewer: Client) -> None:
         ("q=late&show=claimed", []),
     ],
 )
-def test_position_is_that_of_the_opened_list(
+def test_request_opened_from_filtered_queue_shows_position_within_the_filtered_requests(
     reviewer: Client, person: Callable[[str], Any], filters: str, listed: list[str]
 ) -> None:
     made = [make_interrupt({}, title=title) for title in ("Late?", "Of sam?", "Also of sam?")]
@@ -79,7 +81,7 @@ def test_position_is_that_of_the_opened_list(
     assert (f"{len(listed)} of {len(listed)}" in page) == (made[-1].title in listed)
 
 
-def test_position_uses_graph_titles(reviewer: Client) -> None:
+def test_queue_list_beside_a_request_shows_graph_titles(reviewer: Client) -> None:
     item, _other = (make_interrupt({}, graph="approval") for _n in range(2))
     listed = open_from(reviewer, item).partition('<aside class="hitl-beside"')[2]
     listed = listed.partition("</ol>")[0]
@@ -87,7 +89,7 @@ def test_position_uses_graph_titles(reviewer: Client) -> None:
     assert "approval</bdi>" not in listed
 
 
-def test_position_is_capped_and_shows_neighbours(
+def test_queue_position_among_more_than_thirty_requests_shows_thirty_plus(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.admin.request.queue_position.MOST", 30)
@@ -100,7 +102,7 @@ def test_position_is_capped_and_shows_neighbours(
     assert way(beyond, "next") == page_of(items[0])
 
 
-def test_position_excludes_hidden_requests(
+def test_queue_position_omits_requests_hidden_by_policy(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, hidden, other = (make_interrupt({}, title=f"Number {n}?") for n in (1, 2, 3))
@@ -113,7 +115,7 @@ def test_position_excludes_hidden_requests(
     assert hidden.title not in page
 
 
-def test_position_respects_group_filter(reviewer: Client) -> None:
+def test_queue_list_beside_a_request_respects_the_group_filter(reviewer: Client) -> None:
     group = Group.objects.create(name="Finance")
     one, two = (make_interrupt({}, title=f"Number {n}?", group=group) for n in (1, 2))
     make_interrupt({}, title="Of nobody?")
@@ -121,7 +123,7 @@ def test_position_respects_group_filter(reviewer: Client) -> None:
     assert beside(page) == [one.title, two.title]
 
 
-def test_position_is_hidden_on_user_setting(reviewer: Client) -> None:
+def test_queue_list_beside_a_request_can_be_hidden_and_shown_by_the_user(reviewer: Client) -> None:
     items = [make_interrupt({}) for _n in range(2)]
     split = page_of(items[0]).removesuffix("change/") + "split/"
     assert reviewer.get(split).cookies.get("hitl_split") is None
@@ -134,13 +136,13 @@ def test_position_is_hidden_on_user_setting(reviewer: Client) -> None:
     assert len(beside(open_from(reviewer, items[1]))) == 2
 
 
-def test_single_request_has_no_position(reviewer: Client) -> None:
+def test_only_request_in_the_queue_shows_no_position_and_no_list(reviewer: Client) -> None:
     page = open_from(reviewer, make_interrupt({}))
     assert "hitl-place" not in page
     assert "hitl-beside" not in page
 
 
-def test_position_escapes_titles(reviewer: Client) -> None:
+def test_queue_list_beside_a_request_escapes_titles(reviewer: Client) -> None:
     one = make_interrupt({}, title="Plain?")
     make_interrupt({}, title="<b>&\u202e</b>")
     page = open_from(reviewer, one)

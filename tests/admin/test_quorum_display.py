@@ -37,7 +37,7 @@ def jointly(asked: Asked, **terms: Any) -> Interrupt:
 
 
 class TestQuorumOfTwo:
-    def test_quorum_shows_approvals_and_resumes_after_the_second(
+    def test_request_with_quorum_of_two_shows_approvals_and_resumes_run_after_second_approval(
         self, reviewer: Client, other: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
         item = jointly(asked)
@@ -54,7 +54,7 @@ class TestQuorumOfTwo:
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
-    def test_quorum_allows_the_first_approver_only_rejection(
+    def test_first_approver_of_request_with_quorum_can_only_reject_afterwards(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = jointly(asked)
@@ -69,7 +69,7 @@ class TestQuorumOfTwo:
         press(reviewer, item, "reject")
         assert Decision.objects.filter(effective=True).get().type == "reject"
 
-    def test_quorum_shows_proposal_and_rejects_old_page(
+    def test_edit_of_request_with_quorum_is_shown_as_proposal_and_stale_approval_returns_409(
         self, reviewer: Client, other: Client, asked: Asked
     ) -> None:
         item = jointly(asked)
@@ -88,7 +88,9 @@ class TestQuorumOfTwo:
         press(other, item, "approve")
         assert Decision.objects.get(effective=True).value["amount"] == 4
 
-    def test_repeated_edit_is_one_proposal(self, reviewer: Client, asked: Asked) -> None:
+    def test_edit_of_request_with_quorum_submitted_twice_saves_one_proposal(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = jointly(asked)
         sheet = sheet_of(reviewer, item)
         for _ in range(2):
@@ -101,7 +103,7 @@ class TestQuorumOfTwo:
 
 
 class TestStarterOfTheRun:
-    def test_starter_has_no_approve_button_and_gets_the_reason(
+    def test_run_starter_without_self_approval_has_no_approve_button_and_post_returns_403(
         self, browse: Browse, person: Person, asked: Asked
     ) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"no_self_approval": True})
@@ -116,7 +118,7 @@ class TestStarterOfTheRun:
         assert "Mine." in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_starter_has_no_edit_or_reply(
+    def test_run_starter_without_self_approval_has_no_edit_reply_or_link_buttons(
         self, browse: Browse, person: Person, asked: Asked
     ) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"no_self_approval": True})
@@ -130,7 +132,9 @@ class TestStarterOfTheRun:
 
 
 class TestRequiredClaim:
-    def test_required_claim_hides_decision_buttons(self, reviewer: Client, asked: Asked) -> None:
+    def test_request_requiring_claim_has_no_decision_buttons_until_claimed(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
         page = text_of(reviewer.get(page_of(item)))
         assert 'value="approve"' not in page
@@ -143,7 +147,7 @@ class TestRequiredClaim:
         assert press(reviewer, item, "approve").status_code == 302
 
     @pytest.mark.parametrize("dialect", ["raw", "several actions"])
-    def test_required_claim_hides_response_fields(
+    def test_request_requiring_claim_has_no_response_fields_until_claimed(
         self, dialect: str, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         payload = {"amount": 5} if dialect == "raw" else REQUEST
@@ -165,14 +169,14 @@ class TestRequiredClaim:
         Interrupt.objects.update(claimed_until=timezone.now() - timedelta(minutes=1))
         return item, sheet
 
-    def test_expired_claim_can_be_renewed_by_its_user(
+    def test_decision_after_expired_claim_is_saved_if_no_other_user_claimed(
         self, reviewer: Client, too_late: tuple[Interrupt, Any]
     ) -> None:
         item, sheet = too_late
         assert press(reviewer, item, "approve", sheet, reason="Kept.").status_code == 302
         assert Decision.objects.get().reason == "Kept."
 
-    def test_claim_of_another_user_is_kept(
+    def test_decision_after_expired_claim_returns_409_if_another_user_claimed(
         self, reviewer: Client, person: Person, too_late: tuple[Interrupt, Any]
     ) -> None:
         item, sheet = too_late
@@ -185,7 +189,9 @@ class TestRequiredClaim:
 
 
 class TestChange:
-    def test_change_is_shown_with_its_decision(self, reviewer: Client, asked: Asked) -> None:
+    def test_edit_is_shown_as_differences_on_request_and_decision_page(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked("approval", text=TEXT)
         press(reviewer, item, "edit", text=TEXT.replace("long", "<i>short</i>"))
         decision = Decision.objects.get()
@@ -194,14 +200,18 @@ class TestChange:
             assert "<del>long</del>" in page
             assert "&lt;i&gt;short&lt;/i&gt;</ins>" in page or "<ins>&lt;i&gt;short" in page
 
-    def test_long_text_change_is_shown_by_words(self, reviewer: Client) -> None:
+    def test_edit_of_long_text_with_field_error_shows_differences_by_word(
+        self, reviewer: Client
+    ) -> None:
         item = make_interrupt({"text": TEXT, "amount": 5})
         page = text_of(
             press(reviewer, item, "edit", text=TEXT.replace("letter", "card"), amount="lots")
         )
         assert "<del>letter</del><ins>card</ins>" in page
 
-    def test_change_is_shown_after_conflict(self, reviewer: Client, asked: Asked) -> None:
+    def test_edit_rejected_by_conflict_shows_differences_by_word(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked("approval", text=TEXT)
         sheet = sheet_of(reviewer, item)
         services.decide(item.pk, "reject")
@@ -210,14 +220,14 @@ class TestChange:
         assert "<del>letter</del><ins>card</ins>" in text_of(response)
 
     @pytest.mark.promise("P21")
-    def test_large_text_change_is_truncated(self, reviewer: Client) -> None:
+    def test_edit_of_20000_words_shows_truncated_differences(self, reviewer: Client) -> None:
         item = make_interrupt({"text": "word " * 20_000})
         page = text_of(press(reviewer, item, "approve", text="other " * 20_000))
         assert page.count("<del>") < 20
         assert len(page) < 400_000
 
 
-def test_run_waiting_for_all_responses_says_so(
+def test_run_resuming_on_all_responses_states_it_on_request_page_and_stays_waiting(
     reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

@@ -38,7 +38,9 @@ def sheets_in(page: str) -> list[str]:
 
 
 class TestSeveralRequests:
-    def test_several_requests_have_separate_forms(self, reviewer: Client, asked: Asked) -> None:
+    def test_run_with_two_requests_shows_both_forms_with_unique_element_ids(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         first = asked("panel")
         [second] = Interrupt.objects.exclude(pk=first.pk)
         page = text_of(reviewer.get(page_of(second)))
@@ -49,7 +51,7 @@ class TestSeveralRequests:
         ids = re.findall(r' id="([^"]*)"', page)
         assert len(ids) == len(set(ids))
 
-    def test_several_requests_are_decided_one_by_one(
+    def test_run_with_two_requests_opens_the_second_request_after_the_first_decision(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         first = asked("panel")
@@ -65,7 +67,7 @@ class TestSeveralRequests:
         advance()
         assert Run.objects.get(pk=first.run_id).state == "succeeded"
 
-    def test_several_requests_exclude_hidden_ones(
+    def test_run_with_two_requests_shows_only_requests_visible_to_the_user(
         self, reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first = asked("panel")
@@ -80,7 +82,7 @@ class TestSeveralRequests:
         assert "requests from one run" not in page
         assert len(sheets_in(page)) == 1
 
-    def test_several_requests_share_their_queries(
+    def test_page_with_fifteen_requests_of_a_run_takes_at_most_25_queries(
         self, reviewer: Client, asked: Asked, django_assert_max_num_queries: Any
     ) -> None:
         item = asked()
@@ -92,7 +94,9 @@ class TestSeveralRequests:
 
 
 class TestObjectList:
-    def test_list_rows_are_added_without_javascript_and_keep_input(self, reviewer: Client) -> None:
+    def test_object_list_form_without_javascript_adds_rows_and_keeps_typed_values(
+        self, reviewer: Client
+    ) -> None:
         item = make_interrupt({"lines": [{"sku": "A", "count": 1}]}, ORDER)
         sheet = sheet_of(reviewer, item)
         assert not any(name.startswith("answer/lines/2") for name in sheet)
@@ -107,7 +111,7 @@ class TestObjectList:
         assert again["key"] == sheet["key"]
         assert not Decision.objects.exists()
 
-    def test_add_rows_button_is_never_a_decision(self, reviewer: Client) -> None:
+    def test_add_rows_button_with_unknown_list_saves_no_decision(self, reviewer: Client) -> None:
         item = make_interrupt({"lines": []}, ORDER)
         sent = {**sheet_of(reviewer, item), "more": ["answer/no/such/list"]}
         assert reviewer.post(page_of(item), sent).status_code == 200
@@ -138,7 +142,7 @@ class TestLargePayload:
         ],
         ids=["raw", "typed"],
     )
-    def test_large_payload_is_truncated_with_download(
+    def test_request_page_with_ten_megabyte_payload_is_truncated_and_links_to_download(
         self, reviewer: Client, payload: Any, schema: Any
     ) -> None:
         item = make_interrupt(payload, schema, title="Large?")
@@ -147,14 +151,16 @@ class TestLargePayload:
         assert f"{page_of(item).removesuffix('change/')}payload/" in text_of(response)
         assert 'value="reject"' in text_of(response)
 
-    def test_large_payload_can_be_decided_without_fields(self, reviewer: Client) -> None:
+    def test_request_with_payload_too_large_to_edit_can_be_rejected(self, reviewer: Client) -> None:
         item = make_interrupt({"note": "x" * 300_000})
         assert "too large to edit here" in text_of(reviewer.get(page_of(item)))
         assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
         assert Decision.objects.get().type == "reject"
 
     @pytest.mark.promise("P21")
-    def test_large_payload_is_not_approved_by_copy(self, reviewer: Client) -> None:
+    def test_request_with_payload_above_response_limit_has_no_approve_button(
+        self, reviewer: Client
+    ) -> None:
         schema = {
             "type": "object",
             "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}},
@@ -175,7 +181,7 @@ class TestStatusLine:
         status: dict[str, Any] = client.get(url).json()
         return status
 
-    def test_status_line_follows_the_run_to_its_end(
+    def test_status_line_after_approval_shows_queued_and_then_succeeded(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         item = asked()
@@ -190,7 +196,7 @@ class TestStatusLine:
         assert self.status_of(reviewer, item) == {"text": "Succeeded."}
         assert "Succeeded." in text_of(reviewer.get(page_of(item)))
 
-    def test_status_line_reports_the_next_request(
+    def test_status_line_after_approval_shows_waiting_for_review_if_run_requests_again(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         item = asked("interview")
@@ -198,7 +204,7 @@ class TestStatusLine:
         advance()
         assert self.status_of(reviewer, item)["text"] == "Waiting for review."
 
-    def test_status_line_links_to_the_request_without_run_permission(
+    def test_decision_message_without_run_permission_links_to_the_request(
         self, browse: Callable[[str], Client], person: Any, asked: Asked
     ) -> None:
         user = person("asker")
@@ -211,14 +217,16 @@ class TestStatusLine:
         assert "/run/" not in message
 
     @pytest.mark.promise("P18")
-    def test_status_line_is_hidden_for_hidden_request(
+    def test_status_url_of_request_hidden_from_user_returns_404(
         self, browse: Callable[[str], Client], asked: Asked
     ) -> None:
         url = page_of(asked()).removesuffix("change/") + "status/"
         assert browse("nobody").get(url).status_code == 404
 
 
-def test_effect_of_each_decision_is_described(reviewer: Client, asked: Asked) -> None:
+def test_request_page_describes_the_effect_of_its_decision_buttons(
+    reviewer: Client, asked: Asked
+) -> None:
     assert "Rejects the request. The run resumes." in text_of(
         reviewer.get(page_of(asked("approval")))
     )
@@ -229,7 +237,7 @@ def test_effect_of_each_decision_is_described(reviewer: Client, asked: Asked) ->
     )
 
 
-def test_superuser_page_takes_few_queries(
+def test_request_page_of_superuser_takes_at_most_25_queries(
     admin_client: Client, asked: Asked, django_assert_max_num_queries: Any
 ) -> None:
     item = asked("panel")
@@ -239,19 +247,23 @@ def test_superuser_page_takes_few_queries(
         assert part in page
 
 
-def test_next_nodes_are_described_and_drawn(reviewer: Client, asked: Asked) -> None:
+def test_request_page_shows_next_node_and_graph_diagram(reviewer: Client, asked: Asked) -> None:
     page = text_of(reviewer.get(page_of(asked())))
     assert re.search(r"<dt>Next node</dt><dd><bdi>end of the run<", page)
     assert 'class="hitl-graph"' in page
 
 
-def test_request_of_removed_graph_can_be_decided(reviewer: Client) -> None:
+def test_request_page_of_unregistered_graph_has_approve_button_and_no_diagram(
+    reviewer: Client,
+) -> None:
     page = text_of(reviewer.get(page_of(make_interrupt({"n": 1}, graph="long gone"))))
     assert 'value="approve"' in page
     assert "Next node" not in page
     assert 'class="hitl-graph"' not in page
 
 
-def test_diagram_requires_thread_permission(browse: Callable[[str], Client], asked: Asked) -> None:
+def test_request_page_without_thread_permission_has_no_diagram(
+    browse: Callable[[str], Client], asked: Asked
+) -> None:
     item = asked()
     assert 'class="hitl-graph"' not in text_of(browse("asker").get(page_of(item)))

@@ -24,7 +24,9 @@ Advance = Callable[[], int]
 
 
 class TestList:
-    def test_list_shows_pending_requests_with_links(self, reviewer: Client, asked: Asked) -> None:
+    def test_queue_row_shows_title_with_link_graph_and_node(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         page = text_of(reviewer.get(list_of()))
         assert "Refund Dana?" in page
@@ -32,7 +34,7 @@ class TestList:
         assert "<bdi>typed</bdi> ▸ <bdi>ask</bdi>" in page
         assert "1 pending request" in page
 
-    def test_list_shows_pending_oldest_first(self, reviewer: Client) -> None:
+    def test_queue_lists_only_pending_requests_oldest_first(self, reviewer: Client) -> None:
         now = timezone.now()
         first = make_interrupt({}, created_at=now - timedelta(minutes=1))
         second = make_interrupt({}, created_at=now)
@@ -42,13 +44,17 @@ class TestList:
         assert page.index(first.title) < page.index(second.title)
         assert "It is" not in page
 
-    def test_empty_list_says_so(self, reviewer: Client) -> None:
+    def test_queue_without_requests_or_matches_shows_an_empty_message(
+        self, reviewer: Client
+    ) -> None:
         assert "No pending requests." in text_of(reviewer.get(list_of()))
         make_interrupt({})
         nothing = text_of(reviewer.get(list_of(), {"q": "no such title"}))
         assert "No results match" in nothing
 
-    def test_list_filters_by_graph_and_searches_titles_and_payloads(self, reviewer: Client) -> None:
+    def test_queue_filters_by_graph_and_searches_titles_and_payloads(
+        self, reviewer: Client
+    ) -> None:
         make_interrupt({"found": "needle"}, title="Alpha", graph="one")
         make_interrupt({}, title="Beta", graph="two")
         assert "Beta" not in text_of(reviewer.get(list_of(), {"graph": "one"}))
@@ -59,12 +65,14 @@ class TestList:
     @pytest.mark.parametrize(
         "query", ["payload__contains=x", "run__started_by__password__startswith=a", "o=99", "p=99"]
     )
-    def test_list_ignores_unknown_filters(self, reviewer: Client, query: str) -> None:
+    def test_queue_with_unknown_filter_causes_no_server_error(
+        self, reviewer: Client, query: str
+    ) -> None:
         make_interrupt({"x": 1})
         assert reviewer.get(f"{list_of()}?{query}").status_code in (200, 302, 400)
 
     @pytest.mark.parametrize("rows", [1, 60])
-    def test_list_queries_do_not_grow_with_rows(
+    def test_queue_with_1_or_60_rows_takes_at_most_twelve_queries_without_payloads(
         self, reviewer: Client, django_assert_max_num_queries: Any, rows: int
     ) -> None:
         for number in range(rows):
@@ -74,7 +82,9 @@ class TestList:
         # A page of a million payloads doesn't load one of them.
         assert not any('"payload", "' in query["sql"] for query in counted.captured_queries)
 
-    def test_list_reports_a_worker_outage(self, reviewer: Client) -> None:
+    def test_queue_without_recent_worker_heartbeat_shows_no_worker_is_running(
+        self, reviewer: Client
+    ) -> None:
         assert "No worker is running" not in text_of(reviewer.get(list_of()))
         worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
         assert "No worker is running" not in text_of(reviewer.get(list_of()))
@@ -89,7 +99,7 @@ class TestList:
         assert "No worker is running" in page
         assert "Last worker seen:" not in page
 
-    def test_list_is_paginated(self, reviewer: Client) -> None:
+    def test_queue_with_60_requests_has_a_second_page(self, reviewer: Client) -> None:
         for _ in range(60):
             make_interrupt({})
         page = text_of(reviewer.get(list_of(), {"p": "2"}))
@@ -98,7 +108,9 @@ class TestList:
 
 
 class TestRequest:
-    def test_request_shows_payload_and_fields(self, reviewer: Client, asked: Asked) -> None:
+    def test_request_page_shows_title_editable_fields_and_decision_buttons(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         page = text_of(reviewer.get(page_of(asked())))
         assert "Refund Dana?" in page
         assert 'name="answer/amount"' in page
@@ -106,27 +118,29 @@ class TestRequest:
         for button in ("approve", "reject"):
             assert f'name="decision" value="{button}"' in page
 
-    def test_request_takes_few_queries(
+    def test_request_page_with_one_request_takes_at_most_25_queries(
         self, reviewer: Client, asked: Asked, django_assert_max_num_queries: Any
     ) -> None:
         item = asked()
         with django_assert_max_num_queries(25):
             reviewer.get(page_of(item))
 
-    def test_request_shows_its_reason(self, reviewer: Client) -> None:
+    def test_request_page_shows_the_reason_of_the_request(self, reviewer: Client) -> None:
         item = make_interrupt({"why": "It is a lot of money.", "amount": 7})
         assert '<p class="hitl-why" dir="auto">It is a lot of money.</p>' in text_of(
             reviewer.get(page_of(item))
         )
 
-    def test_enter_never_decides(self, reviewer: Client, asked: Asked) -> None:
+    def test_request_form_has_a_disabled_first_button_so_enter_submits_no_decision(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         # Enter in a text box presses the form's first button.
         page = text_of(reviewer.get(page_of(asked())))
         first = re.search(r"<button[^>]*>", page[page.index("data-hitl-sheet") :])
         assert first is not None
         assert "disabled" in first[0]
 
-    def test_breakpoint_uses_the_same_page(
+    def test_breakpoint_page_offers_only_continue_and_resumes_the_run(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         item = asked("gated", text="x")
@@ -137,14 +151,16 @@ class TestRequest:
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
-    def test_payload_download_is_an_inert_file(self, reviewer: Client) -> None:
+    def test_payload_download_is_an_attachment_with_plain_text_type(self, reviewer: Client) -> None:
         item = make_interrupt({"html": "<script>"})
         response = reviewer.get(f"/admin/hitl_django/reviewitem/{item.pk}/payload/")
         assert response["Content-Type"] == "text/plain; charset=utf-8"
         assert response["Content-Disposition"].startswith("attachment")
         assert response["X-Content-Type-Options"] == "nosniff"
 
-    def test_ten_megabyte_request_is_truncated_and_can_be_decided(self, reviewer: Client) -> None:
+    def test_request_page_with_ten_megabyte_text_is_truncated_and_approvable_without_edit(
+        self, reviewer: Client
+    ) -> None:
         item = make_interrupt({"text": "x" * 10_000_000})
         response = reviewer.get(page_of(item))
         assert len(response.content) < 200_000
@@ -154,7 +170,7 @@ class TestRequest:
 
 
 class TestDecision:
-    def test_approve_uses_the_payload(
+    def test_approval_saves_payload_as_response_and_resumes_the_run(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         item = asked()
@@ -171,7 +187,9 @@ class TestDecision:
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
-    def test_changed_field_is_an_edit_and_keeps_types(self, reviewer: Client, asked: Asked) -> None:
+    def test_approval_with_changed_field_is_saved_as_edit_with_schema_types(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         press(reviewer, item, "approve", amount="9")
         decision = Decision.objects.get(interrupt=item)
@@ -179,19 +197,23 @@ class TestDecision:
         assert decision.value == {"amount": 9.0, "note": "", "approved": True}
         assert type(decision.value["amount"]) is float
 
-    def test_reject_with_reason(self, reviewer: Client, asked: Asked) -> None:
+    def test_rejection_saves_the_reason_and_approved_false(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         press(reviewer, item, "reject", reason="Too late.")
         decision = Decision.objects.get(interrupt=item)
         assert (decision.type, decision.reason) == ("reject", "Too late.")
         assert decision.value["approved"] is False
 
-    def test_edit_payload(self, reviewer: Client, asked: Asked) -> None:
+    def test_edit_saves_payload_with_changed_text(self, reviewer: Client, asked: Asked) -> None:
         item = asked("approval")
         press(reviewer, item, "edit", text="better news")
         assert Decision.objects.get(interrupt=item).value == {**item.payload, "text": "better news"}
 
-    def test_approve_keeps_changed_fields(self, reviewer: Client, asked: Asked) -> None:
+    def test_approval_with_changed_payload_text_saves_nothing_and_asks_for_edit(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked("approval")
         response = press(reviewer, item, "approve", text="better news")
         assert "You made changes" in text_of(response)
@@ -202,7 +224,7 @@ class TestDecision:
         ("typed", "is_json", "value"),
         [("Ask Sam", "", "Ask Sam"), ("12", "", "12"), ("[1, null]", "on", [1, None])],
     )
-    def test_reply_as_text_or_json(
+    def test_reply_is_saved_as_text_or_parsed_json(
         self, reviewer: Client, asked: Asked, typed: str, is_json: str, value: Any
     ) -> None:
         item = asked("approval")
@@ -210,7 +232,7 @@ class TestDecision:
         assert press(reviewer, item, "respond", reply=typed, **extra).status_code == 302
         assert Decision.objects.get(interrupt=item).value == value
 
-    def test_decision_opens_next_request_of_the_filter(
+    def test_decision_on_filtered_queue_redirects_to_next_request_with_the_filter(
         self, reviewer: Client, asked: Asked
     ) -> None:
         first = asked()
@@ -221,12 +243,14 @@ class TestDecision:
         response = reviewer.post(page_of(first) + query, posted)
         assert response.headers["Location"] == page_of(second) + query
 
-    def test_last_decision_returns_to_the_list(self, reviewer: Client, asked: Asked) -> None:
+    def test_decision_on_last_pending_request_redirects_to_the_queue(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         assert press(reviewer, asked(), "approve").headers["Location"] == list_of()
 
 
 class TestRejectedDecision:
-    def test_unreadable_input_is_reported_at_its_field_and_kept(
+    def test_decision_with_unreadable_number_shows_field_error_typed_value_and_reason(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked()
@@ -237,7 +261,7 @@ class TestRejectedDecision:
         assert "Not submitted." in page
         assert not Decision.objects.exists()
 
-    def test_schema_error_is_reported_at_its_field(self, reviewer: Client) -> None:
+    def test_decision_violating_schema_shows_the_error_at_its_field(self, reviewer: Client) -> None:
         schema = {
             "type": "object",
             "properties": {"approved": {"type": "boolean"}, "n": {"type": "integer", "minimum": 5}},
@@ -252,7 +276,7 @@ class TestRejectedDecision:
     @pytest.mark.parametrize(
         "typed", ["", "{", "1e999", "[" * 5000, '{"a": 1, "a": 2}'], ids=lambda text: text[:5]
     )
-    def test_invalid_json_reply_is_reported(
+    def test_reply_with_invalid_json_shows_an_error_and_saves_nothing(
         self, reviewer: Client, asked: Asked, typed: str
     ) -> None:
         item = asked("approval")
@@ -261,19 +285,25 @@ class TestRejectedDecision:
         assert "errorlist" in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_too_large_response_is_reported(self, reviewer: Client, asked: Asked) -> None:
+    def test_reply_above_size_limit_shows_an_error_and_saves_nothing(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         response = press(reviewer, asked("approval"), "respond", reply="x" * 300_000)
         assert response.status_code == 200
         assert "Not submitted." in text_of(response)
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["", "delete", "edit2", "respond"])
-    def test_unknown_button_is_rejected(self, reviewer: Client, asked: Asked, button: str) -> None:
+    def test_decision_with_unknown_button_shows_an_error_and_saves_nothing(
+        self, reviewer: Client, asked: Asked, button: str
+    ) -> None:
         item = asked()
         assert "Choose a decision to submit" in text_of(press(reviewer, item, button))
         assert not Decision.objects.exists()
 
-    def test_conflict_keeps_input_and_names_the_user(self, reviewer: Client, asked: Asked) -> None:
+    def test_decision_on_request_decided_by_another_user_returns_409_with_typed_values_and_name(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item, other = asked(), make_interrupt({})
         sheet = sheet_of(reviewer, item)
         services.decide(item.pk, "reject", reason="No.")
@@ -291,7 +321,9 @@ class TestRejectedDecision:
         assert Decision.objects.get().type == "reject"
 
     @pytest.mark.promise("P1")
-    def test_repeated_submission_is_not_an_error(self, reviewer: Client, asked: Asked) -> None:
+    def test_decision_submitted_twice_redirects_and_is_saved_once(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         sheet = sheet_of(reviewer, item)
         answers = [press(reviewer, item, "approve", sheet) for _ in range(2)]
@@ -299,7 +331,7 @@ class TestRejectedDecision:
         assert Decision.objects.count() == 1
 
     @pytest.mark.promise("P1")
-    def test_other_decision_in_second_tab_is_a_conflict(
+    def test_different_decision_from_second_tab_returns_409(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked()
@@ -317,7 +349,7 @@ class TestRejectedDecision:
         [{"digest": "0" * 32}, {"version": "2"}, {"digest": ""}, {"version": ""}],
         ids=str,
     )
-    def test_decision_on_outdated_page_is_rejected(
+    def test_decision_with_stale_digest_or_version_returns_409_with_typed_reason(
         self, reviewer: Client, asked: Asked, seen: dict[str, str]
     ) -> None:
         response = press(reviewer, asked(), "approve", reason="Kept.", **seen)
@@ -327,7 +359,7 @@ class TestRejectedDecision:
         assert not Decision.objects.exists()
 
     @pytest.mark.promise("P18")
-    def test_revoked_permission_is_reported(
+    def test_decision_after_permission_was_revoked_returns_403_with_typed_reason(
         self, reviewer: Client, asked: Asked, person: Callable[[str], Any]
     ) -> None:
         item = asked()
@@ -340,7 +372,9 @@ class TestRejectedDecision:
         assert "Kept." in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_stopped_run_is_reported(self, reviewer: Client, asked: Asked) -> None:
+    def test_decision_on_request_of_parked_run_returns_409(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         Run.objects.filter(pk=item.run_id).update(state="parked")
         response = press(reviewer, item, "approve")
@@ -357,7 +391,7 @@ class TestClosedRequest:
             ("cancelled", "This request was withdrawn"),
         ],
     )
-    def test_closed_request_shows_its_outcome(
+    def test_closed_request_page_shows_its_status_and_rejects_decisions_with_409(
         self, reviewer: Client, status: str, words: str
     ) -> None:
         item = make_interrupt({"amount": 7}, status=status)
@@ -366,13 +400,17 @@ class TestClosedRequest:
         assert "data-hitl-sheet" not in page
         assert reviewer.post(page_of(item), {"decision": "approve"}).status_code == 409
 
-    def test_superseded_request_links_to_its_successor(self, reviewer: Client) -> None:
+    def test_superseded_request_page_links_to_the_newer_request_of_the_thread(
+        self, reviewer: Client
+    ) -> None:
         old = make_interrupt({}, status="superseded")
         new = make_interrupt({})
         Interrupt.objects.filter(pk=new.pk).update(thread=old.thread)
         assert page_of(new) in text_of(reviewer.get(page_of(old)))
 
-    def test_decided_request_shows_user_and_response(self, reviewer: Client, asked: Asked) -> None:
+    def test_decided_request_page_shows_user_reason_and_value_sent_to_the_graph(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked()
         press(reviewer, item, "reject", reason="Not <b>this</b> time.")
         page = text_of(reviewer.get(page_of(item)))
@@ -381,7 +419,7 @@ class TestClosedRequest:
         assert "Sent to the graph" in page
 
 
-def test_response_rejected_by_graph_shows_the_reason(
+def test_response_rejected_by_graph_is_shown_on_the_pending_request_and_run_page(
     reviewer: Client, asked: Asked, advance: Advance
 ) -> None:
     item = asked("booking", log=[])
@@ -401,7 +439,9 @@ def test_response_rejected_by_graph_shows_the_reason(
     assert "A response was rejected by the graph" in run
 
 
-def test_request_changed_after_decision_says_so(reviewer: Client, asked: Asked) -> None:
+def test_request_changed_after_decision_is_marked_on_request_and_run_page(
+    reviewer: Client, asked: Asked
+) -> None:
     item = asked()
     press(reviewer, item, "approve")
     plain = reviewer.get(page_of(item))
@@ -412,7 +452,9 @@ def test_request_changed_after_decision_says_so(reviewer: Client, asked: Asked) 
     assert "changed after decision" in run
 
 
-def test_expired_request_shows_effect_on_run(reviewer: Client, asked: Asked) -> None:
+def test_decision_on_expired_request_returns_409_with_the_effect_on_the_run(
+    reviewer: Client, asked: Asked
+) -> None:
     for then, said in (
         ("answer", "resumed with"),
         ("cancel", "cancelled"),
@@ -435,7 +477,7 @@ def test_expired_request_shows_effect_on_run(reviewer: Client, asked: Asked) -> 
         assert "Your input was not submitted." in page
 
 
-def test_erased_request_says_so_on_every_page(
+def test_erased_request_is_shown_as_erased_on_every_page(
     admin_client: Client, person: Callable[[str], Any], asked: Asked, advance: Callable[[], int]
 ) -> None:
     item = asked("approval")

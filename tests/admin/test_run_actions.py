@@ -51,7 +51,9 @@ def waiting(asked: Callable[..., Interrupt]) -> Run:
     return asked(customer="Dana " * 12).run
 
 
-def test_failed_run_has_a_retry_button(browse: Browse, failed: Run, advance: Advance) -> None:
+def test_failed_run_page_has_retry_button_that_queues_and_logs(
+    browse: Browse, failed: Run, advance: Advance
+) -> None:
     client = browse("operator")
     page = client.get(page_of(failed.pk, "run")).content.decode()
     assert f'action="{url_of("retry", failed.pk)}"' in page
@@ -68,7 +70,7 @@ def test_failed_run_has_a_retry_button(browse: Browse, failed: Run, advance: Adv
     assert (entry.actor_label, entry.via) == ("operator", "admin")
 
 
-def test_parked_run_has_a_retry_button(browse: Browse, failed: Run) -> None:
+def test_parked_run_page_has_retry_button_that_queues_the_run(browse: Browse, failed: Run) -> None:
     Run.objects.update(state="parked")
     client = browse("operator")
     assert "Retry" in client.get(page_of(failed.pk, "run")).content.decode()
@@ -76,7 +78,9 @@ def test_parked_run_has_a_retry_button(browse: Browse, failed: Run) -> None:
     assert Run.objects.get().state == "queued"
 
 
-def test_unretryable_run_says_so(browse: Browse, waiting: Run) -> None:
+def test_retry_of_interrupted_run_is_not_offered_and_shows_an_error(
+    browse: Browse, waiting: Run
+) -> None:
     client = browse("operator")
     assert "Retry" not in client.get(page_of(waiting.pk, "run")).content.decode()
     response = client.post(url_of("retry", waiting.pk))
@@ -85,7 +89,9 @@ def test_unretryable_run_says_so(browse: Browse, waiting: Run) -> None:
     assert Run.objects.get().state == "interrupted"
 
 
-def test_get_changes_nothing(browse: Browse, failed: Run, waiting: Run) -> None:
+def test_get_of_retry_cancel_and_fork_pages_changes_no_run(
+    browse: Browse, failed: Run, waiting: Run
+) -> None:
     client = browse("operator")
     client.get(url_of("retry", failed.pk))
     client.get(url_of("cancel", waiting.pk))
@@ -93,7 +99,9 @@ def test_get_changes_nothing(browse: Browse, failed: Run, waiting: Run) -> None:
     assert set(Run.objects.values_list("state", flat=True)) == {"failed", "interrupted"}
 
 
-def test_cancel_confirmation_lists_withdrawn_requests(browse: Browse, waiting: Run) -> None:
+def test_cancel_page_lists_withdrawn_requests_and_logs_the_reason(
+    browse: Browse, waiting: Run
+) -> None:
     client = browse("operator")
     page = client.get(url_of("cancel", waiting.pk)).content.decode()
     assert "This withdraws its pending requests" in page
@@ -110,7 +118,9 @@ def test_cancel_confirmation_lists_withdrawn_requests(browse: Browse, waiting: R
     assert "a duplicate" in thread.content.decode()
 
 
-def test_ended_run_is_not_cancelled(browse: Browse, waiting: Run) -> None:
+def test_cancel_of_succeeded_run_returns_409_with_the_typed_reason(
+    browse: Browse, waiting: Run
+) -> None:
     client = browse("operator")
     Run.objects.update(state="succeeded")
     response = client.post(url_of("cancel", waiting.pk), {"reason": "too late"})
@@ -120,7 +130,9 @@ def test_ended_run_is_not_cancelled(browse: Browse, waiting: Run) -> None:
     assert "too late" in page
 
 
-def test_thread_is_forked_from_a_step(browse: Browse, waiting: Run, advance: Advance) -> None:
+def test_fork_from_a_step_starts_a_new_run_and_supersedes_the_pending_request(
+    browse: Browse, waiting: Run, advance: Advance
+) -> None:
     client = browse("engineer")
     link = url_of("fork", waiting.pk, after(waiting, 0))
     assert link in client.get(page_of(waiting.pk, "run")).content.decode()
@@ -151,7 +163,7 @@ def test_thread_is_forked_from_a_step(browse: Browse, waiting: Run, advance: Adv
         ('"text"', "as_node"),
     ],
 )
-def test_invalid_fork_values_are_kept_and_explained(
+def test_fork_with_invalid_values_shows_the_error_and_typed_values(
     browse: Browse, waiting: Run, values: str, said: str
 ) -> None:
     client = browse("engineer")
@@ -163,7 +175,9 @@ def test_invalid_fork_values_are_kept_and_explained(
     assert Run.objects.get().state == "interrupted"
 
 
-def test_unknown_fork_node_is_rejected(browse: Browse, waiting: Run) -> None:
+def test_fork_as_unknown_node_shows_an_error_and_starts_no_run(
+    browse: Browse, waiting: Run
+) -> None:
     client = browse("engineer")
     at = url_of("fork", waiting.pk, after(waiting, 0))
     response = client.post(at, {"as_node": "nobody", "values": ""})
@@ -171,7 +185,9 @@ def test_unknown_fork_node_is_rejected(browse: Browse, waiting: Run) -> None:
     assert Run.objects.count() == 1
 
 
-def test_thread_with_lease_is_not_forked(browse: Browse, waiting: Run) -> None:
+def test_fork_of_thread_with_worker_lease_returns_409_with_typed_values(
+    browse: Browse, waiting: Run
+) -> None:
     Run.objects.update(state="queued")
     assert run_leases.claim(waiting.pk) is not None
     at = url_of("fork", waiting.pk, after(waiting, 0))
@@ -182,7 +198,7 @@ def test_thread_with_lease_is_not_forked(browse: Browse, waiting: Run) -> None:
     assert Run.objects.get().state == "running"
 
 
-def test_missing_step_is_404(browse: Browse, waiting: Run) -> None:
+def test_fork_from_unknown_step_returns_404(browse: Browse, waiting: Run) -> None:
     for checkpoint in ("nonsense", "00000000-0000-0000-0000-000000000000"):
         assert browse("engineer").get(url_of("fork", waiting.pk, checkpoint)).status_code == 404
 
@@ -191,7 +207,7 @@ def test_missing_step_is_404(browse: Browse, waiting: Run) -> None:
 @pytest.mark.parametrize("method", ["get", "post"])
 @pytest.mark.parametrize("verb", ["retry", "cancel", "fork"])
 @pytest.mark.parametrize("role", ["nobody", "reader", "asker", "reviewer", "blind", "public"])
-def test_actions_require_operate_permission(
+def test_retry_cancel_and_fork_without_operate_permission_change_no_run(
     browse: Browse, waiting: Run, role: str, verb: str, method: str
 ) -> None:
     at = [after(waiting, 0)] if verb == "fork" else []
@@ -205,7 +221,9 @@ def test_actions_require_operate_permission(
     assert not AuditEntry.objects.filter(verb__in=["retry", "cancel", "fork"]).exists()
 
 
-def test_post_without_csrf_token_is_rejected(person: Callable[[str], Any], waiting: Run) -> None:
+def test_cancel_and_fork_without_csrf_token_return_403(
+    person: Callable[[str], Any], waiting: Run
+) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(person("operator"))
     for url in (url_of("cancel", waiting.pk), url_of("fork", waiting.pk, after(waiting, 0))):
@@ -213,7 +231,9 @@ def test_post_without_csrf_token_is_rejected(person: Callable[[str], Any], waiti
     assert Run.objects.get().state == "interrupted"
 
 
-def test_list_shows_position_and_stop_reason(browse: Browse, failed: Run, waiting: Run) -> None:
+def test_run_list_shows_position_to_readers_and_error_to_operators(
+    browse: Browse, failed: Run, waiting: Run
+) -> None:
     runs = reverse("admin:hitl_django_run_changelist")
     assert "RuntimeError: the printer is on fire" in browse("operator").get(runs).content.decode()
     page = browse("reader").get(runs).content.decode()
@@ -222,14 +242,18 @@ def test_list_shows_position_and_stop_reason(browse: Browse, failed: Run, waitin
     assert "ask · step 0" in page
 
 
-def test_buttons_require_operate_permission(browse: Browse, failed: Run, waiting: Run) -> None:
+def test_run_page_without_operate_permission_has_no_action_buttons(
+    browse: Browse, failed: Run, waiting: Run
+) -> None:
     for run in (failed, waiting):
         page = browse("reader").get(page_of(run.pk, "run")).content.decode()
         assert "hitl-operations" not in page
         assert "/fork/" not in page
 
 
-def test_steps_require_state_permission(browse: Browse, waiting: Run) -> None:
+def test_run_page_shows_changes_by_step_only_with_state_permission(
+    browse: Browse, waiting: Run
+) -> None:
     pages = {
         role: browse(role).get(page_of(waiting.pk, "run")).content.decode()
         for role in ("reader", "operator", "engineer")
@@ -238,7 +262,7 @@ def test_steps_require_state_permission(browse: Browse, waiting: Run) -> None:
     assert "Changes by step" not in pages["reader"] + pages["operator"]
 
 
-def test_diagram_marks_the_waiting_node(browse: Browse, waiting: Run) -> None:
+def test_run_page_diagram_marks_the_waiting_node(browse: Browse, waiting: Run) -> None:
     page = browse("reader").get(page_of(waiting.pk, "run")).content.decode()
     assert "Waiting at: ask." in page
     assert "hitl_django/graph.css" in page
@@ -247,7 +271,7 @@ def test_diagram_marks_the_waiting_node(browse: Browse, waiting: Run) -> None:
 # Threads.
 
 
-def test_timeline_shows_events(
+def test_thread_timeline_shows_run_request_decision_and_step_events_with_links(
     browse: Browse, asked: Callable[..., Interrupt], advance: Advance
 ) -> None:
     item = asked()
@@ -267,7 +291,7 @@ def test_timeline_shows_events(
     assert reverse("admin:hitl_django_checkpoint_changelist") in page
 
 
-def test_long_timeline_is_paginated(
+def test_thread_timeline_with_150_steps_is_paginated_without_repeated_steps(
     browse: Browse, asked: Callable[..., Interrupt], django_assert_max_num_queries: Any
 ) -> None:
     item = asked()
@@ -294,14 +318,16 @@ def test_long_timeline_is_paginated(
 
 
 @pytest.mark.parametrize("before", ["nonsense", "9999-99-99T00:00:00Z"])
-def test_timeline_with_invalid_cursor_is_newest(browse: Browse, waiting: Run, before: str) -> None:
+def test_thread_timeline_with_invalid_cursor_shows_the_newest_events(
+    browse: Browse, waiting: Run, before: str
+) -> None:
     url = page_of(waiting.thread_id, "thread")
     response = browse("reader").get(url, {"before": before, "steps_before": before})
     assert response.status_code == 200
     assert "Run started" in response.content.decode()
 
 
-def test_timeline_excludes_hidden_events(
+def test_thread_timeline_without_run_and_interrupt_permission_omits_their_events(
     browse: Browse, waiting: Run, person: Callable[[str], Any]
 ) -> None:
     user = person("nobody")
@@ -315,7 +341,9 @@ def test_timeline_excludes_hidden_events(
 # The engine's rows.
 
 
-def test_engine_rows_are_listed_and_shown(browse: Browse, waiting: Run) -> None:
+def test_checkpoint_blob_and_write_lists_filter_by_thread_and_open_rows(
+    browse: Browse, waiting: Run
+) -> None:
     client = browse("engineer")
     for model in ("checkpoint", "channelblob", "pendingwrite"):
         url = reverse(f"admin:hitl_django_{model}_changelist")
@@ -327,7 +355,7 @@ def test_engine_rows_are_listed_and_shown(browse: Browse, waiting: Run) -> None:
 
 
 @pytest.mark.promise("P22")
-def test_row_values_are_redacted_and_require_permission(
+def test_channel_blob_page_redacts_keys_and_requires_state_permission(
     browse: Browse, advance: Advance, person: Callable[[str], Any]
 ) -> None:
     services.start("approval", {"text": "the news " * 20})
@@ -347,7 +375,7 @@ def test_row_values_are_redacted_and_require_permission(
 
 
 @pytest.mark.promise("P22")
-def test_checkpoint_values_require_state_permission(
+def test_checkpoint_page_shows_values_only_with_state_permission(
     browse: Browse, advance: Advance, person: Callable[[str], Any]
 ) -> None:
     services.start("approval", {"text": "the news"})
@@ -365,7 +393,9 @@ def test_checkpoint_values_require_state_permission(
     assert "the news" not in page
 
 
-def test_damaged_or_huge_row_has_a_page(browse: Browse, waiting: Run) -> None:
+def test_channel_blob_page_with_damaged_or_huge_data_returns_200(
+    browse: Browse, waiting: Run
+) -> None:
     blob = ChannelBlob.objects.all()[0]
     for data in (b"\xff\xff\xff", b"", b"x" * 600_000):
         ChannelBlob.objects.filter(pk=blob.pk).update(data=data)

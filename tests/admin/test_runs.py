@@ -24,13 +24,15 @@ from .conftest import list_of, make_interrupt, page_of
 Browse = Callable[[str], Client]
 
 
-def test_list_shows_translated_states(browse: Browse, asked: Callable[..., Interrupt]) -> None:
+def test_run_list_shows_state_as_waiting_for_review(
+    browse: Browse, asked: Callable[..., Interrupt]
+) -> None:
     asked()
     page = browse("reader").get(list_of("run")).content.decode()
     assert "waiting for review" in page
 
 
-def test_run_shows_requests_with_decisions(
+def test_run_page_lists_requests_with_links_and_decisions(
     browse: Browse, asked: Callable[..., Interrupt], advance: Callable[[], int]
 ) -> None:
     item = asked()
@@ -43,7 +45,9 @@ def test_run_shows_requests_with_decisions(
     assert "Decided: approve" in page
 
 
-def test_run_without_worker_says_so(browse: Browse) -> None:
+def test_queued_run_page_without_recent_worker_heartbeat_shows_no_worker_is_running(
+    browse: Browse,
+) -> None:
     run = services.start("approval", {"text": "the news"})
     worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     page = browse("operator").get(page_of(run.id, "run")).content.decode()
@@ -53,7 +57,7 @@ def test_run_without_worker_says_so(browse: Browse) -> None:
     assert "Queued, but no worker is running." in page
 
 
-def test_run_page_takes_few_queries(
+def test_run_page_with_21_requests_takes_at_most_25_queries(
     browse: Browse, asked: Callable[..., Interrupt], django_assert_max_num_queries: Any
 ) -> None:
     item = asked()
@@ -77,7 +81,9 @@ def test_run_page_takes_few_queries(
 
 
 @pytest.mark.promise("P22")
-def test_traceback_requires_operate_permission(browse: Browse, advance: Callable[[], int]) -> None:
+def test_run_page_shows_traceback_only_with_operate_permission(
+    browse: Browse, advance: Callable[[], int]
+) -> None:
     graphs.FAILING.add("now")
     try:
         run = services.start("fragile", {"count": 1})
@@ -95,7 +101,7 @@ def test_traceback_requires_operate_permission(browse: Browse, advance: Callable
 
 @pytest.mark.promise("P22")
 @pytest.mark.parametrize("state", ["failed", "parked"])
-def test_error_text_requires_operate_permission(
+def test_run_list_and_pages_show_error_text_only_with_operate_permission(
     browse: Browse, asked: Callable[..., Interrupt], state: str
 ) -> None:
     item = asked()
@@ -122,7 +128,7 @@ def test_error_text_requires_operate_permission(
     assert "visible to operators only" not in browse("operator").get(pages[1]).content.decode()
 
 
-def test_list_does_not_search_or_sort_by_error(
+def test_run_list_cannot_be_searched_sorted_or_filtered_by_error(
     browse: Browse, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -149,7 +155,7 @@ def reserved() -> Iterator[None]:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("reserved")
-def test_decider_of_reserved_graph_is_shown_to_its_group_only(
+def test_run_of_group_reserved_graph_hides_deciders_and_comments_from_other_groups(
     browse: Browse, person: Callable[[str], Any], advance: Callable[[], int]
 ) -> None:
     run = services.start("money", {})
@@ -172,7 +178,7 @@ def test_decider_of_reserved_graph_is_shown_to_its_group_only(
         assert [word for word in hidden[:3] if word not in html] == []
 
 
-def test_closed_requests_and_decisions_are_searchable(
+def test_interrupt_and_decision_lists_show_decided_requests_with_reason_and_response(
     browse: Browse, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -185,7 +191,9 @@ def test_closed_requests_and_decisions_are_searchable(
     assert "Sent to the graph" in page
 
 
-def test_runs_and_threads_show_key_and_subject(browse: Browse, advance: Callable[[], int]) -> None:
+def test_run_and_thread_lists_show_and_search_key_and_related_object(
+    browse: Browse, advance: Callable[[], int]
+) -> None:
     customer = get_user_model().objects.create(pk=774411, username="customer")
     given = {"amount": 1, "customer": "Dana"}
     named = services.start("typed", given, key="refund:90210", subject=customer)
@@ -207,7 +215,7 @@ def test_runs_and_threads_show_key_and_subject(browse: Browse, advance: Callable
 
 
 @pytest.mark.parametrize("model", ["run", "thread", "interrupt", "decision"])
-def test_search_says_it_covers_the_newest_rows(
+def test_admin_search_limited_to_newest_rows_states_the_limit(
     model: str, browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.services.reviews.queue_filters.SCANNED", 2)
@@ -234,7 +242,7 @@ def test_search_says_it_covers_the_newest_rows(
     )
 
 
-def test_run_not_started_has_no_step(browse: Browse) -> None:
+def test_run_not_yet_started_shows_no_step_number(browse: Browse) -> None:
     run = services.start("typed", {"amount": 1, "customer": "Dana"})
     thread = Run.objects.get(pk=run.id).thread_id
     for page in (list_of("run"), page_of(run.id, "run"), page_of(thread, "thread")):
@@ -242,7 +250,7 @@ def test_run_not_started_has_no_step(browse: Browse) -> None:
         assert "tep -1" not in shown, page
 
 
-def test_run_waiting_for_earlier_runs_can_be_cancelled(browse: Browse) -> None:
+def test_run_waiting_for_earlier_runs_is_shown_and_can_be_cancelled(browse: Browse) -> None:
     first, second = (
         services.start("approval", {"text": text}, thread_id="t", on_pending="wait")
         for text in ("one", "two")
@@ -260,7 +268,7 @@ def test_run_waiting_for_earlier_runs_can_be_cancelled(browse: Browse) -> None:
     assert (page.count("Run waiting for earlier runs"), page.count("Run started")) == (1, 1)
 
 
-def test_no_text_ends_in_two_full_stops(browse: Browse) -> None:
+def test_queue_worker_notice_ends_in_a_single_full_stop(browse: Browse) -> None:
     worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     WorkerHeartbeat.objects.filter(pk=worker.pk).update(at=timezone.now() - timedelta(hours=1))
     page = browse("reviewer").get(list_of()).content.decode()
@@ -268,7 +276,7 @@ def test_no_text_ends_in_two_full_stops(browse: Browse) -> None:
     assert ".m.." not in page
 
 
-def test_times_have_one_format_and_one_zone_notice(
+def test_admin_pages_show_times_in_one_format_with_one_time_zone_notice(
     browse: Browse, asked: Callable[..., Interrupt], settings: Any
 ) -> None:
     settings.TIME_ZONE = "Asia/Tokyo"
@@ -291,7 +299,7 @@ def test_times_have_one_format_and_one_zone_notice(
             assert other not in shown, page
 
 
-def test_index_distinguishes_queue_and_all_requests(browse: Browse) -> None:
+def test_admin_index_links_to_review_queue_and_all_requests(browse: Browse) -> None:
     index = browse("reviewer").get("/admin/").content.decode()
     assert "Review queue" in index
     assert "All requests" in index

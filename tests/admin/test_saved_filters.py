@@ -26,7 +26,7 @@ def saved(client: Client, query: str = "") -> Any:
     return client.get(f"{list_of()}?{query}").context["saved"]
 
 
-def test_filter_is_saved_linked_and_removed(reviewer: Client) -> None:
+def test_queue_filter_can_be_saved_reopened_and_removed(reviewer: Client) -> None:
     make_interrupt({}, title="Refund Dana?", graph="typed")
     query = "show=free&graph=typed&q=dana+%26+co"
     page = text_of(reviewer.get(f"{list_of()}?{query}"))
@@ -43,7 +43,7 @@ def test_filter_is_saved_linked_and_removed(reviewer: Client) -> None:
     assert saved(reviewer) == []
 
 
-def test_unfiltered_list_cannot_be_saved(reviewer: Client) -> None:
+def test_queue_offers_saving_a_filter_only_with_active_filters(reviewer: Client) -> None:
     make_interrupt({})
     assert "Save this filter" not in text_of(reviewer.get(list_of()))
     assert "Save this filter" not in text_of(reviewer.get(f"{list_of()}?p=1"))
@@ -56,7 +56,9 @@ def test_unfiltered_list_cannot_be_saved(reviewer: Client) -> None:
      "\r\nSet-Cookie: a=b&show=mine", "show=mine#//evil.example"],
 )  # fmt: skip
 @pytest.mark.parametrize("page", [SAVE, REMOVE])
-def test_saved_filter_redirects_only_to_the_list(query: str, page: str, reviewer: Client) -> None:
+def test_saved_filter_with_foreign_url_redirects_to_the_queue(
+    query: str, page: str, reviewer: Client
+) -> None:
     done = reviewer.post(page, {"query": query, "name": "x"})
     address = done.headers["Location"]
     assert address == list_of() or address.startswith(f"{list_of()}?show=mine")
@@ -65,7 +67,7 @@ def test_saved_filter_redirects_only_to_the_list(query: str, page: str, reviewer
         assert link.url.startswith("?show=mine")
 
 
-def test_manipulated_filter_links_to_the_list(
+def test_saved_filter_with_manipulated_query_links_to_the_queue_escaped(
     reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     query = {"show": '"><script>', "q": "//evil.example", "o": "1", "graph": "javascript:x"}
@@ -78,7 +80,7 @@ def test_manipulated_filter_links_to_the_list(
     assert reviewer.get(list_of() + link.url).status_code == 200
 
 
-def test_sharing_requires_permission(
+def test_sharing_a_saved_filter_requires_permission_and_only_its_owner_can_remove_it(
     reviewer: Client, person: Callable[[str], Any], browse: Callable[[str], Client]
 ) -> None:
     given = {"query": "show=mine", "name": "Ours", "shared": "on"}
@@ -96,7 +98,7 @@ def test_sharing_requires_permission(
 
 
 @pytest.mark.parametrize("number", ["", "x", "²", "1" * 30, "-1"])
-def test_remove_of_unknown_filter_changes_nothing(
+def test_removing_unknown_saved_filter_changes_nothing(
     number: str, reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     services.save_filter("a", {"show": "mine"}, by=person("reviewer"))
@@ -105,7 +107,7 @@ def test_remove_of_unknown_filter_changes_nothing(
 
 
 @pytest.mark.parametrize("name", ["", "x" * 61, "  "])
-def test_unsaveable_filter_shows_the_error(name: str, reviewer: Client) -> None:
+def test_saving_a_filter_with_invalid_name_shows_an_error(name: str, reviewer: Client) -> None:
     done = reviewer.post(SAVE, {"query": "show=mine", "name": name}, follow=True)
     assert "Not saved: enter a different name" in text_of(done)
     assert not SavedFilter.objects.exists()

@@ -133,7 +133,7 @@ def body_of(response: Any) -> str:
     return response.content.decode()
 
 
-def test_secret_has_password_field_and_is_shown_nowhere(
+def test_secret_response_has_a_password_field_and_appears_on_no_page_before_resume(
     received: list[str], advance: Advance, reviewer: Client
 ) -> None:
     item = opening(advance)
@@ -153,7 +153,7 @@ def test_secret_has_password_field_and_is_shown_nowhere(
     assert Decision.objects.get().value == {"note": "n", "otp": HIDDEN}
 
 
-def test_missing_required_secret_is_rejected(
+def test_response_without_required_secret_shows_an_error_and_saves_nothing(
     received: list[str], advance: Advance, reviewer: Client
 ) -> None:
     item = opening(advance)
@@ -163,7 +163,7 @@ def test_missing_required_secret_is_rejected(
     assert not Decision.objects.exists()
 
 
-def test_outage_csrf_and_error_pages_contain_no_secret(
+def test_outage_csrf_and_error_report_pages_contain_no_secret_response(
     received: list[str], advance: Advance, admin_user: Any
 ) -> None:
     item = opening(advance)
@@ -252,7 +252,9 @@ def root(admin_user: Any) -> Client:
 
 
 @pytest.mark.promise("P22")
-def test_admin_pages_contain_no_secret(planted: dict[str, Any], root: Client) -> None:
+def test_admin_and_link_pages_contain_no_secret_response(
+    planted: dict[str, Any], root: Client
+) -> None:
     models = {
         "checkpoint": Checkpoint, "channelblob": ChannelBlob, "pendingwrite": PendingWrite,
         "decision": Decision, "delivery": Delivery, "spotcheck": SpotCheck,
@@ -278,7 +280,7 @@ def test_admin_pages_contain_no_secret(planted: dict[str, Any], root: Client) ->
 
 
 @pytest.mark.promise("P22")
-def test_api_contains_no_secret(planted: dict[str, Any], root: Client) -> None:
+def test_api_responses_contain_no_secret_response(planted: dict[str, Any], root: Client) -> None:
     decided, proposed = planted["interrupt"], planted["reviewitem"]
     thread, schedule = decided.thread.thread_id, planted["schedule"]
     hook = planted["webhookendpoint"].pk
@@ -308,7 +310,7 @@ def test_api_contains_no_secret(planted: dict[str, Any], root: Client) -> None:
 
 
 @pytest.mark.promise("P22")
-def test_messages_exports_and_commands_contain_no_secret(
+def test_webhooks_events_exports_and_commands_contain_no_secret_response(
     planted: dict[str, Any], admin_user: Any
 ) -> None:
     for delivery in Delivery.objects.all():
@@ -340,7 +342,7 @@ def test_messages_exports_and_commands_contain_no_secret(
     assert_hidden(out.getvalue(), "the exported audit log")
 
 
-def test_archive_contains_no_secret_of_unstarted_or_unknown_graph(
+def test_archive_of_unstarted_or_unregistered_graph_contains_no_secret(
     received: list[str], advance: Advance
 ) -> None:
     first = opening(advance).run
@@ -363,7 +365,7 @@ def test_archive_contains_no_secret_of_unstarted_or_unknown_graph(
     assert {run["options"]["context"] for run in shown} == {HIDDEN}
 
 
-def test_database_contains_secrets_only_encrypted(planted: dict[str, Any]) -> None:
+def test_database_tables_contain_secrets_only_encrypted(planted: dict[str, Any]) -> None:
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
@@ -373,7 +375,9 @@ def test_database_contains_secrets_only_encrypted(planted: dict[str, Any]) -> No
                 assert_hidden(" ".join(cells), f"table {table}")
 
 
-def test_repeated_key_is_compared_with_its_secret(received: list[str], advance: Advance) -> None:
+def test_decide_with_reused_key_and_different_secret_raises_idempotency_key_reused(
+    received: list[str], advance: Advance
+) -> None:
     item = opening(advance)
     given = {"note": "n", "otp": OTP}
     first = services.decide(item.pk, "respond", given, key="k")
@@ -382,7 +386,9 @@ def test_repeated_key_is_compared_with_its_secret(received: list[str], advance: 
         services.decide(item.pk, "respond", {**given, "otp": WRONG}, key="k")
 
 
-def test_schedule_starts_runs_with_its_secret(received: list[str], advance: Advance) -> None:
+def test_schedule_with_secret_input_shows_placeholder_and_stores_the_secret(
+    received: list[str], advance: Advance
+) -> None:
     info = create_schedule("vault", "0 7 * * *", {"user": "Lena", "pin": PIN})
     assert info.input == {"user": "Lena", "pin": HIDDEN}
     assert Schedule.objects.get().input["pin"] == PIN

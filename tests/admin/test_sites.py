@@ -92,7 +92,9 @@ def about(advance: Callable[[], int]) -> Group:
     return group
 
 
-def test_every_page_stays_on_its_site(root: Client, rows: dict[str, Any]) -> None:
+def test_every_page_on_a_custom_admin_site_links_only_to_the_custom_site(
+    root: Client, rows: dict[str, Any]
+) -> None:
     for name in ADDRESSES:
         here = address_of(name, rows).replace("/admin/", "/in/the/office/")
         response: Any = root.get(here, follow=True)
@@ -102,7 +104,9 @@ def test_every_page_stays_on_its_site(root: Client, rows: dict[str, Any]) -> Non
             assert elsewhere == set(), name
 
 
-def test_decision_message_is_shown_on_its_site(root: Client, rows: dict[str, Any]) -> None:
+def test_decision_message_on_a_custom_admin_site_links_to_the_custom_site(
+    root: Client, rows: dict[str, Any]
+) -> None:
     item = rows["reviewitem"]
     page = reverse("office:hitl_django_reviewitem_change", args=[item.pk])
     body = {
@@ -116,7 +120,9 @@ def test_decision_message_is_shown_on_its_site(root: Client, rows: dict[str, Any
     assert "/admin/hitl_django" not in told
 
 
-def test_object_on_site_without_pages_links_to_another_site(root: Client, about: Group) -> None:
+def test_object_page_on_site_without_package_pages_links_to_a_site_with_them(
+    root: Client, about: Group
+) -> None:
     item = Interrupt.objects.get()
     page: Any = root.get(reverse("bare:auth_group_change", args=[about.pk]))
     assert page.status_code == 200
@@ -125,7 +131,9 @@ def test_object_on_site_without_pages_links_to_another_site(root: Client, about:
     assert f"/in/the/office/hitl_django/run/{item.run_id}/change/" in links(there.content.decode())
 
 
-def test_links_without_default_site_use_another(root: Client, about: Group, settings: Any) -> None:
+def test_links_without_a_default_admin_site_lead_to_another_registered_site(
+    root: Client, about: Group, settings: Any
+) -> None:
     settings.ROOT_URLCONF = WithoutDefault
     page: Any = root.get(f"/bare/auth/group/{about.pk}/change/")
     item = Interrupt.objects.get()
@@ -133,7 +141,9 @@ def test_links_without_default_site_use_another(root: Client, about: Group, sett
     assert find_admin_page(ReviewItem, "changelist") == "/desk/hitl_django/reviewitem/"
 
 
-def test_page_on_no_site_has_no_link(root: Client, about: Group, settings: Any) -> None:
+def test_object_page_without_any_site_with_package_pages_has_no_links(
+    root: Client, about: Group, settings: Any
+) -> None:
     settings.ROOT_URLCONF = BareAlone
     page: Any = root.get(f"/bare/auth/group/{about.pk}/change/")
     html = page.content.decode()
@@ -144,7 +154,9 @@ def test_page_on_no_site_has_no_link(root: Client, about: Group, settings: Any) 
     assert find_admin_page(Run, "changelist") == ""
 
 
-def test_user_is_not_linked_to_inaccessible_site(about: Group, django_user_model: Any) -> None:
+def test_links_lead_only_to_admin_sites_accessible_to_the_user(
+    about: Group, django_user_model: Any
+) -> None:
     guest = django_user_model.objects.create_user("guest")  # no staff
     names = ["view_interrupt", "view_run", "view_thread", "view_group"]
     guest.user_permissions.set(Permission.objects.filter(codename__in=names))
@@ -163,13 +175,17 @@ def test_user_is_not_linked_to_inaccessible_site(about: Group, django_user_model
         desk.register(Run, ours.RunAdmin)
 
 
-def test_related_object_is_linked_on_its_site(root: Client, about: Group) -> None:
+def test_request_page_on_a_custom_site_links_related_object_on_the_custom_site(
+    root: Client, about: Group
+) -> None:
     item = Interrupt.objects.get()
     page: Any = root.get(reverse("office:hitl_django_reviewitem_change", args=[item.pk]))
     assert f"/in/the/office/auth/group/{about.pk}/change/" in links(page.content.decode())
 
 
-def test_message_links_to_a_site_with_the_page(rows: dict[str, Any], settings: Any) -> None:
+def test_webhook_review_url_leads_to_a_site_with_the_request_page(
+    rows: dict[str, Any], settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "SITE_URL": "https://example.com"}
     create_webhook("https://crm.example/two")
     delivery = rows["delivery"]
@@ -183,6 +199,6 @@ def test_message_links_to_a_site_with_the_page(rows: dict[str, Any], settings: A
     assert b'"review"' not in build_body(delivery, delivery.endpoint)
 
 
-def test_repeated_registration_changes_nothing(about: Group) -> None:
+def test_second_registration_on_an_admin_site_keeps_models_registered(about: Group) -> None:
     ours.register(whole)
     assert whole.is_registered(Run)

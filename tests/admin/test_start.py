@@ -119,7 +119,9 @@ def stored(run: Run) -> Any:
     return services.thread_state(run.thread.thread_id).values
 
 
-def test_start_page_leads_from_graph_to_run(starter: Client, advance: Advance) -> None:
+def test_start_page_of_a_graph_starts_a_run_and_redirects_to_its_page(
+    starter: Client, advance: Advance
+) -> None:
     assert f'href="{CHOOSE}"' in text_of(starter.get(list_of("run")))
     assert f'href="{form_of("approval")}"' in text_of(starter.get(CHOOSE))
     page = starter.get(form_of("approval"))
@@ -137,7 +139,9 @@ def test_start_page_leads_from_graph_to_run(starter: Client, advance: Advance) -
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_start_form_has_fields_of_the_input_schema(starter: Client, advance: Advance) -> None:
+def test_start_form_has_labels_help_and_types_of_the_input_schema(
+    starter: Client, advance: Advance
+) -> None:
     page = starter.get(form_of("parcel"))
     assert "Send a parcel" in words(page)
     assert "Who gets it" in words(page)
@@ -158,7 +162,7 @@ def test_start_form_has_fields_of_the_input_schema(starter: Client, advance: Adv
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_start_errors_are_at_fields_and_input_is_kept(starter: Client) -> None:
+def test_start_form_shows_errors_at_fields_and_keeps_typed_values(starter: Client) -> None:
     posted = opened(starter, "parcel") | {
         "input/weight": "-1",
         "input/lines/0/sku": "A-1",
@@ -179,14 +183,16 @@ def test_start_errors_are_at_fields_and_input_is_kept(starter: Client) -> None:
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_start_form_of_state_requires_no_field(starter: Client, advance: Advance) -> None:
+def test_start_form_of_graph_without_input_schema_requires_no_state_field(
+    starter: Client, advance: Advance
+) -> None:
     starter.post(form_of("whole"), opened(starter, "whole") | {"input/text": "x"})
     advance()
     assert stored(Run.objects.get()) == {"text": "x"}
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_start_form_without_schema_is_json(starter: Client, advance: Advance) -> None:
+def test_start_form_of_untyped_graph_is_a_json_field(starter: Client, advance: Advance) -> None:
     # Its name is that of a page of runs, too.
     page = starter.get(form_of("retry"))
     assert posted_of(page)["input"] == [""]
@@ -198,7 +204,7 @@ def test_start_form_without_schema_is_json(starter: Client, advance: Advance) ->
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_more_rows_shows_no_errors(starter: Client) -> None:
+def test_start_form_request_for_more_rows_keeps_values_and_shows_no_errors(starter: Client) -> None:
     posted = opened(starter, "parcel") | {"input/lines/0/sku": "A-1", "more": "input/lines"}
     del posted["start"]
     posted |= {"thread_id": "mine"}
@@ -209,7 +215,7 @@ def test_more_rows_shows_no_errors(starter: Client) -> None:
     assert not Run.objects.exists()
 
 
-def test_repeated_submission_starts_one_run(starter: Client) -> None:
+def test_start_form_submitted_twice_starts_one_run(starter: Client) -> None:
     posted = opened(starter, "approval") | {"input/text": "x"}
     first, second = (starter.post(form_of("approval"), posted, follow=True) for _ in range(2))
     assert first.redirect_chain == second.redirect_chain
@@ -222,7 +228,7 @@ def test_repeated_submission_starts_one_run(starter: Client) -> None:
     assert Run.objects.count() == 2
 
 
-def test_start_form_accepts_key_and_thread(starter: Client, advance: Advance) -> None:
+def test_start_form_stores_run_key_and_thread_id(starter: Client, advance: Advance) -> None:
     terms = {"input/text": "x", "run_key": "news 7", "thread_id": "the news"}
     starter.post(form_of("approval"), opened(starter, "approval") | terms)
     run = Run.objects.get()
@@ -251,7 +257,7 @@ def test_start_form_accepts_key_and_thread(starter: Client, advance: Advance) ->
         (lambda thread: Thread.objects.update(graph="typed"), "belongs to graph"),
     ],
 )
-def test_busy_thread_is_reported_at_its_field(
+def test_start_form_with_unusable_thread_shows_the_error_at_the_thread_field(
     make: Callable[[Any], Any], said: str, starter: Client
 ) -> None:
     run = services.start("approval", {"text": "x"}, thread_id="taken")
@@ -264,7 +270,9 @@ def test_busy_thread_is_reported_at_its_field(
     assert Run.objects.count() == 1
 
 
-def test_hidden_thread_cannot_be_used(browse: Browse, person: Callable[[str], Any]) -> None:
+def test_start_form_with_thread_hidden_from_user_starts_no_run(
+    browse: Browse, person: Callable[[str], Any]
+) -> None:
     person("blind").user_permissions.add(Permission.objects.get(codename="start_run"))
     services.start("approval", {"text": "x"}, thread_id="hidden")
     client = browse("blind")
@@ -280,7 +288,7 @@ def test_hidden_thread_cannot_be_used(browse: Browse, person: Callable[[str], An
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_policy_decides_who_can_start(
+def test_start_page_lists_only_graphs_the_policy_allows_the_user_to_start(
     starter: Client, browse: Browse, person: Callable[[str], Any]
 ) -> None:
     text = text_of(starter.get(CHOOSE))
@@ -300,7 +308,7 @@ def test_policy_decides_who_can_start(
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_unbuildable_graph_is_explained_to_operators(
+def test_start_page_shows_load_error_of_broken_graph_to_operators_only(
     starter: Client, browse: Browse, person: Callable[[str], Any]
 ) -> None:
     person("reader").user_permissions.add(Permission.objects.get(codename="start_run"))
@@ -313,7 +321,7 @@ def test_unbuildable_graph_is_explained_to_operators(
     assert starter.get(form_of("broken <b>")).headers["Location"] == CHOOSE
 
 
-def test_revoked_permission_starts_nothing_and_is_logged(
+def test_start_after_permission_was_revoked_returns_403(
     starter: Client, person: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     posted = opened(starter, "approval")
@@ -322,7 +330,7 @@ def test_revoked_permission_starts_nothing_and_is_logged(
     assert not Run.objects.exists()
 
 
-def test_start_form_queries_do_not_grow_with_graphs(starter: Client) -> None:
+def test_start_page_query_count_is_constant_with_five_more_graphs(starter: Client) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as told:
             assert starter.get(CHOOSE).status_code == 200
@@ -338,7 +346,7 @@ def test_start_form_queries_do_not_grow_with_graphs(starter: Client) -> None:
             registry.unregister(f"one more {number}")
 
 
-def test_start_form_is_translated(starter: Client, settings: Any) -> None:
+def test_start_pages_are_in_german(starter: Client, settings: Any) -> None:
     settings.LANGUAGE_CODE = "de"
     assert "Lauf starten" in words(starter.get(CHOOSE))
     assert "Anderen Graphen auswählen" in words(starter.get(form_of("approval")))

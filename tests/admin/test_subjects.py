@@ -47,7 +47,7 @@ def about(group: Group, advance: Advance) -> Interrupt:
     return Interrupt.objects.get(run=info.id)
 
 
-def test_object_page_shows_runs_and_requests(
+def test_object_page_lists_runs_and_pending_requests_of_the_object_only(
     show: Callable[[str, Group], str], advance: Advance
 ) -> None:
     group, other = Group.objects.create(name="a"), Group.objects.create(name="b")
@@ -62,7 +62,7 @@ def test_object_page_shows_runs_and_requests(
     assert page_of(theirs) not in page
 
 
-def test_answered_request_is_not_shown_as_pending(
+def test_object_page_after_decision_shows_no_pending_request(
     show: Callable[[str, Group], str], advance: Advance
 ) -> None:
     group = Group.objects.create(name="a")
@@ -76,7 +76,7 @@ def test_answered_request_is_not_shown_as_pending(
 
 
 @pytest.mark.promise("P18")
-def test_section_requires_run_permission(
+def test_object_page_shows_runs_section_only_with_permission(
     show: Callable[[str, Group], str], advance: Advance
 ) -> None:
     group = Group.objects.create(name="a")
@@ -87,7 +87,7 @@ def test_section_requires_run_permission(
     assert page_of(item.run_id, "run") not in page
 
 
-def test_section_takes_three_queries(
+def test_object_page_with_three_runs_takes_at_most_fourteen_queries(
     show: Callable[[str, Group], str], advance: Advance, django_assert_max_num_queries: Any
 ) -> None:
     group = Group.objects.create(name="a")
@@ -98,7 +98,7 @@ def test_section_takes_three_queries(
         show("reader", group)
 
 
-def test_run_can_be_started_from_object_page(
+def test_object_page_links_to_start_form_that_starts_a_run_for_the_object(
     show: Callable[[str, Group], str], browse: Callable[[str], Client], person: Any
 ) -> None:
     group = Group.objects.create(name="<b>a & b</b>")
@@ -122,7 +122,7 @@ def test_run_can_be_started_from_object_page(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("name", ["auth.group/{}", "auth.group/0", "no.model/1", "nonsense/x"])
-def test_run_is_not_started_for_hidden_object(
+def test_start_form_for_hidden_or_unknown_object_shows_an_error_and_starts_no_run(
     name: str, browse: Callable[[str], Client], person: Any
 ) -> None:
     group = Group.objects.create(name="zq secret qz")
@@ -135,7 +135,7 @@ def test_run_is_not_started_for_hidden_object(
     assert not Run.objects.exists()
 
 
-def test_column_functions_have_one_description() -> None:
+def test_admin_column_functions_are_not_shared_between_admin_classes() -> None:
     described: dict[Any, tuple[str, str]] = {}
     for page in admin.site._registry.values():
         for name, column in list(vars(type(page)).items()):
@@ -145,7 +145,7 @@ def test_column_functions_have_one_description() -> None:
                 assert described.setdefault(column, place) == place
 
 
-def test_subject_columns_have_their_own_headings() -> None:
+def test_queue_and_delivery_columns_are_headed_related_object_and_recipient() -> None:
     queue, deliveries = admin.site._registry[ReviewItem], admin.site._registry[Delivery]
     assert str(label_for_field("subject", ReviewItem, queue)) == "related object"
     assert str(label_for_field("recipient", Delivery, deliveries)) == "recipient"

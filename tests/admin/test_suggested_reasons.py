@@ -49,7 +49,7 @@ def send(client: Client, item: Interrupt, button: str, **typed: str) -> Any:
 @pytest.mark.parametrize(
     ("own", "kept"), [("", "Wrong <address>"), ("No. 7", "Wrong <address>\nNo. 7")]
 )
-def test_suggested_reason_is_combined_with_text(
+def test_rejection_with_suggested_reason_saves_suggestion_followed_by_typed_text(
     reviewer: Client, item: Interrupt, own: str, kept: str
 ) -> None:
     send(reviewer, item, "reject", usual_reason="Wrong <address>", reason=own)
@@ -57,7 +57,9 @@ def test_suggested_reason_is_combined_with_text(
     assert (made.type, made.reason) == ("reject", kept)
 
 
-def test_suggested_reasons_are_translated(reviewer: Client, item: Interrupt, settings: Any) -> None:
+def test_suggested_reasons_and_replies_are_in_german(
+    reviewer: Client, item: Interrupt, settings: Any
+) -> None:
     settings.LANGUAGE_CODE = "de"
     page = text_of(reviewer.get(page_of(item)))
     assert "Wrong &lt;address&gt;</option>" in page
@@ -65,37 +67,41 @@ def test_suggested_reasons_are_translated(reviewer: Client, item: Interrupt, set
     assert "Ask the customer again.</option>" in page
 
 
-def test_suggested_reply_is_a_response(reviewer: Client, item: Interrupt) -> None:
+def test_suggested_reply_is_saved_as_the_response(reviewer: Client, item: Interrupt) -> None:
     send(reviewer, item, "respond", usual_reply="Ask the customer again.")
     assert Decision.objects.get().value == "Ask the customer again."
 
 
-def test_unknown_suggestion_is_rejected(reviewer: Client, item: Interrupt) -> None:
+def test_rejection_with_unknown_suggested_reason_shows_an_error_and_saves_nothing(
+    reviewer: Client, item: Interrupt
+) -> None:
     response = send(reviewer, item, "reject", usual_reason="Because")
     assert not Decision.objects.exists()
     assert "errorlist" in text_of(response)
 
 
-def test_combined_reason_length_is_limited(reviewer: Client, item: Interrupt) -> None:
+def test_rejection_with_suggested_and_typed_reason_above_length_limit_saves_nothing(
+    reviewer: Client, item: Interrupt
+) -> None:
     send(reviewer, item, "reject", usual_reason=REASONS[0], reason="x" * REASON_LENGTH)
     assert not Decision.objects.exists()
 
 
-def test_without_suggestions_nothing_is_offered(
+def test_request_of_graph_without_suggestions_has_no_suggestion_fields(
     reviewer: Client, asked: Callable[..., Interrupt]
 ) -> None:
     assert "usual_" not in text_of(reviewer.get(page_of(asked("approval"))))
 
 
 @pytest.mark.parametrize("words", ["one text", [""], [3]])
-def test_suggestions_must_be_a_list_of_texts(words: Any) -> None:
+def test_review_policy_suggestions_that_are_not_a_list_of_texts_raise_an_error(words: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         ReviewPolicy(reasons=words)
     with pytest.raises((TypeError, ValueError)):
         ReviewPolicy(replies=words)
 
 
-def test_bulk_offers_shared_suggestions(
+def test_bulk_rejection_page_offers_only_reasons_suggested_by_all_selected_graphs(
     reviewer: Client, item: Interrupt, advance: Callable[[], int]
 ) -> None:
     @register("other", review=ReviewPolicy(reasons=["never", "too late"]))
@@ -124,7 +130,7 @@ def test_bulk_offers_shared_suggestions(
     assert re.findall("<option[^>]*>(.*?)</option>", text_of(page)) == ["(none of these)", "never"]
 
 
-def test_mention_in_comment_is_marked_and_escaped(
+def test_comment_with_mention_and_markup_highlights_the_user_and_escapes_markup(
     reviewer: Client, item: Interrupt, person: Callable[[str], Any]
 ) -> None:
     person("reader")

@@ -62,7 +62,9 @@ def landmarks(html: str) -> list[str]:
     return missing + [f"no {tag}" for tag in ("<html", "<title", "</body>") if tag not in html]
 
 
-def test_every_page_renders(root: Client, rows: dict[str, Any]) -> None:
+def test_every_admin_page_in_the_active_theme_keeps_its_landmarks(
+    root: Client, rows: dict[str, Any]
+) -> None:
     seen = set()
     for name in ADDRESSES:
         response: Any = root.get(address_of(name, rows), follow=True)
@@ -78,14 +80,16 @@ def test_every_page_renders(root: Client, rows: dict[str, Any]) -> None:
     assert len(seen) > 40
 
 
-def test_index_is_the_theme_s_with_a_notice(root: Client) -> None:
+def test_admin_index_in_the_active_theme_shows_the_request_count(root: Client) -> None:
     page = root.get("/admin/").content.decode()
     assert page.index("your review") < page.rindex(list_of("run"))
     for word in ("<html", "<title", "</body>", "hitl_django/index.css", list_of("decision")):
         assert word in page
 
 
-def test_forms_and_lists_have_their_widgets(root: Client, rows: dict[str, Any]) -> None:
+def test_request_list_and_webhook_pages_in_the_active_theme_have_their_form_controls(
+    root: Client, rows: dict[str, Any]
+) -> None:
     item = rows["reviewitem"]
     page = root.get(page_of(item)).content.decode()
     for control in ('name="decision" value="approve"', 'name="reason"', 'value="claim"'):
@@ -104,7 +108,7 @@ def test_forms_and_lists_have_their_widgets(root: Client, rows: dict[str, Any]) 
         assert control in hook
 
 
-def test_submission_returns_a_page(
+def test_submissions_in_the_active_theme_return_pages_with_landmarks(
     root: Client, rows: dict[str, Any], asked: Callable[..., Interrupt], settings: Any
 ) -> None:
     item = asked()
@@ -136,7 +140,9 @@ def test_submission_returns_a_page(
     assert landmarks(response.content.decode()) == []
 
 
-def test_decided_request_shows_its_outcome(root: Client, asked: Callable[..., Interrupt]) -> None:
+def test_decided_request_page_in_the_active_theme_has_landmarks(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
     item = asked("approval")
     services.decide(item.pk, "reject", reason="because")
     assert landmarks(root.get(page_of(item)).content.decode()) == []
@@ -145,7 +151,7 @@ def test_decided_request_shows_its_outcome(root: Client, asked: Callable[..., In
 @pytest.mark.process
 @pytest.mark.skipif(bool(settings.THEME), reason="this is the process of a theme")
 @pytest.mark.parametrize("theme", [supported(theme) for theme in THEMES])
-def test_pages_in_theme(theme: str) -> None:
+def test_admin_page_tests_pass_in_third_party_theme(theme: str) -> None:
     folder = Path(__file__).parents[2]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
     environment = {**os.environ, "TEST_THEME": theme, "DATABASE_URL": ""}

@@ -31,7 +31,7 @@ def sent(client: Client, url: str, size: int) -> Any:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("page", ["change", "handling", "bulk"])
-def test_ten_megabytes_are_rejected_with_a_page(
+def test_form_of_three_megabytes_returns_413_and_saves_nothing(
     page: str, person: Callable[[str], Any], asked: Asked
 ) -> None:
     # As a browser comes to it: the token is looked for in what can't be read.
@@ -52,7 +52,7 @@ def test_ten_megabytes_are_rejected_with_a_page(
 
 
 @pytest.mark.promise("P21")
-def test_too_many_fields_are_rejected_with_a_page(reviewer: Client, asked: Asked) -> None:
+def test_form_of_more_than_1000_fields_returns_413(reviewer: Client, asked: Asked) -> None:
     url = page_of(asked("approval"))
     most = reviewer.post(url, {f"field-{n}": "x" for n in range(1000)})
     assert most.status_code == 409  # it came from no form of ours
@@ -61,12 +61,16 @@ def test_too_many_fields_are_rejected_with_a_page(reviewer: Client, asked: Asked
     assert "Forms are limited to 1000 fields" in text_of(response)
 
 
-def test_anonymous_user_gets_no_explanation(client: Client, asked: Asked, db: None) -> None:
+def test_anonymous_too_large_form_redirects_to_login(
+    client: Client, asked: Asked, db: None
+) -> None:
     response = sent(client, page_of(asked("approval")), 3 * MB)
     assert response.headers["Location"].startswith("/admin/login/")
 
 
-def test_link_page_explains_too_large_form(client: Client, asked: Asked, admin_user: User) -> None:
+def test_review_link_page_with_too_large_form_returns_413_and_saves_nothing(
+    client: Client, asked: Asked, admin_user: User
+) -> None:
     link = create_review_link(asked("approval").pk, name="Lena", by=admin_user)
     response = sent(client, urlsplit(link.url).path, 3 * MB)
     assert response.status_code == 413
@@ -74,7 +78,9 @@ def test_link_page_explains_too_large_form(client: Client, asked: Asked, admin_u
     assert not Decision.objects.exists()
 
 
-def test_pages_of_other_apps_are_left_to_django(admin_client: Client) -> None:
+def test_too_large_form_returns_400_on_pages_of_other_apps_and_413_on_package_pages(
+    admin_client: Client,
+) -> None:
     assert sent(admin_client, reverse("admin:auth_user_add"), 3 * MB).status_code == 400
     assert sent(admin_client, list_of("webhookendpoint"), 3 * MB).status_code == 413
 
@@ -122,7 +128,9 @@ BODIES = {
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("kind", BODIES)
-def test_body_of_anonymous_user_is_not_read(kind: str, asked: Asked, admin_user: User) -> None:
+def test_upload_by_anonymous_user_or_invalid_link_is_rejected_unread(
+    kind: str, asked: Asked, admin_user: User
+) -> None:
     stranger = Client(enforce_csrf_checks=True)
     stranger.cookies["csrftoken"] = "a" * 32  # which anybody can make up
     item = asked("approval")
@@ -135,7 +143,7 @@ def test_body_of_anonymous_user_is_not_read(kind: str, asked: Asked, admin_user:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("kind", BODIES)
-def test_oversized_body_is_read_only_partially(
+def test_upload_by_reviewer_or_link_above_limit_is_read_up_to_eight_megabytes(
     kind: str, reviewer: Client, asked: Asked, admin_user: User
 ) -> None:
     item = asked("approval")
@@ -147,7 +155,7 @@ def test_oversized_body_is_read_only_partially(
 
 
 @pytest.mark.promise("P21")
-def test_uploaded_file_is_rejected_and_not_stored(
+def test_upload_of_a_file_returns_400_and_stores_no_file(
     reviewer: Client, asked: Asked, admin_user: User, settings: Any
 ) -> None:
     settings.FILE_UPLOAD_HANDLERS = [f"{__name__}.Receiver"]

@@ -46,7 +46,9 @@ def now(item: Interrupt) -> Interrupt:
     return Interrupt.objects.get(pk=item.pk)
 
 
-def test_undo_button_appears_after_decision(reviewer: Client, asked: Asked) -> None:
+def test_undo_button_after_decision_reopens_the_request_claimed_by_the_user(
+    reviewer: Client, asked: Asked
+) -> None:
     item, other = asked("approval"), asked("approval", text="more")
     page = decide(reviewer, item)
     assert page.redirect_chain[-1][0] == page_of(other)
@@ -59,7 +61,7 @@ def test_undo_button_appears_after_decision(reviewer: Client, asked: Asked) -> N
     assert now(item).claimed_by_label == "reviewer"
 
 
-def test_decided_page_has_undo_button(
+def test_undo_button_on_decided_request_page_is_shown_to_the_decider_only(
     reviewer: Client, browse: Callable[[str], Client], asked: Asked
 ) -> None:
     item = asked("approval")
@@ -71,7 +73,7 @@ def test_decided_page_has_undo_button(
     assert now(item).status == "pending"
 
 
-def test_without_undo_seconds_there_is_no_button(
+def test_undo_button_is_hidden_when_undo_seconds_is_zero(
     reviewer: Client, asked: Asked, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 0}
@@ -80,7 +82,9 @@ def test_without_undo_seconds_there_is_no_button(
     assert "data-hitl-undo" not in text_of(reviewer.get(page_of(item)))
 
 
-def test_late_undo_is_reported(reviewer: Client, asked: Asked) -> None:
+def test_undo_after_the_time_limit_returns_409_and_keeps_the_decision(
+    reviewer: Client, asked: Asked
+) -> None:
     item = asked("approval")
     form = undo_form(decide(reviewer, item))
     Run.objects.filter(pk=item.run_id).update(resumes_at=Now() - timedelta(seconds=1))
@@ -90,7 +94,9 @@ def test_late_undo_is_reported(reviewer: Client, asked: Asked) -> None:
     assert now(item).status == "decided"
 
 
-def test_second_click_opens_the_pending_request(reviewer: Client, asked: Asked) -> None:
+def test_undo_submitted_twice_opens_the_pending_request_without_a_new_decision(
+    reviewer: Client, asked: Asked
+) -> None:
     item = asked("approval")
     form = undo_form(decide(reviewer, item))
     for _ in range(2):
@@ -99,7 +105,9 @@ def test_second_click_opens_the_pending_request(reviewer: Client, asked: Asked) 
     assert Decision.objects.count() == 1
 
 
-def test_old_button_does_not_undo_later_decision(reviewer: Client, asked: Asked) -> None:
+def test_undo_button_of_an_undone_decision_returns_409_after_a_later_decision(
+    reviewer: Client, asked: Asked
+) -> None:
     item = asked("approval")
     form = undo_form(decide(reviewer, item))
     reviewer.post(undo_of(item), form)
@@ -108,7 +116,7 @@ def test_old_button_does_not_undo_later_decision(reviewer: Client, asked: Asked)
     assert now(item).status == "decided"
 
 
-def test_undo_by_another_user_is_rejected(
+def test_undo_by_another_user_returns_403_or_404_and_keeps_the_decision(
     reviewer: Client, browse: Callable[[str], Client], asked: Asked
 ) -> None:
     item = asked("approval")
@@ -120,7 +128,7 @@ def test_undo_by_another_user_is_rejected(
     assert now(item).status == "decided"
 
 
-def test_page_sent_before_undo_is_not_reported_as_saved(reviewer: Client, asked: Asked) -> None:
+def test_decision_form_resubmitted_after_undo_returns_409(reviewer: Client, asked: Asked) -> None:
     item = asked("approval")
     form = text_of(reviewer.get(page_of(item))).split("<article")[1].split("</article>")[0]
     sent = {**post_of(form), "decision": "approve"}
@@ -132,7 +140,9 @@ def test_page_sent_before_undo_is_not_reported_as_saved(reviewer: Client, asked:
     assert now(item).status == "pending"
 
 
-def test_bulk_decisions_are_undone_together(reviewer: Client, asked: Asked) -> None:
+def test_bulk_undo_reopens_undoable_requests_and_reports_the_rest(
+    reviewer: Client, asked: Asked
+) -> None:
     three = [asked("approval", text=text) for text in ("one", "two", "three")]
     page = reviewer.post(BULK, confirmed(reviewer.post(BULK, select(three))))
     assert "Undo all ( 60 s)" in words(page)
@@ -147,7 +157,7 @@ def test_bulk_decisions_are_undone_together(reviewer: Client, asked: Asked) -> N
     assert [now(item).status for item in three] == ["decided", "pending", "pending"]
 
 
-def test_undone_decision_is_marked_in_history(
+def test_undone_decision_is_marked_in_decision_list_page_and_timeline(
     reviewer: Client, browse: Callable[[str], Client], asked: Asked
 ) -> None:
     item = asked("approval")

@@ -64,7 +64,7 @@ def values(page: str) -> list[str]:
         ("date", "2026-02-31", "2026-02-31", "2026-02-31"),
     ],
 )
-def test_money_and_dates_are_localized(
+def test_money_and_date_values_are_formatted_in_english_and_german(
     reviewer: Client, settings: Any, hint: str, value: Any, english: str, german: str
 ) -> None:
     for language, expected in (("en", english), ("de", german)):
@@ -73,7 +73,7 @@ def test_money_and_dates_are_localized(
         assert text.replace("\xa0", " ") == expected
 
 
-def test_hint_of_response_schema_is_used(reviewer: Client) -> None:
+def test_display_hint_in_response_schema_formats_the_payload_value(reviewer: Client) -> None:
     lines = {
         "type": "array",
         "items": {
@@ -86,7 +86,7 @@ def test_hint_of_response_schema_is_used(reviewer: Client) -> None:
     assert "12.50\xa0EUR" in page
 
 
-def test_unknown_format_is_rejected_at_definition() -> None:
+def test_review_policy_with_unknown_display_format_raises_value_error() -> None:
     for wrong in ("html", "markdown please", "", None):
         with pytest.raises(ValueError, match="format must be one of"):
             ReviewPolicy(display={"it": wrong})  # type: ignore[dict-item]
@@ -95,7 +95,9 @@ def test_unknown_format_is_rejected_at_definition() -> None:
 class TestMarkdown:
     TEXT = "# Dear *Dana*\n\n- one\n- [two](https://example.com/)\n\n<script>alert(1)</script>"
 
-    def test_markdown_is_rendered(self, reviewer: Client) -> None:
+    def test_markdown_value_is_rendered_with_nofollow_links_and_escaped_html(
+        self, reviewer: Client
+    ) -> None:
         page = shown(reviewer, {"it": self.TEXT}, it="markdown")
         assert "<h3>Dear <em>Dana</em></h3>" in page
         assert 'href="https://example.com/" rel="noopener noreferrer nofollow"' in page
@@ -116,7 +118,9 @@ class TestMarkdown:
             "<iframe src=//evil.example></iframe>",
         ],
     )
-    def test_markdown_of_untrusted_text_is_sanitized(self, reviewer: Client, text: str) -> None:
+    def test_markdown_value_with_unsafe_urls_or_html_has_only_safe_tags(
+        self, reviewer: Client, text: str
+    ) -> None:
         page = shown(reviewer, {"it": text}, it="markdown")
         [made] = re.findall(r'<div class="hitl-markdown">(.*?)</div>', page, re.S)
         tags = re.findall(r"<(\w+)([^>]*)>", made)
@@ -126,7 +130,7 @@ class TestMarkdown:
             assert "onclick" not in attributes
             assert tag == "p" or "data:" not in attributes
 
-    def test_markdown_is_rendered_beside_its_field(self, reviewer: Client) -> None:
+    def test_markdown_field_shows_rendered_text_beside_the_source(self, reviewer: Client) -> None:
         schema = {
             "type": "object",
             "properties": {
@@ -138,10 +142,12 @@ class TestMarkdown:
         assert "<h3>Dear <em>Dana</em></h3>" in page
         assert "# Dear *Dana*" in page
 
-    def test_markdown_shows_invisible_characters(self, reviewer: Client) -> None:
+    def test_markdown_value_shows_invisible_characters_as_code_points(
+        self, reviewer: Client
+    ) -> None:
         assert "⟨U+202E⟩" in shown(reviewer, {"it": "a\u202eb"}, it="markdown")
 
-    def test_markdown_without_hint_or_extra_is_plain_text(
+    def test_markdown_value_without_hint_or_markdown_library_is_plain_text(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert "# Dear *Dana*" in shown(reviewer, {"it": self.TEXT})
@@ -155,7 +161,9 @@ class TestMarkdown:
         "text",
         [">" * 20_000, "[" * 20_000, "*a " * 7_000, "`" * 20_000, "- " * 10_000, "|a\n" * 7_000],
     )
-    def test_markdown_rendering_takes_linear_time(self, reviewer: Client, text: str) -> None:
+    def test_markdown_value_with_20000_special_characters_renders_within_two_seconds(
+        self, reviewer: Client, text: str
+    ) -> None:
         began = time.process_time()
         shown(reviewer, {"it": text}, it="markdown")
         assert time.process_time() - began < 2
@@ -165,7 +173,9 @@ class TestLinksAndImages:
     @pytest.mark.parametrize(
         "url", ["https://example.com/a?b=1", "http://example.com", "mailto:d@e.de"]
     )
-    def test_link_shows_its_target(self, reviewer: Client, url: str) -> None:
+    def test_link_value_is_shown_as_nofollow_link_with_its_url_as_text(
+        self, reviewer: Client, url: str
+    ) -> None:
         page = shown(reviewer, {"it": url}, it="link")
         assert f'href="{url}" rel="noopener noreferrer nofollow" dir="ltr">{url}</a>' in page
 
@@ -181,13 +191,15 @@ class TestLinksAndImages:
             7,
         ],
     )
-    def test_invalid_or_misleading_link_is_text(self, reviewer: Client, url: Any) -> None:
+    def test_link_value_with_unsafe_or_misleading_url_is_plain_text(
+        self, reviewer: Client, url: Any
+    ) -> None:
         assert "<a" not in shown(reviewer, {"it": url}, it="link")
 
-    def test_text_without_hint_is_not_linked(self, reviewer: Client) -> None:
+    def test_url_value_without_display_hint_is_plain_text(self, reviewer: Client) -> None:
         assert "<a" not in shown(reviewer, {"it": "https://example.com/"}, other="link")
 
-    def test_image_of_site_and_allowed_hosts_is_shown(
+    def test_image_value_is_shown_only_from_media_url_and_allowed_hosts(
         self, reviewer: Client, settings: Any
     ) -> None:
         settings.HITL = {**settings.HITL, "IMAGE_HOSTS": ["img.example"]}
@@ -208,7 +220,9 @@ class TestLinksAndImages:
         ):
             assert "<img" not in shown(reviewer, {"it": url}, it="image"), url
 
-    def test_site_without_media_has_no_own_images(self, reviewer: Client, settings: Any) -> None:
+    def test_image_value_without_media_url_is_not_shown(
+        self, reviewer: Client, settings: Any
+    ) -> None:
         settings.MEDIA_URL = ""
         assert "<img" not in shown(reviewer, {"it": "/anything.png"}, it="image")
 
@@ -242,7 +256,7 @@ def read(response: Any) -> bytes:
 
 @pytest.mark.usefixtures("media")
 class TestFiles:
-    def test_spot_check_files_are_downloaded_from_its_page(
+    def test_spot_check_page_serves_hinted_files_to_permitted_users_only(
         self, reviewer: Client, browse: Any
     ) -> None:
         with displayed(paper="file invoices/", picture="image invoices", page="link") as graph:
@@ -267,7 +281,7 @@ class TestFiles:
             assert reviewer.get(file).status_code == 302
             assert browse("nobody").get(f"{file}?at=/paper").status_code in (403, 404)
 
-    def test_spot_check_files_are_hidden_from_the_approver(
+    def test_spot_check_file_returns_404_for_the_approver(
         self, reviewer: Client, person: Any
     ) -> None:
         with displayed(paper="file invoices/") as graph:
@@ -279,7 +293,9 @@ class TestFiles:
             Decision.objects.update(by=person("reviewer"))
             assert reviewer.get(file).status_code == 404
 
-    def test_files_require_view_permission(self, reviewer: Client, browse: Any) -> None:
+    def test_request_file_requires_view_permission_and_is_sandboxed(
+        self, reviewer: Client, browse: Any
+    ) -> None:
         with displayed(paper="file invoices/", picture="image invoices") as graph:
             item = make_interrupt(
                 {"paper": ["invoices/a.pdf"], "picture": "invoices/c.png"}, graph=graph
@@ -319,13 +335,17 @@ class TestFiles:
             {"a": 1},
         ],
     )
-    def test_files_outside_the_folder_are_404(self, reviewer: Client, name: Any) -> None:
+    def test_request_file_outside_the_hinted_folder_returns_404(
+        self, reviewer: Client, name: Any
+    ) -> None:
         with displayed(paper="file invoices") as graph:
             item = make_interrupt({"paper": name}, graph=graph)
             assert file_of(reviewer, item, "/paper").status_code == 404
 
     @pytest.mark.parametrize("pointer", ["", "/other", "/paper/0", "/missing", "x", "/~9"])
-    def test_only_hinted_files_are_served(self, reviewer: Client, pointer: str) -> None:
+    def test_request_file_without_display_hint_returns_404(
+        self, reviewer: Client, pointer: str
+    ) -> None:
         with displayed(paper="file") as graph:
             item = make_interrupt(
                 {"paper": "invoices/a.pdf", "other": "private/d.pdf"}, graph=graph
@@ -333,7 +353,9 @@ class TestFiles:
             assert file_of(reviewer, item, pointer).status_code == 404
             assert read(file_of(reviewer, item, "/paper")) == b"%PDF"
 
-    def test_scriptable_files_are_not_images(self, reviewer: Client) -> None:
+    def test_request_file_in_svg_format_is_downloaded_instead_of_displayed(
+        self, reviewer: Client
+    ) -> None:
         with displayed(it="image") as graph:
             item = make_interrupt({"it": "invoices/b.svg"}, graph=graph)
             assert "<img" not in text_of(reviewer.get(page_of(item)))
@@ -345,7 +367,9 @@ class TestFiles:
 
 @pytest.mark.usefixtures("media")
 class TestLinkPage:
-    def test_link_page_shows_the_same_values(self, client: Client, settings: Any) -> None:
+    def test_review_link_page_shows_formatted_values_with_content_security_policy(
+        self, client: Client, settings: Any
+    ) -> None:
         settings.HITL = {**settings.HITL, "IMAGE_HOSTS": ["pictures.example"]}
         settings.MEDIA_URL = "https://files.example/media/"
         payload = {
@@ -374,7 +398,9 @@ class TestLinkPage:
         assert link.url.rstrip("/").rpartition("/")[2] not in page
 
     @pytest.mark.promise("P18")
-    def test_link_page_serves_files_only_while_pending(self, client: Client) -> None:
+    def test_review_link_page_serves_hinted_files_until_the_link_is_revoked(
+        self, client: Client
+    ) -> None:
         with displayed(paper="file invoices", picture="image") as graph:
             payload = {
                 "paper": "invoices/a.pdf", "other": "private/d.pdf", "picture": "invoices/c.png",
@@ -398,7 +424,7 @@ class TestLinkPage:
 
 
 @pytest.mark.parametrize("hint", ["date", "money EUR"])
-def test_value_with_failing_renderer_is_plain_text(
+def test_formatted_value_with_failing_renderer_is_plain_text(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any, hint: str
 ) -> None:
     settings.TIME_ZONE = "Asia/Tokyo"
@@ -412,7 +438,7 @@ def test_value_with_failing_renderer_is_plain_text(
     assert values(shown(reviewer, {"it": 12}, it=hint)) == ["12"]
 
 
-def test_datetime_before_year_one_is_plain_text(reviewer: Client, admin_user: Any) -> None:
+def test_date_value_before_year_one_in_utc_is_plain_text(reviewer: Client, admin_user: Any) -> None:
     first = "0001-01-01T00:00:00+23:59"
     with displayed(it="date") as graph:
         item = make_interrupt({"it": first}, graph=graph)
@@ -421,7 +447,7 @@ def test_datetime_before_year_one_is_plain_text(reviewer: Client, admin_user: An
         assert first in text_of(Client().get(link.url))
 
 
-def test_file_index_with_thousands_of_digits_is_404() -> None:
+def test_request_file_index_with_thousands_of_digits_finds_no_file() -> None:
     with displayed(rows="file reports") as graph:
         item = make_interrupt({"rows": ["reports/a.txt"]}, graph=graph)
         assert value_formats.find_file(item, "/rows/0") == ("reports/a.txt", False)
@@ -429,7 +455,7 @@ def test_file_index_with_thousands_of_digits_is_404() -> None:
             assert value_formats.find_file(item, f"/rows/{index}") == ("", False)
 
 
-def test_file_hint_without_folder_fails_a_check() -> None:
+def test_file_display_hint_without_folder_fails_system_check() -> None:
     with displayed(paper="file", scan="file scans"):
         [found] = [each for each in run_checks() if each.id == "hitl_django.W041"]
         assert "'paper'" in found.msg

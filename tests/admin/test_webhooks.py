@@ -28,7 +28,7 @@ def made(**options: Any) -> WebhookEndpoint:
     return WebhookEndpoint.objects.get(pk=webhook_services.create_webhook(URL, **options).id)
 
 
-def test_secret_is_shown_once_at_creation(integrator: Client) -> None:
+def test_webhook_secret_is_shown_at_creation_and_on_no_later_page(integrator: Client) -> None:
     assert integrator.get(reverse(ADD)).status_code == 200
     form = {"url": URL, "description": "CRM", "events": ["run.failed"], "is_active": "on"}
     response = integrator.post(reverse(ADD), form)
@@ -44,26 +44,28 @@ def test_secret_is_shown_once_at_creation(integrator: Client) -> None:
         assert hook.secret not in page.content.decode()
 
 
-def test_graph_is_shown_by_its_title(integrator: Client) -> None:
+def test_webhook_form_offers_graphs_by_title(integrator: Client) -> None:
     form = integrator.get(reverse(ADD)).context["adminform"].form
     assert ("approval", "Approval") in form.fields["graphs"].choices
 
 
-def test_form_has_one_save_button(integrator: Client) -> None:
+def test_webhook_form_has_a_single_save_button(integrator: Client) -> None:
     page = integrator.get(list_of("webhookendpoint") + "add/").content.decode()
     assert 'name="_save"' in page
     assert 'name="_addanother"' not in page
     assert 'name="_continue"' not in page
 
 
-def test_internal_url_is_rejected_at_its_field(integrator: Client) -> None:
+def test_webhook_form_with_internal_url_shows_an_error_and_saves_nothing(
+    integrator: Client,
+) -> None:
     response = integrator.post(reverse(ADD), {"url": "https://169.254.169.254/", "is_active": "on"})
     assert response.status_code == 200
     assert "which is not public" in response.content.decode()
     assert not WebhookEndpoint.objects.exists()
 
 
-def test_webhook_is_changed_and_deleted_through_services(integrator: Client) -> None:
+def test_webhook_can_be_changed_and_deleted_in_the_admin(integrator: Client) -> None:
     hook = made(events=["run.failed"])
     url = page_of(hook, "webhookendpoint")
     assert integrator.post(url, {"url": URL, "events": ["run.parked"]}).status_code == 302
@@ -76,7 +78,7 @@ def test_webhook_is_changed_and_deleted_through_services(integrator: Client) -> 
     assert not WebhookEndpoint.objects.exists()
 
 
-def test_secret_is_rotated_by_post_only(integrator: Client) -> None:
+def test_webhook_secret_is_rotated_by_post_only_and_shown_once(integrator: Client) -> None:
     hook = made()
     url = reverse("admin:hitl_webhooks_webhookendpoint_secret", args=[hook.pk])
     assert hook.secret not in integrator.get(url).content.decode()
@@ -88,7 +90,7 @@ def test_secret_is_rotated_by_post_only(integrator: Client) -> None:
     assert hook.secret not in shown
 
 
-def test_test_event_and_redelivery_are_actions(integrator: Client) -> None:
+def test_webhook_list_sends_test_event_and_delivery_list_redelivers(integrator: Client) -> None:
     hook = made()
     action = {"action": "try_them", "_selected_action": [str(hook.pk)]}
     integrator.post(list_of("webhookendpoint"), action)
@@ -111,7 +113,9 @@ def test_test_event_and_redelivery_are_actions(integrator: Client) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_webhooks_without_view_permission_are_404(browse: Callable[[str], Client]) -> None:
+def test_webhook_and_delivery_pages_without_view_permission_are_inaccessible(
+    browse: Callable[[str], Client],
+) -> None:
     hook = made()
     message = webhook_services.send_test_event(hook.pk)
     for role in ("reviewer", "operator", "nobody"):
@@ -123,7 +127,7 @@ def test_webhooks_without_view_permission_are_404(browse: Callable[[str], Client
 
 
 @pytest.mark.promise("P18")
-def test_view_permission_does_not_allow_changes(
+def test_webhook_view_permission_allows_no_rotation_test_event_or_redelivery(
     browse: Callable[[str], Client], person: Callable[[str], Any]
 ) -> None:
     looker = person("nobody")
@@ -157,7 +161,7 @@ class TestRecipientColumn:
             Delivery.objects.create(endpoint=mail, event=event, data=data) for data in (*people, {})
         ]
 
-    def test_recipient_is_named_with_user_permission(
+    def test_delivery_recipient_is_a_link_with_view_user_permission(
         self, integrator: Client, person: Callable[[str], Any], mails: list[Delivery]
     ) -> None:
         view_user = Permission.objects.get(codename="view_user")
@@ -174,7 +178,7 @@ class TestRecipientColumn:
         )
 
     @pytest.mark.promise("P18")
-    def test_recipient_is_numbered_without_user_permission(
+    def test_delivery_recipient_is_shown_by_user_id_without_view_user_permission(
         self, integrator: Client, mails: list[Delivery]
     ) -> None:
         for url in (list_of("delivery"), page_of(mails[0], "delivery")):
@@ -182,14 +186,16 @@ class TestRecipientColumn:
             assert f"<bdi>User {mails[0].data['user']}</bdi>" in page
             assert ">reader<" not in page
 
-    def test_recipients_take_one_query(
+    def test_delivery_list_with_recipients_takes_at_most_seven_queries(
         self, admin_client: Client, mails: list[Delivery], django_assert_max_num_queries: Any
     ) -> None:
         admin_client.get(list_of("delivery"))
         with django_assert_max_num_queries(7):
             admin_client.get(list_of("delivery"))
 
-    def test_recipient_column_is_hidden_for_webhooks_only(self, integrator: Client) -> None:
+    def test_delivery_list_without_user_notifications_has_no_recipient_column(
+        self, integrator: Client
+    ) -> None:
         hook = made()
         webhook_services.send_test_event(hook.pk)
         page = integrator.get(list_of("delivery")).content.decode()

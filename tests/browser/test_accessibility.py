@@ -56,7 +56,7 @@ def faults(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("options", WAYS, ids=["desktop, light", "phone, dark"])
-def test_every_kind_of_request_is_accessible(
+def test_every_kind_of_request_page_has_no_axe_violations(
     start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     reviewer, other = people(PASSWORD)
@@ -75,7 +75,7 @@ def test_every_kind_of_request_is_accessible(
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_every_form_response_is_accessible(
+def test_every_response_to_a_request_form_has_no_axe_violations(
     everybody: str,
     start: Callable[..., Run],
     log_in: Callable[..., Any],
@@ -156,7 +156,7 @@ def test_every_form_response_is_accessible(
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_german_and_link_pages_are_accessible_and_fit_a_phone(
+def test_german_request_and_link_pages_have_no_axe_violations_and_fit_390_pixels(
     start: Callable[..., Run], log_in: Callable[..., Any], settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"

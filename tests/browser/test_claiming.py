@@ -25,7 +25,7 @@ WAYS = pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop
 
 
 @WAYS
-def test_two_reviewers_get_different_requests(
+def test_two_reviewers_using_review_next_decide_different_requests(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     for number in range(6):
@@ -46,7 +46,9 @@ def test_two_reviewers_get_different_requests(
     )
 
 
-def test_late_reviewer_gets_an_unclaimed_request(log_in: Callable[..., Any], start: Start) -> None:
+def test_reviewer_rejecting_a_decided_request_sees_the_decider_and_reviews_next(
+    log_in: Callable[..., Any], start: Start
+) -> None:
     for name in ("Dana", "Sam", "Kim"):
         start("typed", customer=name, amount=120.0)
     first = Interrupt.objects.get(title="Refund Dana?")
@@ -64,7 +66,7 @@ def test_late_reviewer_gets_an_unclaimed_request(log_in: Callable[..., Any], sta
     assert "Claimed by you" in rita.inner_text(".hitl-handling")
 
 
-def test_status_line_links_to_the_reopened_request(
+def test_status_line_after_response_rejected_by_graph_links_to_the_pending_request(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     run = start("booking")
@@ -86,7 +88,7 @@ def test_status_line_links_to_the_reopened_request(
 
 
 @WAYS
-def test_decision_over_claim_needs_confirmation_in_old_tab(
+def test_edit_in_old_tab_over_a_claim_of_another_reviewer_requires_confirmation(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     start("typed", customer="Dana", amount=120.0)

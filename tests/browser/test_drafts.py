@@ -61,7 +61,7 @@ def page(log_in: Callable[..., Any], start: Start) -> Any:
 
 
 class TestRestoredDrafts:
-    def test_draft_is_restored_after_navigation_and_removed_after_saving(self, page: Any) -> None:
+    def test_draft_is_restored_after_navigation_and_deleted_after_saving(self, page: Any) -> None:
         typed(page)
         page.goto("/admin/")
         open_interrupt(page)
@@ -105,7 +105,9 @@ class TestRestoredDrafts:
         open_interrupt(page)
         assert_it_comes_back(page)
 
-    def test_draft_is_restored_after_validation_error_and_navigation(self, page: Any) -> None:
+    def test_draft_is_restored_after_validation_error_followed_by_navigation(
+        self, page: Any
+    ) -> None:
         typed(page)
         page.get_by_label("Amount:").fill("a lot")
         with leads_on(page):
@@ -149,7 +151,7 @@ class TestRestoredDrafts:
         assert page.evaluate(read) == before
         assert LINE in page.inner_text(".hitl-bar")
 
-    def test_draft_of_changed_or_closed_request_can_be_copied(
+    def test_draft_of_changed_or_closed_request_is_shown_as_text_to_copy(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
@@ -170,7 +172,9 @@ class TestRestoredDrafts:
         assert "a thought" not in page.inner_text("#content")
 
 
-def test_draft_notice_shows_time_and_discards(log_in: Callable[..., Any], start: Start) -> None:
+def test_draft_notice_shows_saved_time_and_discards_the_draft(
+    log_in: Callable[..., Any], start: Start
+) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in(locale="de-DE")
     open_interrupt(page)
@@ -194,7 +198,7 @@ def test_draft_notice_shows_time_and_discards(log_in: Callable[..., Any], start:
     assert page.locator(".hitl-unsent").count() == 0
 
 
-def test_comment_draft_is_separate_from_the_decision(
+def test_comment_draft_is_restored_separately_from_the_decision_draft(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
@@ -216,7 +220,7 @@ def test_comment_draft_is_separate_from_the_decision(
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_response_draft_survives_adding_a_comment(page: Any) -> None:
+def test_response_draft_is_restored_after_adding_a_comment(page: Any) -> None:
     typed(page)
     page.get_by_label("Comment:").fill("I call her first.")
     with leads_on(page):
@@ -229,7 +233,7 @@ def test_response_draft_survives_adding_a_comment(page: Any) -> None:
     assert page.get_by_label("Comment:").input_value() == ""
 
 
-def test_draft_without_javascript_survives_claim_release_and_comment(
+def test_response_draft_without_javascript_is_kept_after_claim_release_and_comment(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
@@ -255,7 +259,9 @@ def test_draft_without_javascript_survives_claim_release_and_comment(
     assert decision.reason == "Half a thought"
 
 
-def test_bulk_reason_draft_is_restored(log_in: Callable[..., Any], start: Start) -> None:
+def test_bulk_rejection_reason_draft_is_restored_after_navigation(
+    log_in: Callable[..., Any], start: Start
+) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in()
 
@@ -277,7 +283,7 @@ def test_bulk_reason_draft_is_restored(log_in: Callable[..., Any], start: Start)
 
 
 class TestDraftsOfOtherUsers:
-    def test_draft_is_hidden_from_other_users_in_the_tab(
+    def test_draft_is_hidden_from_another_user_logged_in_to_the_same_tab(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("typed", customer="Dana", amount=120.0)
@@ -293,7 +299,7 @@ class TestDraftsOfOtherUsers:
         assert page.locator(".hitl-unsent").count() == 0
         assert "Half a thought" not in stored(page)
 
-    def test_draft_is_removed_at_logout(self, log_in: Callable[..., Any], start: Start) -> None:
+    def test_draft_is_deleted_at_logout(self, log_in: Callable[..., Any], start: Start) -> None:
         start("typed", customer="Dana", amount=120.0)
         page = log_in("rita")
         open_interrupt(page)
@@ -307,7 +313,7 @@ class TestDraftsOfOtherUsers:
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
-def test_draft_is_restored_after_new_login(
+def test_draft_submitted_with_expired_session_is_restored_after_login(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -330,7 +336,7 @@ def test_draft_is_restored_after_new_login(
         assert_it_comes_back(page, "Half a <thought>")
 
 
-def test_form_with_field_named_action_is_submitted(
+def test_webhook_action_form_with_field_named_action_is_submitted(
     log_in: Callable[..., Any],
 ) -> None:
     create_webhook("https://crm.example/hooks")

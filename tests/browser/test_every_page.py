@@ -37,7 +37,7 @@ def admin_user(transactional_db: None) -> Any:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_page_fits_and_is_accessible(
+def test_every_admin_page_fits_the_viewport_and_has_no_axe_violations(
     log_in: Callable[..., Any], rows: dict[str, Any], look: str
 ) -> None:
     page = log_in("eva", color_scheme=look)

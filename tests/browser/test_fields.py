@@ -31,7 +31,7 @@ def cell(page: Any, name: str, row: int | str) -> Any:
 
 
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-def test_reviewer_changes_alternative_and_rows(
+def test_reviewer_switches_alternative_and_edits_table_rows_and_saves_the_edit(
     log_in: Callable[..., Any], address: str, window: dict[str, Any]
 ) -> None:
     page = log_in(**window)
@@ -64,7 +64,7 @@ def test_reviewer_changes_alternative_and_rows(
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_all_errors_are_marked_together(
+def test_three_invalid_fields_are_marked_in_one_response(
     log_in: Callable[..., Any], address: str, language: str, settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = language
@@ -86,7 +86,7 @@ def test_all_errors_are_marked_together(
     assert not Decision.objects.exists()
 
 
-def test_slower_reviewer_keeps_input_after_conflict(
+def test_reviewer_approving_after_another_reviewer_sees_the_conflict_and_typed_values(
     log_in: Callable[..., Any], address: str
 ) -> None:
     rita, ravi = log_in("rita"), log_in("ravi")
@@ -106,7 +106,9 @@ def test_slower_reviewer_keeps_input_after_conflict(
         assert kept in told
 
 
-def test_unsent_alternative_is_restored(log_in: Callable[..., Any], address: str) -> None:
+def test_draft_of_chosen_alternative_is_restored_after_navigation(
+    log_in: Callable[..., Any], address: str
+) -> None:
     page = log_in()
     page.goto(address)
     page.get_by_role("radio", name="Phone").check()
@@ -118,7 +120,7 @@ def test_unsent_alternative_is_restored(log_in: Callable[..., Any], address: str
 
 
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-def test_preview_shows_changes_without_submitting(
+def test_preview_shows_changes_and_keeps_typed_values_without_saving(
     log_in: Callable[..., Any], address: str, window: dict[str, Any]
 ) -> None:
     page = log_in(**window)

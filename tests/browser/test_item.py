@@ -39,7 +39,7 @@ def focused(page: Any) -> str:
 
 
 class TestKeys:
-    def test_keyboard_is_enough_for_a_decision(
+    def test_keyboard_shortcuts_suffice_to_edit_and_approve_a_request(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         run = start("typed", customer="Dana", amount=120.0)
@@ -65,7 +65,7 @@ class TestKeys:
         assert decision.value == {"approved": True, "amount": 99.5, "note": ""}
         assert decision.reason == "are and answer are letters here"
 
-    def test_keyboard_opens_folded_first_field(
+    def test_keyboard_shortcut_for_edit_opens_a_collapsed_section_and_focuses_its_field(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("plain", payload={"title": "Pay?", "amount": 12})
@@ -74,7 +74,7 @@ class TestKeys:
         page.keyboard.press("e")
         assert focused(page) == "answer/amount"
 
-    def test_keyboard_reject_after_switching_windows(
+    def test_keyboard_shortcut_for_reject_stays_armed_after_switching_windows(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("approval", text="the news")
@@ -89,7 +89,7 @@ class TestKeys:
             page.keyboard.press("Control+Enter")
         assert Decision.objects.get().type == "reject"
 
-    def test_keyboard_leads_from_list_through_requests(
+    def test_keyboard_shortcuts_open_a_request_from_the_list_claim_and_skip(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         for name in ("Dana", "Sam"):
@@ -109,7 +109,7 @@ class TestKeys:
         assert "Claimed by you" in page.inner_text(".hitl-handling")
         assert not Decision.objects.exists()
 
-    def test_control_enter_presses_the_marked_button(
+    def test_control_enter_submits_the_button_armed_by_a_shortcut(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("typed", customer="Dana", amount=120.0)
@@ -127,7 +127,9 @@ class TestKeys:
             page.keyboard.press("Control+Enter")
         assert Decision.objects.get().type == "reject"
 
-    def test_stray_keys_decide_nothing(self, log_in: Callable[..., Any], start: Start) -> None:
+    def test_keyboard_input_other_than_shortcuts_saves_no_decision(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
         start("typed", customer="Dana", amount=120.0)
         page = log_in()
         open_interrupt(page)
@@ -145,7 +147,7 @@ class TestKeys:
         assert focused(page) == "BODY"
         assert not Decision.objects.exists()
 
-    def test_keyboard_help_and_permanent_off_switch(
+    def test_keyboard_shortcut_help_opens_and_can_disable_shortcuts_permanently(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("typed", customer="Dana", amount=120.0)
@@ -172,7 +174,7 @@ class TestKeys:
 
 
 class TestSeveralRequests:
-    def test_several_requests_are_decided_without_losing_text(
+    def test_decision_on_first_of_two_requests_keeps_text_typed_for_the_second(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         run = start("panel")
@@ -195,7 +197,7 @@ class TestSeveralRequests:
         runner.advance(str(run.pk))
         assert Run.objects.get(pk=run.pk).state == "succeeded"
 
-    def test_several_requests_are_navigated_by_keyboard(
+    def test_keyboard_shortcuts_move_focus_between_requests_of_a_run(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("panel")
@@ -208,7 +210,9 @@ class TestSeveralRequests:
         assert seen == ["Question to left", "Question to right", "Question to left"]
 
 
-def test_status_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: Start) -> None:
+def test_status_line_changes_from_queued_to_succeeded_without_reload(
+    log_in: Callable[..., Any], start: Start
+) -> None:
     run = start("typed", customer="Dana", amount=120.0)
     page = log_in()
     open_interrupt(page)
@@ -222,7 +226,7 @@ def test_status_line_follows_the_run_to_its_end(log_in: Callable[..., Any], star
 
 
 @WAYS
-def test_rows_are_added_changed_and_removed(
+def test_table_rows_are_added_changed_and_removed_and_saved_as_edit(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     start("approval", text="the news")
@@ -249,7 +253,9 @@ def test_rows_are_added_changed_and_removed(
 
 
 @pytest.mark.any_database
-def test_right_to_left_page_fits(log_in: Callable[..., Any], start: Start, settings: Any) -> None:
+def test_right_to_left_request_page_fits_a_phone(
+    log_in: Callable[..., Any], start: Start, settings: Any
+) -> None:
     settings.LANGUAGE_CODE = "ar"
     start("typed", customer="دانة", amount=120.0)
     page = log_in(**PHONE)
@@ -261,7 +267,7 @@ def test_right_to_left_page_fits(log_in: Callable[..., Any], start: Start, setti
 
 
 @WAYS
-def test_several_actions_are_decided_and_submitted_together(
+def test_request_with_two_actions_saves_a_decision_per_action(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     run = start("plain", payload=REQUEST)
@@ -291,7 +297,7 @@ def test_several_actions_are_decided_and_submitted_together(
     assert Run.objects.get(pk=run.pk).state == "succeeded"
 
 
-def test_without_javascript_request_is_claimed_discussed_and_followed(
+def test_request_without_javascript_can_be_claimed_commented_and_approved(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     run = start("typed", customer="Dana", amount=120.0)
@@ -314,7 +320,7 @@ def test_without_javascript_request_is_claimed_discussed_and_followed(
     assert "succeeded" in page.inner_text(".hitl-meta")
 
 
-def test_stale_page_and_back_button_change_nothing(
+def test_stale_tab_and_back_button_do_not_change_a_saved_decision(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     for name in ("Dana", "Sam"):
@@ -342,7 +348,7 @@ def test_stale_page_and_back_button_change_nothing(
 
 
 @pytest.mark.any_database
-def test_themed_admin_keeps_the_layout(
+def test_request_page_in_custom_base_template_keeps_shortcuts_and_saves_edit(
     log_in: Callable[..., Any], start: Start, settings: Any, tmp_path: Path
 ) -> None:
     # As themes do: a base of their own, with Django's blocks and hardly anything of its markup.
@@ -374,7 +380,9 @@ THEME = """<!doctype html>
 """
 
 
-def test_oversized_input_is_kept(log_in: Callable[..., Any], start: Start, settings: Any) -> None:
+def test_reply_above_upload_limit_is_kept_in_the_form_and_not_sent(
+    log_in: Callable[..., Any], start: Start, settings: Any
+) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 4000
     start("approval", text="the news")
     page = log_in()

@@ -58,7 +58,7 @@ def looking_back(reviewer: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_every_page_fits_the_viewport(
+def test_every_page_fits_the_width_of_desktop_and_phone(
     log_in: Callable[..., Any], start: Callable[..., Any], look: str, settings: Any
 ) -> None:
     reviewer, other = people(PASSWORD)
@@ -77,7 +77,9 @@ def test_every_page_fits_the_viewport(
     assert {name: found for name, found in wide.items() if found > width} == {}
 
 
-def test_select_all_ticks_all_rows(log_in: Callable[..., Any], start: Callable[..., Any]) -> None:
+def test_select_all_checkbox_of_review_link_list_selects_and_deselects_all_rows(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
     rita, _ = people(PASSWORD)
     item = ask("typed", customer="Dana K.", amount=120.0)
     for name in ("Lena", "Lars"):
@@ -107,7 +109,7 @@ def is_in_sight(page: Any, element: Any) -> bool:
     )
 
 
-def test_decision_buttons_are_visible_without_scrolling(
+def test_decision_buttons_of_long_request_are_visible_without_scrolling(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     payload = {"title": "Read all of this?", **{f"line {n}": "words " * 20 for n in range(60)}}
@@ -127,7 +129,7 @@ def test_decision_buttons_are_visible_without_scrolling(
     assert is_in_sight(page, reason), "the bar hides no field that is written in"
 
 
-def test_queue_list_is_beside_request_on_wide_screens(
+def test_queue_list_is_shown_beside_request_on_wide_screens_only(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     for name in ("Dana", "Sam"):

@@ -61,7 +61,7 @@ def fill_queue(count: int = 30) -> Interrupt:
     return item
 
 
-def test_queue_screen_shows_fifteen_requests(
+def test_queue_on_desktop_shows_at_least_fifteen_requests_without_scrolling(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     fill_queue()
@@ -72,7 +72,7 @@ def test_queue_screen_shows_fifteen_requests(
     assert [head.strip().lower() for head in heads] == ["select", "question", "waiting"]
 
 
-def test_admin_opens_the_queue_and_home_is_the_index(
+def test_admin_opened_from_outside_shows_the_queue_and_home_link_shows_the_index(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     page = log_in("rita")
@@ -89,7 +89,7 @@ def test_admin_opens_the_queue_and_home_is_the_index(
 
 
 @pytest.mark.parametrize("look", [DESK, PHONE, ZOOMED], ids=["desk", "phone", "at 200 %"])
-def test_long_list_content_is_not_cut_off(
+def test_queue_with_very_long_words_fits_desktop_phone_and_zoomed_viewport(
     log_in: Callable[..., Any], start: Callable[..., Any], look: dict[str, Any]
 ) -> None:
     rita, _ = people(PASSWORD)
@@ -127,7 +127,7 @@ def test_long_list_content_is_not_cut_off(
     assert lines < (2.2 if look is DESK else 2.9)
 
 
-def test_request_column_has_most_of_the_width(
+def test_queue_request_column_takes_more_than_45_percent_of_the_table(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     rita, _ = people(PASSWORD)
@@ -141,7 +141,7 @@ def test_request_column_has_most_of_the_width(
     assert widths > 0.45 * page.locator("#result_list").bounding_box()["width"]
 
 
-def test_delivery_error_fits_the_list(log_in: Callable[..., Any]) -> None:
+def test_delivery_list_shows_long_error_within_the_table(log_in: Callable[..., Any]) -> None:
     rita, _ = people(PASSWORD)
     mail = WebhookEndpoint.objects.create(url="mailto:", description="E-mail")
     Delivery.objects.create(
@@ -157,7 +157,9 @@ def test_delivery_error_fits_the_list(log_in: Callable[..., Any]) -> None:
     assert page.locator("#result_list td.field-recipient").inner_text() == "rita"
 
 
-def test_search_box_works_on_a_phone(log_in: Callable[..., Any], start: Callable[..., Any]) -> None:
+def test_search_box_on_phone_is_wider_than_180_pixels(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
     fill_queue(3)
     page = log_in("rita", **PHONE)
     for url in (QUEUE, RUNS):
@@ -166,7 +168,7 @@ def test_search_box_works_on_a_phone(log_in: Callable[..., Any], start: Callable
 
 
 @pytest.mark.parametrize("look", [DESK, PHONE], ids=["desk", "phone"])
-def test_bulk_bar_is_visible_with_count(
+def test_bulk_action_bar_stays_visible_and_shows_the_selected_count(
     log_in: Callable[..., Any], start: Callable[..., Any], look: dict[str, Any]
 ) -> None:
     fill_queue()
@@ -187,7 +189,7 @@ def test_bulk_bar_is_visible_with_count(
     assert page.locator(".hitl-chosen li").count() == 31
 
 
-def test_filter_works_without_javascript(
+def test_queue_filter_without_javascript_shows_matching_rows(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     fill_queue(1)
@@ -215,7 +217,7 @@ def addresses() -> Iterator[str]:
     registry.unregister("addresses")
 
 
-def test_search_finds_requests_by_all_attributes(
+def test_search_finds_requests_runs_and_threads_by_key_and_related_object(
     log_in: Callable[..., Any], start: Callable[..., Any], addresses: str
 ) -> None:
     about = Group.objects.create(pk=774411, name="Harbour")
@@ -243,7 +245,7 @@ def test_search_finds_requests_by_all_attributes(
             assert "774411" in row
 
 
-def test_open_filter_closes_on_escape_and_outside_click(
+def test_queue_filter_menu_closes_on_escape_and_outside_click(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     fill_queue(1)

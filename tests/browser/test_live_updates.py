@@ -22,7 +22,9 @@ def open_interrupt(page: Any) -> None:
     page.goto(f"/admin/hitl_django/reviewitem/{Interrupt.objects.get().pk}/change/")
 
 
-def test_other_viewers_are_named(log_in: Callable[..., Any], start: Start) -> None:
+def test_request_page_open_in_two_browsers_names_the_other_viewer(
+    log_in: Callable[..., Any], start: Start
+) -> None:
     start("typed", customer="Dana", amount=120.0)
     rita, ravi = log_in("rita"), log_in("ravi")
     rita.clock.install()
@@ -33,7 +35,7 @@ def test_other_viewers_are_named(log_in: Callable[..., Any], start: Start) -> No
     rita.get_by_text("Also viewing: ravi.").wait_for()
 
 
-def test_concurrent_decision_is_announced_and_input_kept(
+def test_request_page_announces_decision_of_another_user_and_keeps_typed_reason(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -51,7 +53,9 @@ def test_concurrent_decision_is_announced_and_input_kept(
     rita.get_by_role("heading", name="ravi rejected this").wait_for()
 
 
-def test_no_updates_without_javascript(log_in: Callable[..., Any], start: Start) -> None:
+def test_request_page_without_javascript_shows_no_live_updates(
+    log_in: Callable[..., Any], start: Start
+) -> None:
     run = start("typed", customer="Dana", amount=120.0)
     page = log_in(**WITHOUT_JAVASCRIPT)
     open_interrupt(page)
@@ -72,7 +76,7 @@ KEEP_ANSWERS = """
 """
 
 
-def test_list_announces_new_requests_without_moving(
+def test_queue_announces_new_requests_and_shows_them_after_click(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     for customer in ("Dana", "Kim"):
@@ -110,7 +114,7 @@ def test_list_announces_new_requests_without_moving(
     ]  # fmt: skip
 
 
-def test_list_polls_slower_when_hidden_and_stops_after_logout(
+def test_queue_polls_less_often_when_hidden_and_stops_after_logout(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -147,7 +151,9 @@ def test_list_polls_slower_when_hidden_and_stops_after_logout(
     assert pass_seconds(300) == 0
 
 
-def test_list_without_javascript_is_static(log_in: Callable[..., Any], start: Start) -> None:
+def test_queue_without_javascript_shows_count_in_title_and_no_live_updates(
+    log_in: Callable[..., Any], start: Start
+) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in(**WITHOUT_JAVASCRIPT)
     page.goto(LIST)

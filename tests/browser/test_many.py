@@ -52,7 +52,9 @@ def rita(log_in: Callable[..., Any], start: Callable[..., Run]) -> Callable[...,
 
 
 @WINDOWS
-def test_bulk_claim_assign_and_snooze(rita: Callable[..., Any], window: dict[str, Any]) -> None:
+def test_bulk_claim_assign_and_snooze_change_selected_requests(
+    rita: Callable[..., Any], window: dict[str, Any]
+) -> None:
     group = Group.objects.create(name="Night shift")
     page = rita(**window)
 
@@ -93,7 +95,7 @@ def test_bulk_claim_assign_and_snooze(rita: Callable[..., Any], window: dict[str
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
-def test_bulk_decisions_are_undone_together(
+def test_bulk_approval_is_undone_for_all_requests_by_one_button(
     rita: Callable[..., Any], settings: Any, window: dict[str, Any]
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
@@ -124,7 +126,7 @@ def worded() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
-def test_suggested_reason_and_markdown_comment(
+def test_suggested_reason_reply_and_markdown_comment_are_saved(
     worded: str, log_in: Callable[..., Any], start: Callable[..., Run], window: dict[str, Any]
 ) -> None:
     first, second = (Interrupt.objects.get(run=start(worded)) for _ in range(2))
@@ -148,7 +150,7 @@ def test_suggested_reason_and_markdown_comment(
     assert Decision.objects.get(interrupt=second).value == "Ask the customer again."
 
 
-def test_decisions_are_downloaded_as_csv(
+def test_insights_page_downloads_decisions_as_csv_with_escaped_formulas(
     log_in: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     rita, _ = people(PASSWORD)
@@ -165,7 +167,7 @@ def test_decisions_are_downloaded_as_csv(
     assert "'=1+1" in row.values()
 
 
-def test_shared_filter_is_used_by_another_user(
+def test_shared_saved_filter_is_shown_to_and_applied_by_another_user(
     log_in: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     people(PASSWORD)
@@ -187,7 +189,7 @@ def test_shared_filter_is_used_by_another_user(
     assert "the stars" in row.inner_text()
 
 
-def test_three_reviewers_get_different_requests(
+def test_three_reviewers_using_review_next_decide_different_requests(
     log_in: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     for number in range(6):
@@ -210,7 +212,7 @@ def test_three_reviewers_get_different_requests(
     ]  # fmt: skip
 
 
-def test_three_approvals_are_counted_live(
+def test_queue_updates_approval_count_of_request_with_quorum_of_three_without_reload(
     log_in: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     item = ask("reviewed", payload={"title": "Publish?"}, terms={"quorum": 3})

@@ -63,7 +63,7 @@ def text_of(mail: Any) -> str:
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"java_script_enabled": False}])
-def test_mentioned_user_is_notified_and_unsubscribes_without_login(
+def test_mentioned_user_receives_email_and_unsubscribes_without_login(
     mails: MailServer, log_in: Callable[..., Any], start: Callable[..., Run], way: dict[str, Any]
 ) -> None:
     item = Interrupt.objects.get(run=start("approval", text="the news"))
@@ -113,7 +113,7 @@ def test_mentioned_user_is_notified_and_unsubscribes_without_login(
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"java_script_enabled": False}])
-def test_notification_settings_are_saved(
+def test_notification_settings_form_saves_and_shows_the_choices(
     mails: MailServer, log_in: Callable[..., Any], way: dict[str, Any]
 ) -> None:
     page = log_in("rita", **way)
@@ -130,7 +130,9 @@ def test_notification_settings_are_saved(
     assert width <= 0
 
 
-def test_slack_channel_pages_are_accessible(mails: MailServer, log_in: Callable[..., Any]) -> None:
+def test_slack_channel_pages_have_no_axe_violations(
+    mails: MailServer, log_in: Callable[..., Any]
+) -> None:
     page = log_in("olga")
     give_address("olga", "manage_webhooks", "view_webhookendpoint")
     page.goto("/admin/hitl_notifications/slackchannel/add/")
@@ -148,7 +150,7 @@ def test_slack_channel_pages_are_accessible(mails: MailServer, log_in: Callable[
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_mails_are_accessible(
+def test_notification_emails_have_no_axe_violations_and_fit_the_viewport(
     mails: MailServer,
     log_in: Callable[..., Any],
     start: Callable[..., Run],

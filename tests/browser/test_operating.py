@@ -49,7 +49,7 @@ def fits(page: Any) -> bool:
     ],
     ids=["desktop", "phone without JavaScript", "dark"],
 )
-def test_thread_is_forked_and_its_run_cancelled(
+def test_operator_forks_a_thread_and_cancels_the_forked_run(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     run = start("booking")
@@ -93,7 +93,7 @@ def test_thread_is_forked_and_its_run_cancelled(
 
 
 @pytest.mark.any_database
-def test_wide_diagram_scrolls_inside_its_box(
+def test_wide_graph_diagram_on_phone_scrolls_inside_its_box_by_keyboard(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
 ) -> None:
     run = start("broad")
@@ -110,7 +110,7 @@ def test_wide_diagram_scrolls_inside_its_box(
     wait_until(page, "document.querySelector('.hitl-canvas').scrollLeft > 0")
 
 
-def test_error_is_shown_with_operate_permission_only(
+def test_run_error_text_is_shown_only_to_users_with_operate_permission(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
 ) -> None:
     graphs.FAILING.add("now")

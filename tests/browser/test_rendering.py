@@ -103,7 +103,7 @@ def interrupt_of(run: Run) -> Interrupt:
 
 
 @WINDOWS
-def test_values_are_formatted_and_files_downloaded(
+def test_formatted_values_are_shown_and_files_require_view_permission(
     log_in: Callable[..., Any], start: Callable[..., Run], shop: str, window: dict[str, Any]
 ) -> None:
     item = interrupt_of(start(shop, node="ask"))
@@ -138,7 +138,7 @@ def test_values_are_formatted_and_files_downloaded(
 
 
 @WINDOWS
-def test_node_template_and_form_are_used(
+def test_node_template_and_custom_form_are_shown_and_save_the_response(
     log_in: Callable[..., Any], start: Callable[..., Run], shop: str, window: dict[str, Any]
 ) -> None:
     plain, item = interrupt_of(start(shop, node="ask")), interrupt_of(start(shop, node="check"))

@@ -38,7 +38,7 @@ def lead(
     return log_in("rita", **request.param)
 
 
-def test_each_number_links_to_its_rows(lead: Any) -> None:
+def test_insights_numbers_link_to_matching_rows(lead: Any) -> None:
     with leads_on(lead):
         lead.click("text=1 request needs your review")
     assert lead.url.endswith("/reviewitem/")
@@ -63,7 +63,7 @@ def test_each_number_links_to_its_rows(lead: Any) -> None:
     assert "No decisions in this period." in lead.inner_text("#content-main")
 
 
-def test_chart_is_readable_without_colors(lead: Any) -> None:
+def test_insights_charts_have_data_tables_and_dashed_second_series(lead: Any) -> None:
     lead.goto("/admin/hitl_insights/spotcheck/reports/")
     for page in ("counts", "times"):
         section = lead.locator(f"section[aria-labelledby={page}]")
@@ -77,7 +77,7 @@ def test_chart_is_readable_without_colors(lead: Any) -> None:
         assert first == "none" != second
 
 
-def test_csv_is_downloaded(lead: Any) -> None:
+def test_insights_page_downloads_the_audit_log_as_csv(lead: Any) -> None:
     lead.goto("/admin/hitl_insights/spotcheck/reports/")
     with lead.expect_download() as found:
         lead.click("text=Export audit log")
@@ -86,7 +86,7 @@ def test_csv_is_downloaded(lead: Any) -> None:
         assert file.readline().startswith("thread_id,seq,at,")
 
 
-def test_filter_is_saved_used_and_removed(lead: Any) -> None:
+def test_queue_filter_is_saved_applied_and_removed(lead: Any) -> None:
     lead.goto("/admin/hitl_django/reviewitem/?q=stars")
     lead.click(".hitl-save > summary")
     lead.fill(".hitl-save [name=name]", "Stars")
@@ -102,7 +102,9 @@ def test_filter_is_saved_used_and_removed(lead: Any) -> None:
     assert not SavedFilter.objects.exists()
 
 
-def test_spot_check_shows_the_approver_after_the_result(lead: Any) -> None:
+def test_spot_check_page_shows_the_original_reason_only_after_the_result_is_saved(
+    lead: Any,
+) -> None:
     decision = Decision.objects.filter(type="approve")[0]
     look = SpotCheck.objects.create(interrupt_id=decision.interrupt_id, decision=decision)
     lead.goto("/admin/hitl_insights/spotcheck/")

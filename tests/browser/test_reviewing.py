@@ -31,7 +31,7 @@ def button(page: Any, name: str) -> Any:
     [{}, WITHOUT_JAVASCRIPT, PHONE, {"color_scheme": "dark"}],
     ids=["desktop", "without JavaScript", "phone", "dark"],
 )
-def test_reviewer_approves_edits_and_rejects(
+def test_reviewer_approves_edits_and_rejects_and_runs_succeed(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     runs = [start("typed", customer=name, amount=120.0) for name in ("Dana", "Sam", "Kim")]
@@ -77,7 +77,7 @@ def test_reviewer_approves_edits_and_rejects(
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
 
 
-def test_error_is_shown_at_its_field_and_input_kept(
+def test_approval_with_unreadable_amount_shows_the_field_error_and_typed_values(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -96,7 +96,7 @@ def test_error_is_shown_at_its_field_and_input_kept(
     assert not Decision.objects.exists()
 
 
-def test_second_of_two_reviewers_gets_the_conflict(
+def test_reviewer_approving_a_rejected_request_sees_the_conflict_and_typed_values(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -119,7 +119,9 @@ def test_second_of_two_reviewers_gets_the_conflict(
     assert Decision.objects.get().by_label == "ravi"
 
 
-def test_enter_in_text_area_decides_nothing(log_in: Callable[..., Any], start: Start) -> None:
+def test_enter_key_in_text_area_does_not_submit_the_request_form(
+    log_in: Callable[..., Any], start: Start
+) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in()
     page.goto("/admin/hitl_django/reviewitem/")
@@ -132,7 +134,7 @@ def test_enter_in_text_area_decides_nothing(log_in: Callable[..., Any], start: S
     assert not Decision.objects.exists()
 
 
-def test_edited_payload_is_submitted_and_changes_are_kept(
+def test_approve_of_edited_payload_asks_for_approve_with_changes_and_saves_the_edit(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     run = start("approval", text="the first line\nand the second")
@@ -154,7 +156,7 @@ def test_edited_payload_is_submitted_and_changes_are_kept(
 
 
 @pytest.mark.any_database
-def test_phone_targets_are_large_and_nothing_scrolls_sideways(
+def test_phone_controls_are_44_pixels_high_and_the_page_fits_390_pixels(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -178,7 +180,7 @@ def test_phone_targets_are_large_and_nothing_scrolls_sideways(
 @pytest.mark.parametrize(
     "window", [{}, WITHOUT_JAVASCRIPT, PHONE], ids=["desktop", "without JavaScript", "phone"]
 )
-def test_reviewer_claims_next_and_rejects_others_in_bulk(
+def test_reviewer_rejects_next_request_and_then_the_remaining_in_bulk(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     for name in ("Dana", "Sam", "Kim", "Lee"):
@@ -214,7 +216,7 @@ def test_reviewer_claims_next_and_rejects_others_in_bulk(
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("language", ["en", "ar"])
-def test_queue_fits_a_phone_in_both_orientations(
+def test_queue_on_phone_fits_in_left_to_right_and_right_to_left_languages(
     log_in: Callable[..., Any], start: Start, settings: Any, language: str
 ) -> None:
     settings.LANGUAGE_CODE = language
@@ -233,7 +235,7 @@ def test_queue_fits_a_phone_in_both_orientations(
 @pytest.mark.any_database
 @pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("width", [1280, 800, 390])
-def test_queue_columns_stay_inside_the_table(
+def test_queue_cells_stay_inside_the_table_at_every_width(
     log_in: Callable[..., Any], start: Start, width: int, language: str, settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = language

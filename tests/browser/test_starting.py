@@ -63,7 +63,7 @@ def press(page: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("options", WAYS, ids=NAMES)
-def test_run_is_started_from_the_run_list(
+def test_run_list_links_to_start_form_that_starts_a_run(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     page = log_in(operator, **options)
@@ -87,7 +87,7 @@ def test_run_is_started_from_the_run_list(
     assert run.started_by_label == "otto"
 
 
-def test_start_form_draft_is_restored(
+def test_start_form_draft_is_restored_after_navigation_and_deleted_after_start(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
 ) -> None:
     page = log_in(operator)
@@ -107,7 +107,7 @@ def test_start_form_draft_is_restored(
 
 
 @pytest.mark.parametrize("options", WAYS, ids=NAMES)
-def test_several_runs_are_retried_and_cancelled(
+def test_bulk_retry_and_bulk_cancel_of_runs_report_their_results(
     operator: str, failed: list[Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     has_script = options.get("java_script_enabled", True)
@@ -138,7 +138,7 @@ def test_several_runs_are_retried_and_cancelled(
 
 
 @pytest.mark.parametrize("options", WAYS, ids=NAMES)
-def test_all_requests_of_a_run_are_decided_together(
+def test_bulk_button_decides_all_requests_of_its_run_only(
     start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     run, other = start("panel"), start("approval", text="the news")

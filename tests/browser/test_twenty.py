@@ -77,7 +77,7 @@ def decide_by_keyboard(page: Any) -> float:
     return time.monotonic() - began
 
 
-def test_twenty_decisions_by_keyboard_are_fast(
+def test_twenty_decisions_by_keyboard_take_two_keys_each_within_the_time_limit(
     queue: Any, fill_queue: Callable[[], None], figures: Callable[[str], None]
 ) -> None:
     took = []
@@ -93,7 +93,7 @@ def test_twenty_decisions_by_keyboard_are_fast(
     assert min(took) < MOST
 
 
-def test_twenty_decisions_by_mouse_need_no_scrolling(
+def test_twenty_decisions_by_mouse_take_one_click_each(
     queue: Any, fill_queue: Callable[[], None], figures: Callable[[str], None]
 ) -> None:
     fill_queue()

@@ -42,7 +42,7 @@ def undo(page: Any) -> Any:
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["with", "without JavaScript"])
-def test_undo_button_reopens_the_request(
+def test_undo_button_reopens_the_request_claimed_for_another_decision(
     log_in: Callable[..., Any], interrupt: Interrupt, window: dict[str, Any]
 ) -> None:
     page = log_in(**window)
@@ -58,7 +58,9 @@ def test_undo_button_reopens_the_request(
     assert Decision.objects.get(effective=True).type == "reject"
 
 
-def test_undo_key_restores_the_input(log_in: Callable[..., Any], interrupt: Interrupt) -> None:
+def test_undo_shortcut_reopens_the_request_with_the_typed_reason(
+    log_in: Callable[..., Any], interrupt: Interrupt
+) -> None:
     page = log_in()
     approve(page, interrupt, "Half a thought")
     with leads_on(page):
@@ -72,7 +74,9 @@ def test_undo_key_restores_the_input(log_in: Callable[..., Any], interrupt: Inte
     assert page.get_by_label("Reason:").input_value() == "The whole of it"
 
 
-def test_request_page_has_undo_button(log_in: Callable[..., Any], interrupt: Interrupt) -> None:
+def test_undo_button_on_decided_request_page_reopens_the_request(
+    log_in: Callable[..., Any], interrupt: Interrupt
+) -> None:
     page = log_in()
     approve(page, interrupt)
     open_interrupt(page, interrupt)
@@ -81,7 +85,7 @@ def test_request_page_has_undo_button(log_in: Callable[..., Any], interrupt: Int
     assert Interrupt.objects.get(pk=interrupt.pk).status == "pending"
 
 
-def test_undo_button_counts_down_and_disappears(
+def test_undo_button_counts_down_and_disappears_after_the_time_limit(
     log_in: Callable[..., Any], interrupt: Interrupt
 ) -> None:
     page = log_in()

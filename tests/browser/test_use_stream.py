@@ -195,7 +195,7 @@ def await_thanks(page: Any, speech: Speech) -> None:
     assert page.locator("#question").count() == 0
 
 
-def test_chat_page_streams_and_resumes(
+def test_chat_page_streams_the_graph_and_resumes_after_an_interrupt(
     open_chat: Callable[..., Any], speech: Speech, work: Callable[[], None]
 ) -> None:
     page = open_chat("olga", "decide_interrupt")
@@ -206,7 +206,7 @@ def test_chat_page_streams_and_resumes(
     assert Run.objects.get().state == Run.State.SUCCEEDED
 
 
-def test_reloaded_chat_page_follows_the_run(
+def test_chat_page_reloaded_during_a_run_continues_the_stream(
     open_chat: Callable[..., Any], speech: Speech, work: Callable[[], None]
 ) -> None:
     page = open_chat("olga", "decide_interrupt")
@@ -222,7 +222,7 @@ def test_reloaded_chat_page_follows_the_run(
     await_thanks(page, speech)
 
 
-def test_chat_page_continues_after_approval_elsewhere(
+def test_chat_page_continues_after_approval_in_the_admin(
     open_chat: Callable[..., Any],
     log_in: Callable[..., Any],
     speech: Speech,
