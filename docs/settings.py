@@ -17,6 +17,7 @@ INSTALLED_APPS = [
     "django_q",
     "hitl_django",
     "hitl_django.contrib.langgraph",
+    "hitl_django.contrib.langgraph_api",
     "hitl_django.contrib.archive",
     "hitl_django.contrib.insights",
     "hitl_django.contrib.schedules",

@@ -266,7 +266,8 @@ def require_app(name: str) -> None:
     """Raise ImproperlyConfigured unless an app of this package is installed.
 
     Modules with models of optional apps call it first. Without it, Django would assign the models
-    of an app that isn't installed to ``hitl_django``, whose package contains them.
+    of an app that isn't installed to ``hitl_django``, whose package contains them. URLs that a
+    project includes itself call it too, because the app's settings are unknown without the app.
     """
     if not apps.is_installed(name):
         raise ImproperlyConfigured(f"Add {name!r} to INSTALLED_APPS to use it.")

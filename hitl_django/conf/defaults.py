@@ -32,11 +32,6 @@ class Settings:
         "hitl_django.contrib.django_q2.Dispatcher",
         "Dotted path of the dispatcher class, which notifies workers of queued runs.",
     )
-    CLUSTER: str = setting(
-        "",
-        "Name of a separate django-q2 cluster for runs, so that they don't compete with "
-        "your own tasks. '': use the cluster in Q_CLUSTER.",
-    )
     LEASE_SECONDS: float = setting(
         30,
         "Lease duration: how long a dead worker, or process that calls a graph directly, "
@@ -134,11 +129,6 @@ class Settings:
         "Share of EVENT_MAX_WAITING_THREADS and EVENT_MAX_STREAMS that one user may use; "
         "at least one request.",
         share,
-    )
-    API_KEY_USER_RESOLVER: str | None = setting(
-        None,
-        "Dotted path of a function that returns the user for an 'x-api-key' header, or "
-        "None; for LangGraph clients. None: API keys are disabled.",
     )
     ADMIN_SHOW_ENGINE_MODELS: bool = setting(
         False,

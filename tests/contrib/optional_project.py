@@ -26,6 +26,7 @@ def use_core() -> dict[str, Any]:
     from django.urls import URLPattern
 
     from hitl_django import END, START, StateGraph, interrupt, register, services, testing, urls
+    from hitl_django.conf import list_settings
     from hitl_django.extensions import list_extensions
     from hitl_django.management.commands.hitl import list_verbs
     from hitl_django.models import Interrupt, Run
@@ -80,6 +81,7 @@ def use_core() -> dict[str, Any]:
         "request": request,
         "extensions": [each.name for each in list_extensions()],
         "verbs": list(list_verbs()),
+        "settings": [key.name for key in list_settings()],
         "pages": [each.name for each in urls.urlpatterns if isinstance(each, URLPattern)],
     }
 

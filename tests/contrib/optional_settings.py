@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 OPTIONAL_APPS = os.environ["OPTIONAL_APPS"].split()
@@ -56,3 +57,4 @@ TEMPLATES = [
     }
 ]
 Q_CLUSTER = {"orm": "default", "workers": 2, "timeout": 60, "retry": 90}
+HITL = json.loads(os.environ["OPTIONAL_HITL"])

@@ -1,10 +1,12 @@
 """HTTP API compatible with LangGraph's server, for its public clients.
 
+    INSTALLED_APPS = [..., "hitl_django", "hitl_django.contrib.langgraph_api"]
     path("agent/", include("hitl_django.contrib.langgraph_api.urls"))
 
 It serves every registered graph, including LangGraph's, without importing langgraph.
 
     urls.py             URL patterns
+    conf.py             settings
     resource.py         base class of the views, on top of the API's
     authentication.py   ``x-api-key``
     bodies.py           request bodies and queries

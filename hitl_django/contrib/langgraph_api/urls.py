@@ -5,9 +5,13 @@ from __future__ import annotations
 from django.apps import apps
 from django.urls import path, re_path, register_converter
 
+from hitl_django.extensions import require_app
+
 from . import assistants, runs, system, thread_states, threads
 from .not_supported import NotOfferedView
 from .resource import UnknownPathView
+
+require_app("hitl_django.contrib.langgraph_api")
 
 app_name = "langgraph_api"
 

@@ -1,0 +1,18 @@
+"""Settings of the dispatcher for django-q2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hitl_django.conf.kinds import setting
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The settings of django-q2 clusters."""
+
+    CLUSTER: str = setting(
+        "",
+        "Name of a separate django-q2 cluster for runs, so that they don't compete with "
+        "your own tasks. '': use the cluster in Q_CLUSTER.",
+    )

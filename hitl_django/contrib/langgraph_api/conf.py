@@ -1,0 +1,18 @@
+"""Settings of the LangGraph-compatible API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hitl_django.conf.kinds import setting
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The settings of the API for LangGraph's clients."""
+
+    API_KEY_USER_RESOLVER: str | None = setting(
+        None,
+        "Dotted path of a function that returns the user for an 'x-api-key' header, or "
+        "None; for LangGraph clients. None: API keys are disabled.",
+    )

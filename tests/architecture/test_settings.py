@@ -1,0 +1,48 @@
+"""The core declares the settings that it reads; each optional package declares its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+
+from hitl_django.conf import Settings
+
+from .source import modules
+
+CONTRIB = "hitl_django/contrib/"
+DECLARATIONS = "hitl_django/conf/defaults.py"
+
+
+def find_readers(names: Iterable[str], trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Return the packages that use each setting: those below ``contrib``, and "" for the core."""
+    readers: dict[str, set[str]] = {name: set() for name in names}
+    for path, tree in trees.items():
+        package = path.removeprefix(CONTRIB).split("/")[0] if path.startswith(CONTRIB) else ""
+        for name in list_used_names(tree) if path != DECLARATIONS else ():
+            if name in readers:
+                readers[name].add(package)
+    return readers
+
+
+def list_used_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+                yield name
+
+
+def test_setting_of_the_core_is_read_by_the_core_or_several_packages() -> None:
+    read = find_readers([key.name for key in fields(Settings)], modules())
+    assert {name: found for name, found in read.items() if "" not in found and len(found) < 2} == {}
+
+
+def test_setting_that_one_optional_package_reads_is_found() -> None:
+    trees = {
+        "hitl_django/conf/defaults.py": ast.parse("STARS: int = 5; 'STARS'"),
+        "hitl_django/contrib/ratings/panels.py": ast.parse("hitl.STARS"),
+        "hitl_django/contrib/ratings/__init__.py": ast.parse("getattr(hitl, 'STARS')"),
+    }
+    assert find_readers(["STARS"], trees) == {"STARS": {"ratings"}}
+    trees["hitl_django/api/paging.py"] = ast.parse("hitl.STARS")
+    assert find_readers(["STARS"], trees) == {"STARS": {"ratings", ""}}
