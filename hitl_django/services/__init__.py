@@ -1,12 +1,13 @@
 """Public services: start, decide, claim, assign, comment, cancel, retry, fork, erase and more.
 
 The admin, the API, the commands and your project's code change runs and interrupts through these
-functions. Each runs in one transaction with the permission check, the change, its audit log entry
-and the message to a worker. If a caller's transaction rolls back, all of these are undone.
+functions. Each function checks the permission, makes the change, appends the audit log entry and
+sends the message to a worker in one transaction. If the caller has opened an outer transaction,
+rolling it back undoes all of this.
 
-``by`` is the user on whose behalf the change is made. None stands for code: it has all permissions,
-and the audit log shows "system". ``via`` is the source of the change: "admin", "api", "code",
-"command" or, for runs that a schedule starts, "schedule".
+``by`` is the user on whose behalf the change is made. None means that your code acts on its own:
+all permissions are granted, and the audit log shows "system". ``via`` is the source of the change:
+"admin", "api", "code", "command" or, for runs that a schedule starts, "schedule".
 """
 
 from __future__ import annotations

@@ -14,19 +14,21 @@ from hitl_django.engine.errors import PayloadError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Thread
 from hitl_django.models.fields import digest_json
 
-#: Verbs of entries that are stored with a decision, and of the entry that erases its value.
+#: Verbs of the audit log entries that are stored with a decision, and verb of the entry about
+#: erased values.
 DECIDED, ERASED = ("decide", "vote", "expire"), "erase"
-#: An undo moves earlier approvals to the version that is pending again.
+#: Verb of the entry about an undo, which moves earlier approvals to the reopened version.
 UNDONE = "undo"
 #: Number of threads that one query reads.
 BATCH = 500
 
 
 def find_forged_rows() -> Iterator[tuple[str, str]]:
-    """Yield the id of a thread and a message for each row that differs from the audit log.
+    """Yield a thread id and a message for each interrupt or decision that differs from the audit
+    log.
 
-    The rows are interrupts and decisions. Threads that can't be decrypted are skipped; the
-    verification of the audit log reports them.
+    Threads that can't be decrypted are skipped, because the verification of the audit log reports
+    them.
     """
     threads = Thread.objects.using(write_alias()).filter(has_interrupts=True).order_by("pk")
     last = 0
@@ -64,7 +66,7 @@ def _compare(thread: Thread) -> Sequence[str]:
     undone = {entry.subject for entry in recorded if entry.verb == UNDONE}
     found = _compare_decisions(made, list(decisions), undone, is_erased)
     interrupts = Interrupt.objects.using(using).filter(thread=thread).order_by("pk")
-    for interrupt in interrupts.iterator(chunk_size=20):  # payloads can be large
+    for interrupt in interrupts.iterator(chunk_size=20):  # payloads may be large
         if not (is_erased and interrupt.payload is None):
             found += _compare_payload(interrupt, made)
     return found

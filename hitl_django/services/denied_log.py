@@ -19,17 +19,18 @@ from hitl_django.models.functions import Now
 
 logger = logging.getLogger("hitl_django")
 
-#: Maximum number of "refuse" entries for one user and thread in this time. Further denials are only
-#: written to the application log, so that a user without permissions can't fill the table.
+#: Maximum number of "refuse" entries for one user and thread within this time. Further denials are
+#: written only to the application log, so that a user without permissions can't fill the table.
 MOST, WITHIN = 10, timedelta(hours=1)
 
 
 @contextmanager
 def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
-    """Append an audit log entry if the block raises NotAllowedError with the id of a thread.
+    """Append an audit log entry if the block raises a NotAllowedError that names a thread.
 
-    Enclose the transaction of the action in this block: the action's transaction is rolled back,
-    and the entry has its own. Inside a caller's transaction, the entry is rolled back with it.
+    Enclose the transaction of the action in this block. When the action's transaction is rolled
+    back, the entry is stored in a separate transaction. Inside a caller's transaction, a rollback
+    by the caller also removes the entry.
     """
     try:
         yield
@@ -45,14 +46,14 @@ def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
         try:
             _append(error, verb, by, via)
         except Exception:
-            # The user gets the NotAllowedError, even if the entry can't be stored.
+            # Raise the NotAllowedError even if the entry can't be stored.
             logger.exception("could not record a permission denial", extra=fields)
         raise
 
 
 @retry_on_conflict
 def _append(error: NotAllowedError, verb: str, by: Any, via: str) -> None:
-    if by.pk is None or not error.thread_id:  # an anonymous user, or no thread
+    if by.pk is None or not error.thread_id:  # The user is anonymous, or the error names no thread.
         return
     using = write_alias()
     with transaction.atomic(using=using):
@@ -60,7 +61,7 @@ def _append(error: NotAllowedError, verb: str, by: Any, via: str) -> None:
         if found is None or _has_enough(found, by):
             return
         thread = leases.lock_thread(pk=found.pk)
-        if _has_enough(thread, by):  # counts entries of concurrent requests
+        if _has_enough(thread, by):  # Includes the entries of concurrent requests.
             return
         detail = {"type": verb}
         audit.append_alone(thread, "refuse", by=by, via=via, subject=error.subject, detail=detail)

@@ -20,7 +20,7 @@ from hitl_django.models.functions import Now
 
 Made = TypeVar("Made")
 
-#: How long a key is valid, and how many expired keys the sweep deletes at a time.
+#: Time for which a key is valid, and maximum number of expired keys deleted per sweep.
 KEPT, BATCH = timedelta(days=1), 1000
 
 
@@ -28,8 +28,8 @@ class IdempotentResult(NamedTuple):
     """Result of an idempotent call.
 
     Attributes:
-        made: the result of the function; None if the call was repeated.
-        earlier: the id that the first call returned; None if this is the first call.
+        made: the result of the function, or None if the call was repeated.
+        earlier: the id that the first call returned, or None if this is the first call.
     """
 
     made: Any
@@ -41,7 +41,7 @@ def run_idempotent(
 ) -> IdempotentResult:
     """Call ``act`` unless the user has used the same idempotency key before.
 
-    ``name`` returns the id of the result, which a repeated call gets. ``request`` is the JSON
+    ``name`` returns the id of the result. A repeated call returns this id. ``request`` is the JSON
     content of the request. The key and the changes of ``act`` are stored in one transaction, so an
     exception leaves the key unused. A key is valid for one day.
 
@@ -55,7 +55,7 @@ def run_idempotent(
     try:
         return IdempotentResult(_act(act, name, key, digest, by), None)
     except IntegrityError:
-        # A concurrent call with the same key was first. Its record exists by now.
+        # A concurrent call with the same key committed first, so its record exists by now.
         earlier = _find(key, digest, by)
         if earlier is None:
             raise
@@ -63,7 +63,7 @@ def run_idempotent(
 
 
 def remove_old(limit: int = BATCH) -> int:
-    """Delete at most ``limit`` expired idempotency records; return the number deleted."""
+    """Delete at most ``limit`` expired idempotency records, and return the number deleted."""
     rows = IdempotencyRecord.objects.using(write_alias())
     old = rows.filter(created_at__lt=Now() - KEPT).order_by("created_at")
     gone = list(old.values_list("pk", flat=True)[:limit])
@@ -87,12 +87,14 @@ def _act(
 ) -> Made:
     using, refusal = write_alias(), None
     with transaction.atomic(using=using):
-        # Created first, so that a concurrent call with the same key waits here.
+        # Create the record first, so that a concurrent call with the same key waits for this
+        # transaction.
         row = IdempotencyRecord.objects.using(using).create(user=by, key=key, digest=digest)
         try:
             made = act()
         except NotAllowedError as error:
-            # Not rolled back: the audit log entry of the denial is part of this transaction.
+            # Delete the record instead of rolling back, because this transaction also contains the
+            # audit log entry of the denial.
             row.delete(using=using)
             refusal = error
         else:

@@ -1,8 +1,8 @@
 """Export of all rows that contain data about a user.
 
-A row refers to a user by a foreign key, by a label next to it, or in a column of names. The
-contents of graphs and payloads are your project's data. They are found by the related object of a
-thread.
+A row can refer to a user by a foreign key, by the user's name in a column next to the key, or in a
+column of names. The contents of graphs and payloads are your project's data. They can be found by
+the related object of a thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from hitl_django.models import (
 )
 from hitl_django.models.thread_tables import list_thread_tables
 
-#: Columns with the names of users at the time, each with the name of its foreign key.
+#: Columns with the name that a user had when the row was stored, each with the name of its foreign
+#: key.
 LABELS: Mapping[type[Model], Mapping[str, str]] = {
     Run: {"started_by_label": "started_by"},
     Interrupt: {"assignee_label": "assignee", "claimed_by_label": "claimed_by"},
@@ -55,7 +56,8 @@ NAMES: Mapping[type[Model], Mapping[str, Callable[[Any], list[str]]]] = {
     AuditEntry: {"detail": audit.list_names},
 }
 
-#: Exported columns of models that also contain other data. Other models are exported completely.
+#: Exported columns of models that also contain other data. Other models are exported with all
+#: columns.
 _SHOWN: Mapping[type[Model], tuple[str, ...]] = {
     Thread: ("thread_id", "graph", "metadata", "created_at"),
     Run: ("id", "graph", "key", "state", "started_by_label", "created_at", "finished_at"),
@@ -106,7 +108,10 @@ def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
 
 
 class Person:
-    """A user with their names, invitations and the conditions that find their rows."""
+    """A user with their names and invitations.
+
+    Builds the conditions that find rows about the user.
+    """
 
     def __init__(self, user: Any) -> None:
         self.user, self.using = user, write_alias()
@@ -117,8 +122,8 @@ class Person:
         }
         self.names = self._find_names()
         self.email = self._find_email()
-        #: Ids of the rows that name the user as a guest, and the guest identities of the user: each
-        #: a source, an interrupt and a name.
+        #: Ids of the rows that name the user as a guest, and the user's identities as a guest. An
+        #: identity is a source, an interrupt and a name.
         self.invitations: set[str] = set()
         self.guests: set[tuple[str, str, str]] = set()
         if self.email:
@@ -146,7 +151,7 @@ class Person:
                     yield from self._build(row, archived.thread_id, is_archived=True)
 
     def add_guests(self, rows: Iterable[Any]) -> None:
-        """Add the guests in these rows that have the user's email address."""
+        """Add the guests in these rows who have the user's email address."""
         for row in rows:
             guests = find_guests(type(row))
             if guests is not None and self._is_own(row, guests):
@@ -154,9 +159,10 @@ class Person:
                 self.guests.add((guests.via, str(row.interrupt_id), getattr(row, guests.name)))
 
     def _find_names(self) -> set[str]:
-        """Return current and former names that only this user has had, from all rows and archives.
+        """Return the current and former names that only this user has had.
 
-        A name that another user has or had doesn't identify a person, so it is left out.
+        All rows and archives are read. A name that another user also has or had doesn't identify a
+        person, so it is omitted.
         """
         found = {audit.label_user(self.user)}
         archived = self._read_archived_names()
@@ -178,7 +184,7 @@ class Person:
         return found - taken
 
     def _read_archived_names(self) -> set[tuple[str, Any]]:
-        """Return the labels in archived rows, each with the key of the user next to it."""
+        """Return the user names in archived rows, each with the user's key from the same row."""
         return {
             (getattr(row, label), getattr(row, f"{key}_id"))
             for _, found in self._read_archived()
@@ -194,7 +200,9 @@ class Person:
                 yield archived, archive.read(archived)
 
     def _find_email(self) -> str:
-        """Return the user's email address; an empty string if another user has the same."""
+        """Return the user's email address, or an empty string if another user has the same
+        address.
+        """
         name = self.users.get_email_field_name()
         email = str(getattr(self.user, name, "") or "")
         others = self.users._default_manager.using(self.using).exclude(pk=self.user.pk)
@@ -208,10 +216,10 @@ class Person:
         return model._base_manager.using(self.using)
 
     def select(self, model: type[Model], *, keyed: bool = True) -> Q | None:
-        """Return a condition for rows that may refer to the user, or None if no row of the model
-        can.
+        """Return a condition for rows that may refer to the user.
 
-        Without ``keyed``, rows are left out if only a foreign key refers to the user.
+        Returns None if no row of the model can refer to the user. Without ``keyed``, rows that
+        refer to the user only by a foreign key are omitted.
         """
         found = [Q(**{key: self.user.pk}) for key in list_keys(model) if keyed]
         for label, key in list_labels(model).items():
@@ -223,12 +231,13 @@ class Person:
         if guests is not None and self.email:
             found.append(Q(**{f"{guests.email}__iexact": self.email}))
         if model is AuditEntry:
-            # All of these entries are read, since an encrypted column can't be searched for a name.
+            # Read all of these entries, because an encrypted column can't be searched for a name.
             found += [Q(subject__in=interrupts), Q(verb__in=list(audit.NAMES))]
             return reduce(or_, found)
         for column in NAMES.get(model, {}):
             for name in self.names:
-                # As JSON, and as plain text for columns that don't contain JSON.
+                # Search for the name as JSON, and as plain text for columns that don't contain
+                # JSON.
                 escaped = json.dumps(name, ensure_ascii=False)[1:-1]
                 found += [Q(**{f"{column}__contains": text}) for text in {name, escaped}]
         if model is Thread:
@@ -267,7 +276,7 @@ class Person:
     def find_places(self, entry: AuditEntry, *, keyed: bool = True) -> list[str]:
         """List the parts of an audit log entry that refer to the user.
 
-        Without ``keyed``, parts are left out if only a foreign key refers to the user.
+        Without ``keyed``, parts that refer to the user only by a foreign key are omitted.
         """
         detail, places = entry.detail, list[str]()
         account = entry.actor_id is None and entry.actor_label in self.names
@@ -313,7 +322,9 @@ def _show(row: Any) -> dict[str, Any]:
 
 
 def list_labels(model: type[Model]) -> Mapping[str, str]:
-    """Return the columns of a model with names of users, each with the name of its foreign key."""
+    """Return the columns of a model that contain names of users, each with the name of its foreign
+    key.
+    """
     if (found := LABELS.get(model)) is not None:
         return found
     table = find_table(model)
@@ -342,7 +353,9 @@ def list_keys(model: type[Model]) -> list[str]:
 
 
 def get_user_keys(model: type[Model]) -> Mapping[str, Callable[[Any], Iterable[str]]]:
-    """Return the columns of a model with keys of users as text, each with its reader."""
+    """Return the columns of a model that contain keys of users as text, each with the function that
+    reads it.
+    """
     table = find_table(model)
     return {} if table is None else table.user_keys
 

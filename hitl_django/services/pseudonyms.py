@@ -1,8 +1,7 @@
 """Replacement of a user by a pseudonym in all stored rows.
 
 The audit log can still be verified. Each thread, archived or not, is changed in its own transaction
-with its row locked. An interrupted call can be repeated: rows that it has changed are not found
-again.
+with its row locked. An interrupted call can be repeated, because changed rows don't match again.
 """
 
 from __future__ import annotations
@@ -35,12 +34,13 @@ from .people import (
 )
 from .reviews.mentions import split_at_mentions
 
-#: Number of rows that one query reads.
+#: Maximum number of rows that one query reads.
 PAGE = 500
-#: Columns that are not changed. The related object is erased with the thread, and messages are
-#: deleted after some time.
+#: Columns that don't change. The related object is removed when the thread is erased, and messages
+#: are deleted after some time.
 KEPT = ("subject", "data")
-#: Columns that show what other rows belong to, or that also contain names.
+#: Further columns to read, because they identify the rows that a row belongs to or also contain
+#: names.
 OTHERS: Mapping[type[Model], tuple[str, ...]] = {
     Decision: ("interrupt", "via"),
     Comment: ("text",),
@@ -49,7 +49,7 @@ OTHERS: Mapping[type[Model], tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PseudonymizedUser:
-    """A pseudonym, with the number of changed or deleted rows by table."""
+    """A pseudonym, with the numbers of changed and deleted rows by table."""
 
     pseudonym: str
     rows: Mapping[str, int]
@@ -58,14 +58,14 @@ class PseudonymizedUser:
 def pseudonymize_user(user: Any, *, by: Any = None, via: str = "code") -> PseudonymizedUser:
     """Replace a user by a pseudonym in all rows and archives.
 
-    Foreign keys to the user become NULL, and rows that only the user uses are deleted. Texts are
-    kept, except for the name in comments that mention the user. The audit log can still be
-    verified, and new entries describe the changes. All tables are read completely. If the call is
-    interrupted, it must be repeated. Rows that the user changes during the call may keep their
+    Foreign keys to the user become NULL, and rows that only the user uses are deleted. Texts don't
+    change, except that comments mention the pseudonym instead of the name. The audit log can still
+    be verified, and new entries describe the changes. All tables are read completely. If the call
+    is interrupted, it must be repeated. Rows that the user changes during the call may keep their
     name.
 
     Raises:
-        NotAllowedError: if ``by`` is not a superuser; None is allowed.
+        NotAllowedError: if ``by`` is neither a superuser nor None.
     """
     if by is not None and not (by.is_active and by.is_superuser):
         raise NotAllowedError("Only superusers can forget a person.")
@@ -84,13 +84,13 @@ class _Pseudonymization:
 
     def perform(self) -> PseudonymizedUser:
         if self.person.names - {audit.label_user(self.person.user)}:
-            # Former names are found in rows with the user's key. They must stay until no row has
-            # one of these names without the key.
+            # Former names are found in rows with the user's key. These rows must not change until
+            # the names without a key have been replaced.
             self._change_threads(keyed=False)
             self._change_archives(keyed=False)
         self._change_threads()
         self._change_archives()
-        # A thread may have been restored from an archive after the first pass.
+        # A thread may have been restored from an archive during the first pass.
         self._change_threads()
         self.rows.update(self._change_other_tables())
         return PseudonymizedUser(pseudonym=self.pseudonym, rows=dict(self.rows))
@@ -105,7 +105,7 @@ class _Pseudonymization:
                 found = page
                 if model is AuditEntry:
                     found = [row for row in page if self.person.find_places(row, keyed=keyed)]
-                # Threads are looked up a page at a time.
+                # Look up the threads of one page at a time.
                 keys = self.person.rows(model).filter(pk__in=[row.pk for row in found])
                 for pk in sorted({*keys.values_list(lookup, flat=True)}):
                     self.rows.update(self._change_thread(pk, keyed=keyed))
@@ -117,7 +117,7 @@ class _Pseudonymization:
             try:
                 thread = leases.lock_thread(pk=pk)
             except NoSuchThread:
-                return counts  # deleted, or archived and changed there
+                return counts  # The row was deleted, or it was archived and changed in the archive.
             for model, lookup in list_thread_tables().items():
                 selected = self.person.select(model, keyed=keyed)
                 if model in (Thread, AuditEntry) or selected is None:
@@ -128,13 +128,14 @@ class _Pseudonymization:
         return counts
 
     def _update(self, rows: QuerySet[Any], *, keyed: bool = True) -> int:
-        """Update these rows of one table; return the number of rows with changes."""
+        """Update these rows of one table, and return the number of changed rows."""
         count = 0
         model = rows.model
         for page in _read_pages(rows.only(*_list_columns(model))):
             for row in page:
                 if changes := self._find_changes(row, keyed=keyed):
-                    # Zero rows: someone has claimed the interrupt, which doesn't lock the thread.
+                    # Zero rows: someone has claimed the interrupt since it was read, because a
+                    # claim doesn't lock the thread.
                     as_read = {
                         name: getattr(row, name)
                         for label, key in list_labels(model).items()
@@ -146,7 +147,7 @@ class _Pseudonymization:
         return count
 
     def _update_audit_log(self, thread: Thread, *, keyed: bool) -> int:
-        """Redact a thread's entries, and append an entry for each page of redactions."""
+        """Redact a thread's entries, and append an entry for each page with redactions."""
         redaction = Redaction(self.pseudonym)
         entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")
         count = last = 0
@@ -179,13 +180,13 @@ class _Pseudonymization:
     ) -> Counter[str]:
         rows = threads.order_by()
         found = rows.first()
-        # Checked before it is locked, since most archived threads have no changes.
+        # Check before locking, because most archived threads need no changes.
         if found is None or not self._change_rows(archive, found, keyed=keyed)[0].total():
             return Counter()
         with transaction.atomic(using=self.using):
             found = rows.select_for_update(of=("self",)).first()
             if found is None:
-                return Counter()  # restored, and changed in its tables
+                return Counter()  # The thread was restored and has been changed in its own tables.
             counts, changed = self._change_rows(archive, found, keyed=keyed)
             rows.update(**archive.write(changed))
         return counts
@@ -193,7 +194,10 @@ class _Pseudonymization:
     def _change_rows(
         self, archive: Archive, archived: Any, *, keyed: bool
     ) -> tuple[Counter[str], Mapping[type[Model], Sequence[Model]]]:
-        """Return the number of changed rows of an archived thread by table, and all its rows."""
+        """Change the rows of an archived thread.
+
+        Returns the numbers of changed rows by table, and all rows of the thread.
+        """
         stored, counts = archive.read(archived), Counter[str]()
         self.person.add_guests(chain.from_iterable(stored.values()))
         for model, each in stored.items():
@@ -235,13 +239,12 @@ class _Pseudonymization:
                     selected = self.person.select(model)
                     counts[name] += self._update(rows.filter(selected))
                 for key in {*list_keys(model)} - {*labels.values()}:
-                    # As when the account is deleted: rows that only the user uses have no purpose
+                    # As if the account were deleted: rows that only the user uses have no purpose
                     # any more.
                     counts[name] += rows.filter(**{key: self.person.user.pk}).delete()[0]
         return counts
 
     def _find_changes(self, row: Any, *, keyed: bool = True) -> dict[str, Any]:
-        """Return the new values of the columns that refer to the person."""
         labels = {key: label for label, key in list_labels(type(row)).items()}
         guests = find_guests(type(row))
         changes: dict[str, Any] = {}
@@ -268,7 +271,7 @@ class _Pseudonymization:
 
 
 def _list_columns(model: type[Model]) -> list[str]:
-    """List the columns that find a person, and the columns that change with them."""
+    """List the columns by which a person is found, and the columns that change with them."""
     guests = find_guests(model)
     return [
         "pk",
@@ -281,7 +284,7 @@ def _list_columns(model: type[Model]) -> list[str]:
 
 
 def _read_pages(rows: QuerySet[Any]) -> Iterator[list[Any]]:
-    """Yield rows a page at a time in the order of their key, without an open cursor."""
+    """Yield pages of rows in the order of the primary key, without an open cursor."""
     last: Any = None
     ordered = rows.order_by("pk")
     while page := list((ordered if last is None else ordered.filter(pk__gt=last))[:PAGE]):

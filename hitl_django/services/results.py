@@ -17,7 +17,10 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """The state of a run; ``created`` is False if ``start`` found an existing run."""
+    """The state of a run.
+
+    ``created`` is False if ``start`` found an existing run.
+    """
 
     id: UUID
     thread_id: str
@@ -46,7 +49,10 @@ class RunInfo:
     def result(self, schema: type[ResultT], *, by: Any = None) -> ResultT: ...
 
     def result(self, schema: Any = None, *, by: Any = None) -> Any:
-        """Return the result of the run as ``run_result`` does, read from the database each time."""
+        """Return the result of the run, like ``run_result``.
+
+        Each call reads the result from the database.
+        """
         return run_result(self.id, schema, by=by)
 
 
@@ -56,12 +62,12 @@ class DecisionInfo:
 
     Attributes:
         value: the resume value that the graph receives.
-        version: the version of the interrupt that it decides.
+        version: the version of the interrupt that was decided.
         refusal: the reason why the graph rejected the value, or an empty string.
         claimed_by_label: the name of another user who had claimed the interrupt, or an empty
             string.
-        complete: whether the decision closed the interrupt. False for an approval that needs
-            others, and after an undo.
+        complete: whether the decision closed the interrupt. False for an approval if more are
+            needed, and after an undo.
         undone_at: the time of the undo, or None.
         repeated: whether an earlier request with the same idempotency key stored this decision.
     """

@@ -34,9 +34,9 @@ def assign(
     by: Any = None,
     via: str = "code",
 ) -> None:
-    """Assign a pending interrupt to a user, a group, both, or nobody.
+    """Assign a pending interrupt to a user, to a group, to both, or to nobody.
 
-    ``claim_next`` skips an interrupt for users that it isn't assigned to.
+    ``claim_next`` returns an assigned interrupt only to the assignee or to members of the group.
 
     Raises:
         InvalidInputError: if the user ``to`` may not see and decide the interrupt.
@@ -78,9 +78,10 @@ def assign(
 def snooze(
     interrupt_id: UUID | str, *, until: datetime | None, by: Any = None, via: str = "code"
 ) -> None:
-    """Hide a pending interrupt from the review queue until a time, for everyone; None ends this.
+    """Hide a pending interrupt from everyone's review queue until a time.
 
-    The user's own claim ends. The due time and the expiry don't change.
+    With ``until=None``, the interrupt is shown again. The user's own claim ends. The due time and
+    the expiry don't change.
 
     Raises:
         ClaimedError: if another user has claimed the interrupt.
@@ -99,7 +100,8 @@ def snooze(
         until = _moment(until, thread.now)
         ended = {} if until is None else get_cleared_claim()
         unclaimed_by_others = Q() if by is None else queue_filters.UNCLAIMED | Q(claimed_by=by.pk)
-        # Zero rows: it was claimed after it was read, since a claim doesn't lock the thread.
+        # Zero rows: someone has claimed the interrupt since it was read, because a claim doesn't
+        # lock the thread.
         if not _row(interrupt).filter(unclaimed_by_others).update(snoozed_until=until, **ended):
             raise lookup.claimed_error(lookup.find(interrupt.pk, by))
         detail = {"until": None if until is None else until.isoformat()}

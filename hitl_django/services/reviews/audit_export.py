@@ -1,7 +1,7 @@
 """Export of the audit log of a period or a thread.
 
-Each page of rows is a separate query, so no cursor is open while a client reads. The memory used
-doesn't depend on the length of the period.
+Each page of rows is read by a separate query, so no cursor stays open while a client downloads the
+export. The memory used doesn't depend on the length of the period.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .periods import Period, may_view_reviewer_reports, select_decided
 
-#: Numbers of entries of one thread, and of threads, that one query reads.
+#: Maximum numbers of entries of one thread, and of threads, that one query reads.
 PAGE, THREADS = 1000, 200
 
 
@@ -31,7 +31,7 @@ class ExportedEntry:
 
     ``hash`` is the hash of ``prev_hash`` followed by ``hashed``. ``hashed`` contains the SHA-256 of
     salt and name in place of each of the ``names``. A name without a salt is the pseudonym of a
-    user; a later entry describes that change.
+    user. A later entry describes the replacement.
     """
 
     thread_id: str
@@ -52,9 +52,9 @@ def export_audit_log(
 ) -> Iterator[ExportedEntry]:
     """Yield all audit log entries of each thread with a decision in a period.
 
-    The entries of a thread follow each other in order. They name people, and the hash chain can
-    only be verified if it is complete. Threads are left out if the user may not see all of their
-    interrupts.
+    The entries of a thread are consecutive and ordered. Entries contain names of people. A hash
+    chain can only be verified if it is complete, so threads are omitted if the user may not see all
+    of their interrupts.
 
     Raises:
         NotAllowedError: if the user may not export, or may not view statistics of reviewers.
@@ -67,7 +67,9 @@ def export_audit_log(
 def list_audit_entries(
     thread_id: str, *, after: int = 0, limit: int = PAGE, by: Any = None
 ) -> list[ExportedEntry]:
-    """Return at most ``limit`` audit log entries of a thread in order, after the number ``after``.
+    """Return the audit log entries of a thread after the number ``after``, in order.
+
+    At most ``limit`` entries are returned.
 
     Raises:
         NoSuchThread: if the user may not see the thread.
@@ -113,7 +115,7 @@ def _exclude_hidden(threads: QuerySet[Thread], user: Any) -> QuerySet[Thread]:
 
 def _read_entries(names: dict[Any, str]) -> Iterator[ExportedEntry]:
     entries = AuditEntry.objects.using(write_alias()).filter(thread__in=names)
-    # Without a server-side cursor, which would stay open while the client reads.
+    # Don't use a server-side cursor, because it would stay open while the client downloads.
     for entry in entries.order_by("thread_id", "seq"):
         yield _build_entry(entry, names[entry.thread_id])
 

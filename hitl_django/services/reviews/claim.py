@@ -1,8 +1,8 @@
 """Claims on interrupts: claim, release and claim_next.
 
-A claim is a name and an end time in the interrupt's row. The time is compared with the database's
-clock, so an expired claim needs no cleanup. A claim is a single UPDATE of one row. Only taking over
-or ending another user's claim locks the thread, because it appends an audit log entry.
+A claim is a user and an end time in the interrupt's row. The end time is compared with the
+database's clock, so an expired claim needs no cleanup. Claiming is a single UPDATE of one row. Only
+taking over or ending another user's claim locks the thread, because it appends an audit log entry.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from hitl_django.permissions import get_policy, refuse_unless_may
 from .. import denied_log
 from . import deadlines, lookup, queue_filters
 
-#: Numbers of candidates that claim_next reads in the first batch, in later batches, and in total.
+#: Maximum numbers of candidates that claim_next reads in the first batch, in each later batch, and
+#: in total.
 FEW, MANY, MOST = 10, 100, 1000
 
 
@@ -63,10 +64,10 @@ def claim(
     seconds: float | None = None,
     take_over: bool = False,
 ) -> ClaimInfo:
-    """Claim a pending interrupt for CLAIM_SECONDS or ``seconds``, or renew the user's own claim.
+    """Claim a pending interrupt, or renew the user's own claim.
 
-    With ``take_over``, a claim of another user is replaced. This needs a permission of its own and
-    appends an audit log entry.
+    The claim ends after ``seconds``, by default CLAIM_SECONDS. With ``take_over``, another user's
+    claim is replaced. This needs a separate permission and appends an audit log entry.
 
     Raises:
         ClaimedError: if another user has claimed the interrupt, without ``take_over``.
@@ -76,8 +77,8 @@ def claim(
     _refuse_without_user(by)
     refusal = denied_log.record_denial("claim", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
-        # Taking over locks the thread before the interrupt: an UPDATE that waited for a row keeps
-        # it locked, even if the row no longer matches.
+        # Lock the thread before the interrupt: an UPDATE that had to wait for a row locks it even
+        # if the row no longer matches.
         if take_over:
             lookup.lock(interrupt_id, by)
         interrupt = lookup.find(interrupt_id, by)
@@ -99,9 +100,9 @@ def claim(
 
 @retry_on_conflict
 def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> None:
-    """End the user's claim on an interrupt; without a claim, nothing changes.
+    """End the user's claim on an interrupt.
 
-    Ending another user's claim appends an audit log entry.
+    Without a claim, nothing changes. Ending another user's claim appends an audit log entry.
 
     Raises:
         NotAllowedError: if another user has the claim, and the user may not take over claims.
@@ -110,8 +111,9 @@ def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> N
     with refusal, transaction.atomic(using=write_alias()):
         interrupt = lookup.find(interrupt_id, by)
         if by is not None and interrupt.claimed_by_id == by.pk:
-            # Zero rows: the interrupt was taken over or closed after it was read, so there is no
-            # claim to end. The row may be locked by now, so the thread can't be locked any more.
+            # Zero rows: another user has taken over the claim, or the interrupt was closed since it
+            # was read. There is no claim to end. The UPDATE may have locked the row, so locking the
+            # thread now could cause a deadlock.
             _row(interrupt).filter(claimed_by=by.pk).update(**get_cleared_claim())
             return
         if not _row(interrupt).filter(queue_filters.CLAIMED).exists():
@@ -133,17 +135,16 @@ def claim_next(
     key: str = "",
     after: UUID | str | None = None,
 ) -> UUID | None:
-    """Claim the first unclaimed interrupt that the user may see and decide, or None if there is
-    none.
+    """Claim the first unclaimed interrupt that the user may see and decide, and return its id.
 
-    The order is that of the review queue: overdue, priority, due time, age. ``graph`` and ``group``
-    (a Group or its key) narrow the choice. Concurrent callers get different interrupts. A call with
-    the same ``key`` by the same user returns the same interrupt in any state, until another user
-    claims it.
+    Returns None if there is no such interrupt. The order is that of the review queue: overdue,
+    priority, due time, age. ``graph`` and ``group`` (a Group or its key) narrow the choice.
+    Concurrent callers get different interrupts. A repeated call by the same user with the same
+    ``key`` returns the same interrupt, whatever its state, until another user claims the interrupt.
 
-    ``after`` is an interrupt that is not returned again. If it no longer waits for the user, other
-    pending interrupts of its thread come first. If no interrupt is unclaimed, an interrupt that the
-    user has claimed is returned.
+    ``after`` is an interrupt that is not returned again. If the user can't decide that interrupt
+    any more, other pending interrupts of its thread come first. If no interrupt is unclaimed, the
+    function returns an interrupt that the user has already claimed.
     """
     _refuse_without_user(by)
     deadlines.mark_overdue()
@@ -151,16 +152,16 @@ def claim_next(
     left = None if after is None else lookup.parse_id(after)
     with transaction.atomic(using=write_alias()):
         if key:
-            # The same request may arrive twice at once. The second one waits here for the first
-            # one's claim. Otherwise it could find all rows locked by similar requests, and return
-            # None.
+            # The same request may arrive twice simultaneously. The second request waits here until
+            # the first has claimed an interrupt. Otherwise the second could find all rows locked by
+            # similar requests and return None.
             users = get_user_model()._base_manager.using(write_alias()).filter(pk=by.pk)
             users.select_for_update(no_key=True, of=("self",)).values_list("pk").first()
         return taking.found() or _take(by, graph, group, taking, left)
 
 
 def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
-    """Return the interrupt that claim_next returned for the same user and key, or None.
+    """Return the interrupt that claim_next returned for this user and key, or None.
 
     Raises:
         IdempotencyKeyReusedError: if ``graph`` or ``group`` differ from that call.
@@ -170,7 +171,7 @@ def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None
 
 @dataclass(frozen=True, slots=True)
 class _KeyedClaim:
-    """The idempotency key of a call of claim_next and its filters, as columns of the interrupt."""
+    """The idempotency key and the filters of a call of claim_next, as columns of the interrupt."""
 
     claim_key: str | None
     claim_filters: str
@@ -202,12 +203,12 @@ def _take(
     if after is None:
         return _take_one_of(rows, free, by, taking)
     rows, every = rows.exclude(pk=after), queue_filters.list_waiting(by).exclude(pk=after)
-    # A user who skips an interrupt that still waits for them gets interrupts of any thread.
+    # A user who skips an interrupt without deciding it gets interrupts of any thread.
     done_with = _rows().filter(~queue_filters.match_waiting_for(by), pk=after)
     left = done_with.values("thread_id").first()
     same_thread = None
     if left is not None:
-        # Passed as a value, so that the query planner knows how few rows these are.
+        # Pass the thread as a value, so that the query planner knows that few rows match.
         same_thread = _take_one_of(
             every.filter(**left), [queue_filters.match_unclaimed(by)], by, taking
         )
@@ -234,7 +235,7 @@ def _renew_own_claim(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
 
 
 def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[list[UUID]]:
-    """Yield the ids of the interrupts that the user may decide, in batches and without a lock."""
+    """Yield batches of ids of the interrupts that the user may decide, without locking rows."""
     policy, seen = get_policy(), set[UUID]()
     rows = rows.select_related("run", "thread").defer(*LARGE_COLUMNS)
     while len(seen) < MOST:
@@ -249,17 +250,17 @@ def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[
 def _take_first(
     rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _KeyedClaim
 ) -> UUID | None:
-    """Claim the first candidate that is still unclaimed and not being claimed by another user."""
+    """Claim the first candidate that is unclaimed and not being claimed concurrently."""
     free = rows.filter(queue_filters.match_unclaimed(by)).order_by(*queue_order())
     while candidates:
-        # All conditions are checked again, since the interrupt may have been assigned or snoozed
-        # after it was read. Rows that another caller has locked are skipped. SQLite has one writer
-        # at a time and no row locks.
+        # Check all conditions again, because the interrupt may have been assigned or snoozed since
+        # it was read. Skip rows that another caller has locked. SQLite has no row locks, but only
+        # one writer at a time.
         row = free.filter(pk__in=candidates).select_for_update(skip_locked=True, of=("self",))
         pk = row.values_list("pk", flat=True).first()
         if pk is None:
             return None
-        # Zero rows: without row locks, another user claimed the interrupt after it was read.
+        # Zero rows: without row locks, another user has claimed the interrupt since it was read.
         if write_claim(_rows().filter(queue_filters.UNCLAIMED, pk=pk), by, None, **asdict(taking)):
             return pk
         candidates.remove(pk)
@@ -267,9 +268,9 @@ def _take_first(
 
 
 def write_claim(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
-    """Write the claim on the pending interrupts among ``rows``; return the number of rows.
+    """Write the claim to the pending interrupts among ``rows``, and return the number of rows.
 
-    The conditions of ``rows`` decide between concurrent callers: only one UPDATE matches.
+    If callers compete, only one UPDATE matches the conditions of ``rows``.
     """
     until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
     return rows.filter(queue_filters.PENDING).update(

@@ -47,10 +47,11 @@ class CommentInfo:
 def comment(
     interrupt_id: UUID | str, text: str, *, by: Any = None, via: str = "code"
 ) -> CommentInfo:
-    """Add a comment to a pending or closed interrupt; comments can't be edited.
+    """Add a comment to a pending or closed interrupt. Comments can't be edited.
 
-    The text is stripped. Its audit log entry contains only a digest, so that the text can be
-    erased. Users named as ``@username`` are mentioned and notified if they may see the interrupt.
+    Whitespace around the text is removed. The audit log entry contains only a digest of the text,
+    so that the text can be erased. Users named as ``@username`` are mentioned and notified if they
+    may see the interrupt.
 
     Raises:
         InvalidInputError: if the text is empty or longer than COMMENT_MAX_LENGTH characters.
@@ -77,7 +78,7 @@ def comment(
 
 
 def _mention(made: Comment, interrupt: Interrupt, by: Any) -> None:
-    """Store the users that a comment mentions, and publish the event that notifies them."""
+    """Store the users whom a comment mentions, and publish the event that notifies them."""
     mentioned = find_mentioned(made.text, interrupt, by)
     if not mentioned:
         return

@@ -30,15 +30,16 @@ RETRY_DELAY = timedelta(minutes=5)
 
 @retry_on_conflict
 def mark_overdue() -> int:
-    """Mark a batch of due interrupts as overdue; return their number."""
+    """Mark a batch of due interrupts as overdue, and return their number."""
     using = write_alias()
     passed = Interrupt.objects.using(using).filter(
         queue_filters.PENDING, overdue=False, due_at__lte=Now()
     )
-    if not passed.exists():  # usual case; on SQLite a transaction would wait for other writers
+    # Usually nothing is due. On SQLite, a transaction would wait for other writers.
+    if not passed.exists():
         return 0
     with transaction.atomic(using=using):
-        # Concurrent callers take different rows, so neither waits for the other.
+        # Concurrent callers lock different rows, so they don't wait for each other.
         batch = passed.order_by("due_at").select_for_update(skip_locked=True)
         found = list(batch.only("graph", "group_label")[: hitl.SWEEP_BATCH])
         messages = WriteBatch(using)
@@ -50,7 +51,10 @@ def mark_overdue() -> int:
 
 
 def warn_expiring() -> int:
-    """Send interrupt_expiring for a batch of interrupts about to expire; return their number."""
+    """Send the signal interrupt_expiring for a batch of interrupts that are about to expire.
+
+    Returns their number.
+    """
     soon = Interrupt.objects.using(write_alias()).filter(
         queue_filters.PENDING, queue_filters.ANSWERABLE, warn_at__lte=Now()
     )
@@ -58,7 +62,8 @@ def warn_expiring() -> int:
 
 
 def act_on_due(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], bool]) -> int:
-    """Call ``act`` for a batch of interrupts that are due by the column ``at``, earliest first.
+    """Call ``act`` for each of a batch of interrupts whose column ``at`` has passed, earliest
+    first.
 
     Each call has its own transaction. After an error, the column ``retry`` is set to a later time,
     so that failing interrupts don't block the others. Returns the number of calls that returned
@@ -96,8 +101,8 @@ def _postpone(pk: UUID, at: str, retry: str, using: str) -> None:
 def _warn(pk: UUID) -> bool:
     using = write_alias()
     row = Interrupt.objects.using(using).filter(queue_filters.PENDING, pk=pk, warn_at__lte=Now())
-    # Zero rows: another sweep has sent the warning, or the interrupt was decided. The signal is
-    # sent at most once. Receivers that must not miss one should read the rows.
+    # Zero rows: another sweep has sent the signal, or the interrupt was decided. The signal is sent
+    # at most once. Receivers that must not miss a warning can read the rows instead.
     if not row.update(warn_at=None):
         return False
     found = Interrupt.objects.using(using).select_related("thread").defer(*LARGE_COLUMNS).get(pk=pk)

@@ -30,7 +30,8 @@ from ..results import DecisionInfo
 from . import lookup, quorum, record_decision, resumption
 from .record_decision import Guest, Request, Validated
 
-#: Maximum number of times an interrupt is read again if it changes while a value is validated.
+#: Maximum number of times that an interrupt is read again because it changed during the validation
+#: of a value.
 MOST_READS = 5
 
 
@@ -51,27 +52,27 @@ def decide(
 ) -> DecisionInfo:
     """Store a decision on a pending interrupt, and queue its run.
 
-    Exactly one of several concurrent callers succeeds. A repeat of its request by the same user
-    with the same ``key`` returns the first decision, with ``repeated`` set. ``digest`` and
-    ``version`` are those of the interrupt as it was displayed. ``guest`` is a person who decides
-    without an account. The decision, the audit log entry, the resume value and the run's state are
-    stored in one transaction. The value is validated before this transaction, and again if the
-    interrupt changes in between.
+    Exactly one of several concurrent callers succeeds. If the same user repeats the successful
+    request with the same ``key``, the function returns the first decision with ``repeated`` set.
+    ``digest`` and ``version`` are those of the interrupt as it was displayed. ``guest`` is a person
+    who decides without an account. The decision, the audit log entry, the resume value and the
+    run's state are stored in one transaction. The value is validated before the transaction. If the
+    interrupt changes in the meantime, the value is validated again.
 
-    If several approvals are needed, an approval that isn't the last is not ``complete``, and the
-    interrupt stays pending. An approval counts for the version that was approved. An approval with
-    another value proposes that value as a new version, with this approval as its first. A rejection
-    closes the interrupt at once.
+    If several approvals are needed, the interrupt stays pending until the last approval. Earlier
+    approvals have ``complete=False``. An approval counts for the version that was approved. An
+    approval with another value proposes that value as a new version and is the first approval of
+    the new version. A rejection closes the interrupt immediately.
 
     ``resume`` is a resume value, given instead of type and value. The type of decision is derived
     from it.
 
-    Unless the interrupt requires a claim, another user's claim doesn't prevent a decision; its name
-    is stored with the decision. With ``ignore_claim=False``, a ClaimedError is raised instead, so
-    that the caller can ask for confirmation.
+    Unless the interrupt requires a claim, another user's claim doesn't prevent a decision. The name
+    of the user with the claim is stored with the decision. With ``ignore_claim=False``, a
+    ClaimedError is raised instead, so that the caller can ask for confirmation.
 
     Raises:
-        AlreadyDecidedError: if the interrupt is not pending; it contains the decision.
+        AlreadyDecidedError: if the interrupt is not pending. The error contains the decision.
         AlreadyApprovedError: if the same user has approved this version.
         ClaimRequiredError: if the interrupt requires a claim and nobody has claimed it.
         ClaimedError: if another user has claimed the interrupt, as described above.
@@ -103,7 +104,7 @@ def decide(
 
 
 class _Shown(NamedTuple):
-    """The interrupt as the caller displayed it, as far as the caller passes it."""
+    """The interrupt as the caller displayed it, as far as the caller passes these values."""
 
     digest: str | None
     version: int | None
@@ -113,8 +114,8 @@ class _Shown(NamedTuple):
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
     """Decide an interrupt in its current state.
 
-    If few conflicts are likely, this is tried without a lock first, then with the thread locked.
-    Both read, check and write the same.
+    If conflicts are unlikely, the first attempt doesn't lock the thread, and the second attempt
+    does. Both attempts read, check and write the same rows.
 
     Raises:
         ConcurrentChangeError: if the interrupt has changed since it was validated.
@@ -123,8 +124,8 @@ def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
     found = _read(pk)
     validated = validate(found.interrupt, request)
     if validated is not None and _needs_no_lock(found.interrupt):
-        # The user's permissions are read in the transaction that needs them. Without a user, the
-        # batch has a transaction of its own.
+        # The user's permissions must be read in the transaction that depends on them. Without a
+        # user, the batch opens its own transaction.
         alone = request.by is None and not connections[using].in_atomic_block
         with (
             suppress(record_decision.ConcurrentChangeError),
@@ -141,18 +142,21 @@ def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
 
 
 def validate(interrupt: Interrupt, request: Request) -> Validated | None:
-    """Validate a decision before any row is locked; return None for a closed interrupt."""
+    """Validate a decision before locking any row.
+
+    Returns None if the interrupt is closed.
+    """
     if interrupt.status != Interrupt.Status.PENDING:
-        return None  # an erased interrupt has no payload
+        return None  # The thread was erased, so the interrupt has no payload.
     return request.validate(interrupt)
 
 
 def _needs_no_lock(interrupt: Interrupt) -> bool:
     """Return whether an interrupt may be decided without locking its thread.
 
-    Most interrupts are the only one of their run and have one reviewer. Without the lock, nothing
-    is written unless the interrupt, the run and the thread's audit log are unchanged. A decision
-    that can be undone stores the thread's epoch, so it needs the lock.
+    Most interrupts are the only interrupt of their run and have one reviewer. Without the lock, a
+    decision is written only if the interrupt, the run and the thread's audit log are unchanged. A
+    decision that can be undone stores the thread's epoch and therefore needs the lock.
     """
     return (
         interrupt.version == 1
@@ -167,11 +171,11 @@ def _needs_no_lock(interrupt: Interrupt) -> bool:
 def _decide(
     found: _Found, request: Request, validated: Validated | None, shown: _Shown
 ) -> DecisionInfo:
-    """Decide an interrupt that was read with or without its thread locked.
+    """Decide an interrupt, whether or not its thread is locked.
 
     Raises:
         ConcurrentChangeError: if the interrupt differs from the validated version, or has changed
-            since it was read. Nothing is written.
+            since it was read. In this case, nothing is written.
     """
     interrupt = found.interrupt
     _refuse_unless_visible(interrupt, request.by)
@@ -205,9 +209,9 @@ def _record(
     validated: Validated | None,
     so_far: AnswersRow | None = None,
 ) -> DecisionInfo:
-    """Raise the first reason against a decision, or store it.
+    """Store a decision, or raise the first error that prevents it.
 
-    Reasons of the run and other users come first, followed by those of the value.
+    Errors about the run and about other users precede errors about the value.
     """
     if validated is None or not validated.fits(interrupt):
         raise record_decision.ConcurrentChangeError
@@ -218,7 +222,7 @@ def _record(
     quorum.refuse_unless_claimed(interrupt, thread, request.by)
     validated.raise_refusal()
     if not request.ignore_claim:
-        # Last, since a user who is asked to confirm should have no other errors to correct.
+        # This check is last, so that a user who is asked to confirm has no other errors to correct.
         lookup.raise_if_claimed(interrupt, thread, request.by)
     decision = record_decision.record(interrupt, validated, thread, so_far)
     info = DecisionInfo.from_row(decision, interrupt.run_id)
@@ -236,10 +240,10 @@ def check_answer(
     by: Any = None,
     reason: str = "",
 ) -> Any:
-    """Return the resume value that ``decide`` would store, without storing it.
+    """Return the resume value that ``decide`` would store, without storing a decision.
 
-    Raises the same errors as ``decide``, except those about claims: the user may still claim the
-    interrupt.
+    Raises the same errors as ``decide``, except for errors about claims, because the user can still
+    claim the interrupt.
     """
     request = Request.build(type, value, resume=resume, by=by, via="", reason=reason, key="")
     rows = select_visible(lookup.rows_with_run(), by)
@@ -253,15 +257,15 @@ def find_refusals(
     *,
     by: Any = None,
 ) -> dict[UUID, HitlError]:
-    """Return the error for each of these interrupts that can't be decided with this type, by id.
+    """Return an error for each of the interrupts that can't be decided with this type, by id.
 
-    The same checks as ``check_answer``, with one query for all interrupts.
+    Makes the same checks as ``check_answer``, with one query for all interrupts.
     """
     request = Request.build(type, UNSET, by=by, via="", reason="", key="")
     wanted = list(interrupt_ids)
     refused: dict[UUID, HitlError] = dict.fromkeys(wanted, InterruptNotFound())
     rows = select_visible(lookup.rows_with_run().filter(pk__in=wanted), by)
-    for interrupt in rows.iterator(chunk_size=20):  # payloads can be large
+    for interrupt in rows.iterator(chunk_size=20):  # payloads may be large
         del refused[interrupt.pk]
         try:
             _checked(interrupt, request, by)
@@ -289,7 +293,7 @@ def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
         return
     every = Interrupt.objects.using(write_alias())
     visible = select_visible(every, by)
-    # For a user who may see all interrupts, no query is needed.
+    # No query is needed for a user who may see all interrupts.
     if visible is not every and not visible.filter(pk=interrupt.pk).exists():
         raise InterruptNotFound
 
@@ -305,8 +309,9 @@ class _Found(NamedTuple):
 def _read(pk: UUID) -> _Found:
     """Read the current state of an interrupt with its run, thread and responses.
 
-    With the thread locked, no other caller can change it, so error messages are accurate. The lock
-    doesn't decide between concurrent callers; the UPDATE that closes the interrupt does.
+    While the thread is locked, no other caller can change the interrupt, so error messages are
+    accurate. If callers compete without the lock, the UPDATE that closes the interrupt succeeds for
+    only one of them.
     """
     using = write_alias()
     rows = queries.QUESTION.run(using, interrupt=pk)
@@ -333,7 +338,7 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
 def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | None:
     """Return the decision that an earlier request with this idempotency key stored, or None."""
     if not request.key or (interrupt.version == 1 and not interrupt.approvals):
-        return None  # no decision yet
+        return None  # The interrupt has no decision yet.
     decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt)
     decision = decisions.filter(key=request.key, by=request.by).order_by("version").first()
     if decision is None:

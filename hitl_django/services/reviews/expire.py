@@ -27,30 +27,31 @@ from . import deadlines, resumption
 
 logger = logging.getLogger("hitl_django")
 
-#: The source of an expiry, instead of a person's.
+#: Source of an expiry, stored where a decision has the source of the person's action.
 TIMEOUT = "timeout"
-#: With these options, the interrupt stays pending, since a person still has to decide.
+#: Expiry actions that leave the interrupt pending, because a person still has to decide.
 STAYING = ("keep", "escalate")
 
 
 def expire_due() -> int:
-    """Expire a batch of interrupts whose time limit has passed; return their number.
+    """Expire a batch of interrupts whose time limit has passed, and return their number.
 
-    Each has its own transaction. Interrupts of an active run are processed when the run pauses
-    again.
+    Each interrupt is processed in its own transaction. Interrupts of an active run are processed
+    when the run pauses again.
     """
-    # People see ``expires_at``, so it doesn't change after an error; ``retry_at`` does.
+    # After an error, ``retry_at`` is set to a later time. ``expires_at`` doesn't change, because
+    # people see it.
     return deadlines.act_on_due(select_expired(), "expires_at", "retry_at", _expire)
 
 
 def select_expired() -> QuerySet[Interrupt]:
-    """Return the interrupts whose time limit has passed and that are not processed yet."""
+    """Return the interrupts whose time limit has passed and that have not been processed yet."""
     return Interrupt.objects.using(write_alias()).filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
         status=Interrupt.Status.PENDING,
         expires_at__lte=Now(),
         run__state=Run.State.INTERRUPTED,
-        # A run that waits for a possible undo resumes soon; its other interrupts expire afterwards.
+        # A run that waits for a possible undo resumes soon. Its other interrupts expire afterwards.
         run__resumes_at__isnull=True,
     )
 
@@ -62,8 +63,8 @@ def _expire(pk: UUID) -> bool:
     if interrupt.run.state != Run.State.INTERRUPTED or interrupt.run.resumes_at is not None:
         return False
     changes, recorded = _stays_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
-    # As for a decision, only one UPDATE of a reviewer and concurrent sweeps matches. Zero rows:
-    # someone has decided, or another sweep has processed the interrupt.
+    # If reviewers and sweeps compete, only one UPDATE matches. Zero rows: a person has decided, or
+    # another sweep has processed the interrupt.
     expired = interrupts.filter(
         pk=pk,
         status=Interrupt.Status.PENDING,
@@ -104,7 +105,7 @@ def _expire(pk: UUID) -> bool:
             signals.run_failed, using=write_alias(), state=str(Run.State.PARKED), **ids
         )
     audit.append(batch, thread, "expire", by=None, via=TIMEOUT, subject=str(pk), detail=detail)
-    # Zero rows: the run was changed manually, since all other changes wait for the thread's lock.
+    # Zero rows: the run was changed manually, because all other changes wait for the thread's lock.
     # The transaction is rolled back, and the next sweep tries again.
     if not batch.run():
         raise RuntimeError(f"Run {interrupt.run_id} was changed manually.")
@@ -123,10 +124,10 @@ def _closed() -> dict[str, Any]:
 
 
 def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the changed columns of an interrupt that stays pending, and the audit log details.
+    """Return the changed columns and the audit log details of an interrupt that stays pending.
 
-    The interrupt becomes overdue and a snooze ends, but a claim is kept. The version doesn't
-    change, so a response that a reviewer is writing remains valid.
+    The interrupt becomes overdue and its snooze ends. Its claim and its version don't change, so a
+    response that a reviewer is writing remains valid.
     """
     moments = [at for at in (interrupt.due_at, interrupt.expires_at) if at is not None]
     changes: dict[str, Any] = {
@@ -142,7 +143,7 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
         return changes, {}
     group = Group.objects.using(write_alias()).filter(name=name).first()
     if group is None:
-        # The group doesn't exist, but the interrupt is marked as overdue nevertheless.
+        # The group doesn't exist. The interrupt is marked as overdue nevertheless.
         logger.error(
             "interrupt %s can't be escalated: unknown group",
             interrupt.pk,
@@ -158,10 +159,10 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
-    """Store the response of the expiry options as a decision without a user.
+    """Store the response from the expiry options as a decision without a user.
 
-    Returns the response as the audit log contains it. If the run resumes, its update is the first
-    of the batch.
+    Returns the response in the form in which the audit log contains it. If the run resumes, the
+    update of the run is the first statement of the batch.
     """
     answer = (interrupt.expiry or {}).get("answer")
     decision = Decision(

@@ -30,14 +30,17 @@ def find(interrupt_id: UUID | str, by: Any) -> Interrupt:
     """Return an interrupt with its run and thread.
 
     Raises:
-        InterruptNotFound: if it doesn't exist or the user may not see it.
+        InterruptNotFound: if the interrupt doesn't exist or the user may not see it.
     """
     rows = select_visible(rows_with_run(), by).defer(*LARGE_COLUMNS)
     return find_row(rows, InterruptNotFound, pk=interrupt_id)
 
 
 def lock(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
-    """Return the locked thread and the interrupt, which no other transaction can change."""
+    """Lock the thread of an interrupt, and return the thread and the interrupt.
+
+    Until the end of the transaction, no other transaction can change the interrupt.
+    """
     return lock_thread(interrupt_id), find(interrupt_id, by)
 
 
@@ -55,7 +58,10 @@ def rows_with_run() -> QuerySet[Interrupt]:
 
 
 def refuse_if_closed(interrupt: Interrupt) -> None:
-    """Raise AlreadyDecidedError with the closing decision unless the interrupt is pending."""
+    """Raise AlreadyDecidedError if the interrupt is closed.
+
+    The error contains the decision that closed the interrupt.
+    """
     if interrupt.status == Interrupt.Status.PENDING:
         return
     decision = interrupt.closing()
@@ -67,13 +73,16 @@ def refuse_if_closed(interrupt: Interrupt) -> None:
 
 
 def raise_if_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
-    """Raise ClaimedError if another user has claimed the interrupt, whose thread is locked."""
+    """Raise ClaimedError if another user has claimed the interrupt.
+
+    The thread is locked.
+    """
     if is_claimed_by_other(interrupt, thread, by):
         raise claimed_error(interrupt)
 
 
 def is_claimed_by_other(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
-    """Return whether another user had a claim on the interrupt when its thread was read."""
+    """Return whether another user had claimed the interrupt when its thread was read."""
     until = interrupt.claimed_until
     if until is None or until <= thread.now:
         return False
@@ -82,7 +91,7 @@ def is_claimed_by_other(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
 
 def claimed_error(interrupt: Interrupt) -> ClaimedError:
     until = interrupt.claimed_until
-    if until is None:  # the claim has ended since
+    if until is None:  # The claim has ended in the meantime.
         message = "The interrupt was claimed by someone else a moment ago. Try again."
         return ClaimedError(message, claimed_by_label="", until=timezone.now())
     return ClaimedError(
@@ -95,7 +104,7 @@ def claimed_error(interrupt: Interrupt) -> ClaimedError:
 
 def already_decided_error(interrupt: Interrupt) -> AlreadyDecidedError:
     """Return the error for a closed interrupt, with the decision that closed it."""
-    # An earlier decision may have been rejected by the graph, so look at the previous version.
+    # The graph may have rejected an earlier decision, so look only at the version before this one.
     decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt)
     decision = decisions.filter(version=interrupt.version - 1, effective=True).first()
     message = f"The interrupt is no longer pending: {interrupt.get_status_display()}."
@@ -121,7 +130,7 @@ def run_stopped_error(run: Run) -> RunStateError:
 
 
 def changed_error(interrupt: Interrupt) -> HitlError:
-    """Return the error for an interrupt that has changed since it was read, by reading it again."""
+    """Read an interrupt again, and return the error that explains how it has changed."""
     interrupt.refresh_from_db(write_alias())
     if interrupt.status != Interrupt.Status.PENDING:
         return already_decided_error(interrupt)
@@ -132,7 +141,7 @@ def changed_error(interrupt: Interrupt) -> HitlError:
 
 
 def parse_id(value: UUID | str) -> UUID:
-    """Return the id of an interrupt.
+    """Parse the id of an interrupt.
 
     Raises:
         InterruptNotFound: if the value is not a UUID.

@@ -14,19 +14,19 @@ from hitl_django.models import Comment, Decision, Interrupt
 from hitl_django.models.functions import Now
 from hitl_django.permissions import get_policy, select_visible
 
-#: Maximum number of mentions per comment, since each is checked with the policy.
+#: Maximum number of mentions per comment. A policy checks each of them.
 MOST = 20
 #: The characters that Django allows in usernames. An email address is not a mention.
 _NAMED = re.compile(r"(?<![\w.@+-])@([\w.@+-]+)")
-#: Characters that are more often punctuation than the end of a username.
+#: Characters that are often punctuation after a username rather than part of the username.
 _STOPS = ".-+@"
 
 
 def find_mentioned(text: str, interrupt: Interrupt, by: Any) -> list[Any]:
     """Return the mentioned users who may see the interrupt.
 
-    A user who may not assign the interrupt must not be able to find out usernames. For them, only
-    users named on the interrupt's page are returned.
+    A user who may not assign the interrupt must not be able to find out which usernames exist. For
+    such a user, only users named on the interrupt's page are returned.
     """
     names = [
         name
@@ -45,7 +45,10 @@ def find_mentioned(text: str, interrupt: Interrupt, by: Any) -> list[Any]:
 
 
 def split_at_mentions(text: str, names: Collection[str]) -> list[tuple[str, bool]]:
-    """Split a text into parts, each with whether it mentions one of these names."""
+    """Split a text at mentions of these names.
+
+    Returns pairs of a part of the text and whether the part is a mention.
+    """
     parts: list[tuple[str, bool]] = []
     at = 0
     for found in _NAMED.finditer(text) if names else ():

@@ -20,23 +20,23 @@ from hitl_django.permissions import get_policy, select_visible, select_visible_t
 
 #: Maximum length of a period in days.
 MAX_DAYS = 366
-#: Outside of these years, a conversion between time zones can exceed the calendar.
+#: Outside of these years, converting between time zones can exceed the range of dates.
 YEARS = range(1900, 9000)
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A range of days that includes the first and the last."""
+    """A range of days, including the first and the last day."""
 
     first: date
     last: date
 
     @classmethod
     def build(cls, first: date, last: date, *, max_days: int | None = MAX_DAYS) -> Period:
-        """Return the period.
+        """Return the period from ``first`` to ``last``.
 
         Raises:
-            InvalidInputError: if it ends before it begins, or is too long.
+            InvalidInputError: if the last day is before the first, or the period is too long.
         """
         if first.year not in YEARS or last.year not in YEARS:
             raise InvalidInputError("Invalid period.", [("last", "is not a valid date")])
@@ -55,7 +55,9 @@ class Period:
         return [self.first + timedelta(n) for n in range((self.last - self.first).days + 1)]
 
     def match(self, name: str) -> Q:
-        """Match rows with the column ``name`` in the period, in days of the current time zone."""
+        """Return a condition: the column ``name`` is in the period, with days in the current time
+        zone.
+        """
         bounds = {f"{name}__gte": start_of_day(self.first)}
         return Q(**bounds, **{f"{name}__lt": start_of_day(self.last + timedelta(1))})
 
@@ -66,21 +68,24 @@ def list_graphs_with_interrupts(user: Any) -> list[str]:
     rows = select_visible(Interrupt.objects.using(write_alias()).order_by(), user)
     if not names or rows.query.is_empty():
         return []
-    # One query that looks for one row of each graph, in the index that begins with the graph.
+    # Use one query, which looks for one row of each graph in the index that begins with the graph.
     own = get_user_model()._base_manager.using(write_alias()).filter(pk=user.pk)
     found = own.values_list(*(Exists(rows.filter(graph=name)) for name in names)).first()
     return [name for name, has_rows in zip(names, found or (), strict=False) if has_rows]
 
 
 def select_decided(user: Any, period: Period, *, graph: str | None = None) -> QuerySet[Decision]:
-    """Return people's decisions that closed a visible interrupt in the period."""
+    """Return the decisions by people that closed an interrupt visible to the user in the period."""
     made = Decision.objects.using(write_alias()).filter(period.match("created_at"), effective=True)
     made = select_visible_through(made.exclude(type=EXPIRE), "interrupt", user)
     return (made if graph is None else made.filter(interrupt__graph=graph)).order_by()
 
 
 def may_view_reviewer_reports(user: Any) -> bool:
-    """Return whether the user may view statistics of each reviewer; True for None."""
+    """Return whether the user may view statistics of individual reviewers.
+
+    For None, the result is True.
+    """
     return user is None or get_policy().may_view_reviewer_insights(user)
 
 

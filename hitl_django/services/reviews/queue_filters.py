@@ -1,4 +1,4 @@
-"""Filters of the review queue: conditions (Q) for claims, and word search.
+"""Filters of the review queue: conditions (Q) on claims, and the search for words.
 
 All times are compared with the database's clock. An expired claim or snooze is ignored.
 """
@@ -20,7 +20,7 @@ from hitl_django.permissions import select_visible
 
 from . import quorum
 
-#: Number of rows that are searched on databases without an index for words.
+#: Maximum number of rows that a search reads on databases without an index of words.
 SCANNED = 10_000
 
 PENDING = Q(status=Interrupt.Status.PENDING)
@@ -28,8 +28,8 @@ CLAIMED = Q(claimed_until__gt=Now())
 UNCLAIMED = Q(claimed_until__isnull=True) | Q(claimed_until__lte=Now())
 SNOOZED = Q(snoozed_until__gt=Now())
 AWAKE = Q(snoozed_until__isnull=True) | Q(snoozed_until__lte=Now())
-#: ``overdue`` is in the index. The time comparison adds interrupts that the sweep hasn't marked
-#: yet.
+#: The index contains ``overdue``. The time comparison adds interrupts that the sweep hasn't marked
+#: as overdue yet.
 OVERDUE_PARTS = (Q(overdue=True), Q(overdue=False, due_at__lte=Now()))
 OVERDUE = OVERDUE_PARTS[0] | OVERDUE_PARTS[1]
 #: A run in any other state must be retried before its interrupts can be decided.
@@ -37,9 +37,10 @@ ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 
 
 def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> QuerySet[Interrupt]:
-    """Return the pending interrupts that the user may see; None sees all.
+    """Return the pending interrupts that the user may see.
 
-    ``graph`` and ``group`` (a Group or its key) narrow them.
+    For None, all pending interrupts are returned. ``graph`` and ``group`` (a Group or its key)
+    narrow the result.
     """
     rows = Interrupt.objects.using(write_alias()).filter(PENDING).order_by()
     if graph is not None:
@@ -50,15 +51,15 @@ def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> Q
 
 
 def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[Any]:
-    """Return the first rows in the order of the queue, at most ``most`` of each part.
+    """Return the first rows in the order of the queue, at most ``most`` for each part.
 
-    For a condition with OR, the query plan would read all pending interrupts. Each part has an
-    index in this order, from which its first rows are read.
+    If the parts were combined with OR, the query planner would read all pending interrupts. Each
+    part alone has an index in this order, so only its first rows are read.
     """
     if len(parts) == 1:
         return rows.filter(parts[0]).order_by(*queue_order())[:most]
     keys = [
-        # The keys are looked up again, because not every database supports a limit within a union.
+        # Look the keys up again, because not every database supports a limit within a union.
         rows.filter(pk__in=rows.filter(part).order_by(*queue_order()).values("pk")[:most])
         .order_by()
         .values("pk")
@@ -68,9 +69,9 @@ def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[A
 
 
 def match_words(text: str, *, common: bool = False, through: str = "") -> Q:
-    """Match the interrupts that contain all words of the text.
+    """Return a condition: the interrupt contains all words of the text.
 
-    ``common`` means that many rows contain them. ``through`` is the lookup to interrupts from
+    ``common`` means that many rows contain the words. ``through`` is the lookup to interrupts from
     another model.
     """
     return has_words(text, write_alias(), common=common, through=through)
@@ -78,11 +79,11 @@ def match_words(text: str, *, common: bool = False, through: str = "") -> Q:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search with two queries, since the query planner can't know which one is faster.
+    """A search with two alternative queries, because the query planner can't know which is faster.
 
     ``few`` uses the index of words, which is faster unless many rows match. ``many`` reads the rows
-    in the order of the list, which finds frequent words soon. On a database without this index,
-    both search the first SCANNED rows of the queue.
+    in the order of the list, which finds frequent words soon. On a database without the index, both
+    queries search the first SCANNED rows of the queue.
     """
 
     rows: QuerySet[Any]
@@ -98,20 +99,23 @@ class Search:
         return cls(rows, few, looked_at.filter(match_words(text, common=True)))
 
     def is_cut_short(self) -> bool:
-        """Return whether some rows are not searched."""
+        """Return whether the search omits some rows."""
         if has_index(write_alias()):
             return False
         return _in_order(self.rows)[SCANNED : SCANNED + 1].exists()
 
     def find_early(self, most: int) -> QuerySet[Any]:
-        """Return the matches of ``many`` among the first ``most`` rows."""
+        """Return the matches of ``many`` among the first ``most`` rows of the list."""
         return self.many.filter(pk__in=self.rows.values("pk")[:most]).order_by()
 
     def find(self, count: int, most: int) -> QuerySet[Any]:
-        """Return the matching rows; ``count`` is the number of ``few``, counted up to ``most``."""
+        """Return the matching rows.
+
+        ``count`` is the number of rows in ``few``, counted up to ``most``.
+        """
         if count >= most:
             return self.many
-        # The limit makes the planner use the index.
+        # The limit makes the query planner use the index.
         return self.rows.filter(pk__in=self.few.values("pk")[:most])
 
 
@@ -120,20 +124,20 @@ def _in_order(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def match_own(user: Any) -> Q:
-    """Match the interrupts that the user has claimed or is assigned to."""
+    """Return a condition: the user has claimed the interrupt or is its assignee."""
     return Q(claimed_by=user.pk) & CLAIMED | Q(assignee=user.pk)
 
 
 def match_claimed_by_others(user: Any) -> Q:
-    """Match the interrupts that other users have claimed."""
+    """Return a condition: another user has claimed the interrupt."""
     return CLAIMED & ~Q(claimed_by=user.pk)
 
 
 def match_unclaimed(user: Any) -> Q:
-    """Match the interrupts that the user could claim.
+    """Return a condition: the user could claim the interrupt.
 
-    These are neither claimed nor snoozed, their run can be resumed, and the user hasn't approved
-    them. They are assigned to the user, to one of the user's groups, or to nobody.
+    The interrupt is neither claimed nor snoozed, its run can be resumed, and the user hasn't
+    approved it. The interrupt is assigned to the user, to one of the user's groups, or to nobody.
     """
     groups = Q(group__isnull=True) | Q(group__in=user.groups.order_by().values("pk"))
     assigned = Q(assignee=user.pk) | Q(assignee__isnull=True) & groups
@@ -150,7 +154,7 @@ def split_free(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]
     if group is None:
         theirs.append(Q(group__isnull=True))
     else:
-        # The query for other groups would read every row without a match.
+        # A query for a group without matching rows would read every row.
         key = getattr(group, "pk", group)
         theirs = [Q(group=key)] if key in groups else []
     shared = [Q(assignee__isnull=True) & one for one in theirs]
@@ -163,12 +167,15 @@ def list_group_keys(user: Any) -> list[Any]:
 
 
 def match_claimed_by(user: Any) -> Q:
-    """Match the interrupts that the user has claimed and could decide."""
+    """Return a condition: the user has claimed the interrupt and could decide it."""
     return CLAIMED & Q(claimed_by=user.pk) & AWAKE & ANSWERABLE & ~_match_already_approved(user)
 
 
 def match_waiting_for(user: Any) -> Q:
-    """Match the pending interrupts that the user could decide, including claimed ones."""
+    """Return a condition: the interrupt is pending and not snoozed, and the user may approve it.
+
+    Claimed interrupts are included.
+    """
     return PENDING & AWAKE & ~_match_already_approved(user)
 
 
@@ -177,7 +184,11 @@ def _match_takeable(user: Any) -> Q:
 
 
 def _match_already_approved(user: Any) -> Q:
-    """Match the interrupts that need another person: the user approved or started them."""
+    """Return a condition: the interrupt needs the approval of someone other than the user.
+
+    The user has already approved the current version, or started a run whose interrupt doesn't
+    allow self-approval.
+    """
     votes = Decision.objects.filter(
         interrupt=OuterRef("pk"), version=OuterRef("version"), by=user.pk
     )

@@ -35,24 +35,24 @@ from . import queue_filters
 
 #: Maximum of a count. Exact larger numbers are of little use, and counting takes time for each row.
 CAP = 500
-#: Counts that are usually small, each with an index of few rows.
+#: Names of counts that are usually small. Each has an index with few rows.
 RARE = frozenset({"mine", "claimed", "snoozed"})
-#: Number and maximum age of the latest decisions that the statistics include.
+#: Maximum number and maximum age of the latest decisions that the statistics include.
 SAMPLE, WITHIN = 200, timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCounts:
-    """Numbers of pending interrupts; CAP means this number or more.
+    """Numbers of pending interrupts. A number equal to CAP means CAP or more.
 
     Attributes:
-        mine: claimed by the user or assigned to them.
-        free: the user could claim them.
-        claimed: claimed by others.
-        overdue: past their due time.
-        snoozed: snoozed.
-        awake: not snoozed.
-        pending: all of them.
+        mine: interrupts that the user has claimed or is assigned to.
+        free: interrupts that the user could claim.
+        claimed: interrupts that other users have claimed.
+        overdue: interrupts past their due time.
+        snoozed: snoozed interrupts.
+        awake: interrupts that are not snoozed.
+        pending: all pending interrupts.
     """
 
     mine: int
@@ -72,9 +72,10 @@ class ReviewStats:
         pending: the number of pending interrupts, at most CAP.
         overdue: the number of overdue interrupts, at most CAP.
         oldest_at: the time at which the oldest pending interrupt was created, or None.
-        median_seconds: the median time from interrupt to decision; None without decisions.
+        median_seconds: the median number of seconds from interrupt to decision, or None without
+            decisions.
         approve_rate: the share of approvals, with or without changes, among approvals and
-            rejections; None without decisions.
+            rejections (0 to 1), or None without decisions.
     """
 
     pending: int
@@ -98,8 +99,8 @@ class _Capped(Subquery):
 class _Searched(Func):
     """The number of rows that a search finds.
 
-    ``few`` are counted up to ``most``, unless the first rows already have many matches. If there
-    are at least ``most``, ``many`` are counted instead.
+    ``few`` is counted up to ``most``, unless the first rows of the list already contain many
+    matches. If the count reaches ``most``, ``many`` is counted instead.
     """
 
     template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n LIMIT 1) AS tried)"
@@ -113,7 +114,7 @@ class _Searched(Func):
 
 
 def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:
-    """Return numbers of pending interrupts that the user may see.
+    """Return the numbers of pending interrupts that the user may see, by kind.
 
     ``graph`` and ``group`` (a Group or its key) narrow the interrupts.
     """
@@ -129,10 +130,10 @@ def count_queue(
     most: int = CAP,
     listed: str | queue_filters.Search = "",
 ) -> tuple[QueueCounts, int]:
-    """Return counts of at most ``most``, and the number of ``listed`` interrupts, at most CAP.
+    """Return all counts up to ``most``, and the number of ``listed`` interrupts up to CAP.
 
     ``listed`` is the name of a count, or a search. ``groups`` are the keys of the user's groups
-    with pending interrupts. If they are given, a single query is used.
+    that have pending interrupts. If ``groups`` is given, the function makes a single query.
     """
     rows = queue_filters.list_waiting(user, graph=graph, group=group)
     parts = _parts(user, queue_filters.list_group_keys(user) if groups is None else groups, group)
@@ -164,16 +165,17 @@ def _parts(user: Any, groups: Collection[Any], group: Any) -> dict[str, Sequence
 
 
 def _in_order(rows: QuerySet[Any], name: str) -> QuerySet[Any]:
-    # Counts that may be large are read in an order that has an index. Without an order, the planner
-    # expects to find matching rows soon in the table, but new rows are at its end.
+    # Read counts that may be large in an order that has an index. Without an order, the query
+    # planner expects to find matching rows soon in the table, but new rows are at the end of the
+    # table.
     return rows if name in RARE else rows.order_by(*queue_order())
 
 
 def count_for(user: Any, *, most: int = CAP) -> int:
-    """Count the pending interrupts that the user could decide now, at most ``most``.
+    """Count the pending interrupts that the user could decide now, up to ``most``.
 
-    These are unclaimed or claimed by the user. Returns 0 if the user may not decide the first of
-    them.
+    The interrupts are unclaimed or claimed by the user. The result is 0 if the user may not decide
+    the first of them.
     """
     own = queue_filters.CLAIMED & Q(claimed_by=user.pk)
     groups = queue_filters.list_group_keys(user)
@@ -196,9 +198,9 @@ def waiting_graphs(user: Any) -> list[str]:
 
 
 def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
-    """Return the groups with pending interrupts that the user may see.
+    """Return the groups that have pending interrupts visible to the user.
 
-    Each is a tuple of key, name, and whether the user is a member.
+    Each result is a tuple of key, name, and whether the user is a member of the group.
     """
     rows = queue_filters.list_waiting(user)
     if rows.query.is_empty():
@@ -212,12 +214,12 @@ def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
 
 
 def _first_of(rows: QuerySet[Any]) -> Subquery:
-    # Exists() has no order, so the planner would read the table.
+    # Exists() has no order, so the query planner would read the whole table.
     return Subquery(rows.order_by(*queue_order()).values("pk")[:1])
 
 
 def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
-    """Return statistics of the interrupts that the user may see; None sees all."""
+    """Return statistics of the interrupts that the user may see, or of all interrupts for None."""
     rows = queue_filters.list_waiting(user, graph=graph)
     oldest = rows.aggregate(at=Min("created_at"))["at"]
     decided = list(_decided(user, graph))
@@ -237,12 +239,12 @@ def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
 
 
 def _own_row(user: Any) -> QuerySet[Any]:
-    # Several values are read in one query over the one row that always exists.
+    # Read several values in one query on the user's row, which always exists.
     return get_user_model()._base_manager.using(write_alias()).filter(pk=user.pk)
 
 
 def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
-    """Return type, creation time and decision time of people's latest decisions."""
+    """Return the type, creation time and decision time of the latest decisions by people."""
     recent = {"effective": True, "created_at__gte": Now() - WITHIN}
     made = Decision.objects.using(write_alias()).filter(**recent).exclude(type=EXPIRE)
     made = select_visible_through(made, "interrupt", user)

@@ -22,10 +22,10 @@ OWN = "You started this run, so someone else has to approve."
 
 
 def match_started_by(user: Any, run: str = "") -> Q:
-    """Match the runs that the user started; ``run`` is the lookup to a run from another model.
+    """Return a condition: the user started the run.
 
-    For a fork, the original run and all of its other forks count as well, since their input may
-    have contributed to the interrupt.
+    ``run`` is the lookup to a run from another model. A fork matches also if the user started the
+    original run or another fork of it, because their input may have contributed to the interrupt.
     """
     of = f"{run}__" if run else ""
     family = Run.objects.filter(
@@ -37,7 +37,7 @@ def match_started_by(user: Any, run: str = "") -> Q:
 
 
 def is_own(interrupt: Interrupt, by: Any) -> bool:
-    """Return whether the user can't approve the interrupt because they started the run."""
+    """Return whether the user can't approve the interrupt because the user started the run."""
     if by is None or not interrupt.no_self_approval:
         return False
     run = interrupt.run
@@ -48,9 +48,10 @@ def is_own(interrupt: Interrupt, by: Any) -> bool:
 
 
 def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
-    """Raise SelfApprovalError if the user would approve an interrupt of a run that they started.
+    """Raise SelfApprovalError if the decision would approve an interrupt of a run that the user
+    started.
 
-    The user may still reject it.
+    Rejecting is still allowed.
     """
     if needs_agreement(type) and is_own(interrupt, by):
         raise SelfApprovalError(
@@ -59,7 +60,9 @@ def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
 
 
 def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
-    """Raise ClaimedError or ClaimRequiredError unless the user has a required claim."""
+    """Raise ClaimedError or ClaimRequiredError if the interrupt requires a claim that the user
+    doesn't have.
+    """
     if by is None or not interrupt.claim_required:
         return
     lookup.raise_if_claimed(interrupt, thread, by)
@@ -69,9 +72,9 @@ def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None
 
 
 def is_seconded(options: AnswerOptions, answer: Any) -> bool:
-    """Return whether a validated value is the one proposed in this version of the interrupt.
+    """Return whether a validated value equals the value proposed in this version of the interrupt.
 
-    Without a proposal, this is the value of a plain approval.
+    Without a proposal, the value is compared with that of a plain approval.
     """
     if options.proposal is not None:
         return json_patch.is_same_json(options.proposal["answer"], answer)
@@ -79,7 +82,7 @@ def is_seconded(options: AnswerOptions, answer: Any) -> bool:
         return False
     try:
         return json_patch.is_same_json(answers.compose_resume_value(options, APPROVE), answer)
-    except (InvalidAnswerError, PayloadLimitError):  # a plain approval is not possible
+    except (InvalidAnswerError, PayloadLimitError):  # A plain approval is not possible.
         return False
 
 
@@ -88,7 +91,7 @@ def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
     votes = Decision.objects.using(write_alias()).filter(
         interrupt=interrupt, version=interrupt.version, by=by
     )
-    # A deleted user is NULL like code; the label distinguishes them.
+    # The foreign key is NULL for deleted users and for code. The label distinguishes them.
     vote = votes.filter(by_label=audit.SYSTEM).first() if by is None else votes.first()
     if vote is None:
         return

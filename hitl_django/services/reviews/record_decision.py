@@ -35,7 +35,7 @@ KEY_LENGTH = 255
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A person without an account who decides.
+    """A person who decides without an account.
 
     Attributes:
         label: the person's name.
@@ -53,11 +53,11 @@ class Request:
     """A request to decide an interrupt.
 
     Attributes:
-        type: the decision type; empty if ``resume`` is given.
+        type: the decision type, or an empty string if ``resume`` is given.
         resume: the resume value, given instead of type and value.
-        digest: the digest that a repeated request shares.
-        ignore_claim: whether the interrupt may be claimed by another user. It is not part of the
-            digest, since a user who confirms a ClaimedError sends the same request again.
+        digest: the digest of the request, equal for a repeated request.
+        ignore_claim: whether another user's claim on the interrupt is ignored. The digest doesn't
+            cover this attribute, because a user who confirms a ClaimedError repeats the request.
     """
 
     type: str
@@ -85,7 +85,7 @@ class Request:
         guest: Guest | None = None,
         ignore_claim: bool = True,
     ) -> Request:
-        """Return the request.
+        """Return the request after validating its idempotency key and value.
 
         Raises:
             InvalidAnswerError: if the idempotency key or the value is not valid.
@@ -107,7 +107,7 @@ class Request:
             if given is not UNSET:
                 answers.check_limits(given)
                 content[name] = given
-        # Keyed, since the plain digest of a short secret would reveal it.
+        # Use a keyed hash, because a plain digest of a short secret would reveal the secret.
         keyed = salted_hmac(__name__, canonical_json(content), algorithm="sha256")
         digest = keyed.hexdigest()[:32]
         return cls(type or "", value, resume, by, via, reason, key, guest, digest, ignore_claim)
@@ -115,8 +115,8 @@ class Request:
     def validate(self, interrupt: Interrupt) -> Validated:
         """Validate the request against an interrupt that was read from the database.
 
-        This takes most of the time, so it happens before the transaction of the decision and before
-        any lock. An error is stored instead of raised, since a user without permission must not see
+        Validation takes most of the time of a decision, so it precedes the transaction and all
+        locks. An error is stored instead of raised, because a user without permission must not see
         it.
         """
         read = self
@@ -152,7 +152,7 @@ class Request:
         return answers.make_resume_value(options, self.type, value)
 
     def _build_proposal(self, options: AnswerOptions, answer: Any) -> dict[str, Any] | None:
-        """Return a proposed value for others to approve, or None for an approval or a rejection."""
+        """Return a proposed value that needs approvals, or None for an approval or a rejection."""
         if not needs_agreement(self.type) or quorum.is_seconded(options, answer):
             return None
         return answers.make_proposal(options, self.type, self.value, answer)
@@ -160,17 +160,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """The result of validating a request against an interrupt with this digest and version.
+    """The result of validating a request against one version of an interrupt.
 
     Attributes:
-        request: the request with the inferred type and value; the type is empty if none could be
+        request: the request with the inferred type and value. The type is empty if it can't be
             inferred.
         answer: the resume value.
         shown: the resume value without secrets, stored with the decision.
         patch: the changes without secrets, stored with the decision.
-        proposal: the proposed value with secrets, since the graph receives it after enough
+        proposal: the proposed value with secrets, because the graph receives it after enough
             approvals.
-        refusal: the error, or None.
+        refusal: the validation error, or None.
     """
 
     digest: str
@@ -184,11 +184,11 @@ class Validated:
 
     @property
     def is_vote(self) -> bool:
-        """Whether it approves the interrupt's current version, if several approvals are needed."""
+        """Whether several approvals are needed and the request approves the current version."""
         return needs_agreement(self.request.type) and self.proposal is None
 
     def fits(self, interrupt: Interrupt) -> bool:
-        """Return whether the interrupt is unchanged since the validation."""
+        """Return whether the interrupt hasn't changed since the validation."""
         return (self.digest, self.version) == (interrupt.payload_digest, interrupt.version)
 
     def raise_refusal(self) -> None:
@@ -210,9 +210,9 @@ def record(
 ) -> Decision:
     """Store a decision on an interrupt that was read and validated, in one batch.
 
-    It closes the interrupt if it is the last approval needed, or a rejection. Otherwise it adds an
-    approval of this version or proposes another version; for these, the thread must be locked.
-    ``so_far`` are the responses of the task, if they were read with the interrupt.
+    The last approval needed or a rejection closes the interrupt. Any other decision adds an
+    approval of this version or proposes another version, for which the caller must have locked the
+    thread. ``so_far`` are the responses of the task, if they were read with the interrupt.
 
     Raises:
         AlreadyApprovedError: if the user has approved this version.
@@ -241,33 +241,32 @@ def _close(
     thread: Thread,
     so_far: AnswersRow | None,
 ) -> Decision:
-    """Close the interrupt, store the decision and the resume value, and queue the run."""
     request = validated.request
     batch = WriteBatch(write_alias())
     # Each change of a thread's interrupts adds an audit log entry, so an unchanged ``audit_seq``
-    # proves that the responses are current. The thread is locked first, as in all transactions, to
-    # avoid deadlocks.
+    # proves that the responses are current. All transactions lock the thread first, to avoid
+    # deadlocks.
     as_read = {"thread": thread.pk, "seq": thread.audit_seq}
     batch.lock_ahead(queries.LOCK_UNCHANGED, as_read, ChangedRowError)
-    # Only this UPDATE decides between concurrent callers. With a read and a later write, two
-    # reviewers could both succeed under READ COMMITTED, and SQLite has no row locks. Zero rows:
-    # another decision was first.
+    # If callers compete, only one UPDATE matches. With a read and a later write, two reviewers
+    # could both succeed under READ COMMITTED, and SQLite has no row locks. Zero rows: another
+    # decision was committed first.
     as_seen = {
         "interrupt": interrupt.pk,
         "version": interrupt.version,
         "approvals": interrupt.approvals,
     }
     # If the run is already QUEUED or RUNNING because of another interrupt, its state doesn't
-    # change: its worker finds this response among the pending writes, or queues the run again at
-    # its next pause. Zero rows: the run was changed manually, since all other changes wait for the
-    # thread's lock.
+    # change: the worker finds this response among the pending writes, or queues the run again at
+    # its next pause. Zero rows: the run was changed manually, because all other changes wait for
+    # the thread's lock.
     is_waiting = interrupt.run.state == Run.State.INTERRUPTED and resumption.resumes_run(interrupt)
     by_person = request.by is not None or request.guest is not None
     undoable = resumption.waits_for_undo(interrupt.run, by_person=by_person)
     if undoable:
         decision.undo_epoch = thread.epoch
-    # The run is updated before the interrupt: a run that is queued without a response pauses again,
-    # but an interrupt that is closed without a response would stay closed.
+    # Update the run before the interrupt. A run that is queued without a response pauses again, but
+    # an interrupt that is closed without a response would stay closed.
     if is_waiting and undoable:
         at = interrupt.run.resumes_at = resumption.resumption_time(interrupt.run, thread)
         later = {"run": interrupt.run_id, "at": at}
@@ -294,12 +293,13 @@ def _close(
 def _propose(
     interrupt: Interrupt, validated: Validated, decision: Decision, thread: Thread
 ) -> Decision:
-    """Store a decision that proposes a new version, with one approval.
+    """Store a decision that proposes a new version and is its first approval.
 
-    The new digest covers the payload and the proposal, so nobody approves a version that they
+    The new digest covers the payload and the proposal, so nobody can approve a version that they
     haven't seen.
     """
-    # Without secrets, since the digest is public and would reveal a short secret.
+    # Digest the value without secrets, because the digest is public and would reveal a short
+    # secret.
     digest = digest_json([interrupt.payload, validated.shown])
     decision.version, decision.payload_digest = interrupt.version + 1, digest
     decision.approvals = 1
@@ -312,12 +312,12 @@ def _propose(
 def _leave_open(
     interrupt: Interrupt, decision: Decision, request: Request, thread: Thread, **changes: Any
 ) -> Decision:
-    """Store an approval with these changes of the interrupt, which stays pending."""
+    """Store an approval and ``changes`` of the interrupt, which stays pending."""
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     as_seen = rows.filter(
         status=Interrupt.Status.PENDING, version=interrupt.version, approvals=interrupt.approvals
     )
-    # Of concurrent approvals, each counts the earlier ones. Zero rows: another user has approved,
+    # Each concurrent approval has to count the earlier ones. Zero rows: another user has approved,
     # proposed a version or decided.
     if not as_seen.update(**changes):
         raise ChangedRowError
@@ -327,7 +327,7 @@ def _leave_open(
     _append_entry("vote", decision, thread, request, batch)
     batch.run()
     if request.by is not None:
-        # The user has approved, so the interrupt is free for someone else.
+        # The user has approved, so end the user's claim to let another person claim the interrupt.
         rows.filter(claimed_by=request.by).update(**get_cleared_claim())
         rows.filter(assignee=request.by).update(assignee=None, assignee_label="")
     return decision

@@ -1,4 +1,7 @@
-"""Resuming a thread with values, as LangGraph's clients do; each value is a decision."""
+"""Service that resumes a thread with values, as LangGraph's clients do.
+
+Each value becomes a decision.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ from ..results import DecisionInfo
 from ..runs.state import find_thread
 from .decide import decide
 
-#: Formats of an interrupt's id in the engine, and of its row.
+#: Format of an interrupt's id in the engine, and format of the id of its row.
 _ENGINE_ID = re.compile("[0-9a-f]{32}")
 _ROW_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ResumeResult(NamedTuple):
-    """The run that was resumed, the number of its last event before, and the decisions."""
+    """The resumed run, the number of the last event before it resumed, and the decisions."""
 
     run_id: UUID
     last_event: int
@@ -35,15 +38,15 @@ class ResumeResult(NamedTuple):
 
 
 def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> ResumeResult:
-    """Decide the pending interrupt of a thread, or several with a dict of values by interrupt id.
+    """Decide a thread's pending interrupt with a resume value.
 
-    Each value is a decision, checked and stored as by ``decide``. Either all decisions are stored,
-    or none.
+    To decide several interrupts, pass a dict of values by interrupt id. Each value is a decision,
+    checked and stored as by ``decide``. Either all decisions are stored, or none.
 
     Raises:
-        AlreadyDecidedError: if an interrupt is closed; it contains the decision.
+        AlreadyDecidedError: if an interrupt is closed. The error contains the decision.
         NothingPendingError: if the thread never had an interrupt.
-        UnknownInterruptError: if several interrupts are pending and no id is given, or an id is
+        UnknownInterruptError: if several interrupts are pending and no id is given, or if an id is
             unknown.
     """
     with denied_log.record_denial("decide", by=by, via=via):
@@ -51,7 +54,8 @@ def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> 
         try:
             return _resume(thread_id, value, by, via)
         except NotAllowedError as error:
-            # The decision's own audit log entry of the denial was rolled back with the others.
+            # The rollback removed the decision's audit log entry about the denial, so store it
+            # again.
             refused = error
         raise refused
 
@@ -66,7 +70,7 @@ def _resume(thread_id: str, value: Any, by: Any, via: str) -> ResumeResult:
 
 
 def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]:
-    """Return each addressed interrupt with its value."""
+    """Return pairs of an interrupt and the value for it."""
     thread = find_thread(thread_id, by)
     rows = select_visible(Interrupt.objects.using(write_alias()), by).filter(thread=thread)
     waiting = list(rows.filter(status=Interrupt.Status.PENDING).order_by("created_at", "pk"))
@@ -80,7 +84,7 @@ def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]
             interrupt_ids=[],
             pending_ids=known,
         )
-    # Without a pending interrupt, the newest one is meant, so that the error names its decision.
+    # If no interrupt is pending, use the newest one, so that the error names its decision.
     asked = waiting or list(rows.order_by("-created_at", "-pk")[:1])
     if not asked:
         raise NothingPendingError("The thread has no pending interrupt.", thread_id=thread_id)

@@ -25,10 +25,10 @@ logger = logging.getLogger("hitl_django")
 
 
 def resumes_run(interrupt: Interrupt) -> bool:
-    """Return whether a decision on this interrupt resumes its run; the thread is locked.
+    """Return whether a decision on this interrupt resumes its run.
 
-    If the graph's policy waits for all interrupts, this is the last pending one. Because of the
-    lock, exactly one of several concurrent decisions is the last.
+    If the graph's policy waits for all interrupts, only the last pending interrupt resumes the run.
+    The thread is locked, so exactly one of several concurrent decisions is the last.
     """
     if resumes_on_each(interrupt.graph):
         return True
@@ -39,25 +39,31 @@ def resumes_run(interrupt: Interrupt) -> bool:
 
 
 def resumes_on_each(graph: str) -> bool:
-    """Return whether runs of a graph resume after each decision, rather than after the last."""
+    """Return whether runs of a graph resume after each decision, instead of after the last."""
     return registry.get_review_policy(graph).resume_on == "each"
 
 
 def waits_for_undo(run: Run, *, by_person: bool) -> bool:
     """Return whether the run has to wait for a possible undo after a decision."""
     if run.state != Run.State.INTERRUPTED:
-        return False  # a worker may read the response at any time
+        return False  # A worker may read the response at any time.
     return run.resumes_at is not None or (by_person and hitl.UNDO_SECONDS > 0)
 
 
 def resumption_time(run: Run, thread: Thread) -> datetime:
-    """Return the time at which the run resumes; another decision may move it to a later time."""
+    """Return the time at which the run resumes after a decision.
+
+    A later decision may postpone this time.
+    """
     wanted = thread.now + timedelta(seconds=hitl.UNDO_SECONDS)
     return wanted if run.resumes_at is None else max(run.resumes_at, wanted)
 
 
 def queue_run(batch: WriteBatch, run: Run, reason: str) -> None:
-    """Add a run's resumption and the message to a worker to the batch; its thread is locked."""
+    """Add to the batch the update that resumes a run, and the message to a worker.
+
+    The thread is locked.
+    """
     last_event = run_events.append_queued(batch, run, reason)
     batch.guard(queries.RESUME, {"run": run.pk, "last_event": last_event})
     dispatcher.enqueue(run.pk, batch)
@@ -70,14 +76,14 @@ def select_due() -> QuerySet[Run]:
 
 
 def resume_due() -> int:
-    """Queue a batch of runs whose time limit for an undo has passed; return their number."""
+    """Queue a batch of runs whose time limit for an undo has passed, and return their number."""
     done = 0
     found = select_due().order_by("resumes_at").values_list("pk", "thread_id")[: hitl.SWEEP_BATCH]
     for run_id, thread in list(found):
         try:
             done += _resume(run_id, thread)
         except Exception:
-            # The run stays due, and the loop continues with the others.
+            # The next sweep tries this run again. Continue with the others.
             logger.exception("run %s could not be queued", run_id, extra={"run_id": str(run_id)})
     return done
 

@@ -20,16 +20,16 @@ from hitl_django.permissions import get_policy
 
 from .periods import list_graphs_with_interrupts
 
-#: Parameters of a filter, and the maximum length of each.
+#: Query parameters that a filter stores, and the maximum length of each value.
 PARAMETERS, LONGEST = ("show", "graph", "group", "q"), 200
-#: Maximum number of filters per user, and in a list.
+#: Maximum number of filters per user, and maximum number of filters in a list.
 MAX_OWN, MAX_LISTED = 20, 60
 NAME_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedFilterInfo:
-    """A saved filter, and whether the current user may remove it."""
+    """A saved filter, and whether the current user may delete it."""
 
     id: int
     name: str
@@ -39,7 +39,7 @@ class SavedFilterInfo:
 
 
 def clean_query(query: Any) -> dict[str, str]:
-    """Return the known parameters of a query that are strings of a valid length."""
+    """Return the known parameters of a query whose values are strings of a valid length."""
     if not isinstance(query, Mapping):
         return {}
     return {
@@ -52,8 +52,8 @@ def clean_query(query: Any) -> dict[str, str]:
 def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
     """Return the user's own filters, followed by shared filters of others, sorted by name.
 
-    A shared filter is left out if it names a graph of which the user sees no interrupts, since it
-    would reveal the graph.
+    A shared filter that names a graph is omitted if the user can't see interrupts of that graph,
+    because the filter would reveal the graph's name.
     """
     rows = SavedFilter.objects.using(write_alias()).filter(Q(owner=user.pk) | Q(shared=True))
     own_first = Case(When(owner=user.pk, then=0), default=1)
@@ -81,7 +81,9 @@ def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
 
 @retry_on_conflict
 def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by: Any) -> int:
-    """Save a filter under a name, and return its id; a filter with the same name is replaced.
+    """Save a filter under a name, and return its id.
+
+    A filter of the user with the same name is replaced.
 
     Raises:
         NotAllowedError: if the user may not share filters.
@@ -98,7 +100,8 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
         raise InvalidInputError("The filter is empty.", [("query", "is empty")])
     rows = SavedFilter.objects.using(write_alias())
     with transaction.atomic(using=write_alias()):
-        # Locked, since concurrent calls would count the same filters.
+        # Lock the user, because concurrent calls could otherwise exceed the maximum number of
+        # filters.
         users = get_user_model()._base_manager.using(write_alias())
         users.select_for_update().get(pk=by.pk)
         own = rows.filter(owner=by.pk)
@@ -112,7 +115,7 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
 
 
 def remove_filter(filter_id: int, *, by: Any) -> bool:
-    """Remove a filter that the user owns or may manage; return whether it existed."""
+    """Delete a filter that the user owns or may manage, and return whether it existed."""
     removable = Q(owner=by.pk)
     if get_policy().may_share_filters(by):
         removable |= Q(shared=True)

@@ -1,8 +1,8 @@
 """Undo of decisions before the run resumes.
 
-A decision that can be undone leaves its run interrupted until the time in ``resumes_at``. No worker
-claims an interrupted run. If the thread is locked and the run is still interrupted in the epoch of
-the decision, all changes can be reverted.
+After a decision that can be undone, the run stays interrupted until the time in ``resumes_at``.
+Workers don't claim interrupted runs. If the thread is locked, and the run is still interrupted in
+the epoch of the decision, all changes can be reverted.
 """
 
 from __future__ import annotations
@@ -34,20 +34,24 @@ from . import claim, lookup, resumption
 
 NOTHING = "There is no decision to undo."
 
-#: Increase of an interrupt's version by an undo: one for closing it, one for reopening it.
+#: Number by which an undo increases an interrupt's version: one for the closing, one for the
+#: reopening.
 VERSIONS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoInfo:
-    """A decision that can be undone; ``until`` is None while its run waits for other interrupts."""
+    """A decision that can be undone.
+
+    ``until`` is the time limit, or None while the run waits for other interrupts.
+    """
 
     decision_id: UUID
     until: datetime | None
 
 
 def find_undo(interrupt_id: UUID | str, *, by: Any) -> UndoInfo | None:
-    """Return the decision that closed the interrupt, if the user can undo it now."""
+    """Return the decision that closed the interrupt if the user can undo it now, otherwise None."""
     if not hitl.UNDO_SECONDS:
         return None
     interrupt = lookup.find(interrupt_id, by)
@@ -58,7 +62,10 @@ def find_undo(interrupt_id: UUID | str, *, by: Any) -> UndoInfo | None:
 
 
 def describe(interrupt: Interrupt, decision: Decision) -> UndoInfo | None:
-    """Return until when a decision can be undone, regardless of the user, or None if it can't."""
+    """Return information about undoing a decision, or None if the decision can't be undone.
+
+    The user's permission is not checked.
+    """
     if _find_undo_obstacle(interrupt, interrupt.thread, decision, timezone.now()):
         return None
     return UndoInfo(decision_id=decision.pk, until=interrupt.run.resumes_at)
@@ -74,12 +81,12 @@ def undo(
 ) -> DecisionInfo:
     """Undo the decision that closed an interrupt, which becomes pending again.
 
-    The decision stays in the audit log without effect. A user who undoes their own decision gets
-    the claim. ``decision_id`` is the decision to undo; by default, the one that closed the
-    interrupt.
+    The audit log still contains the decision, but the decision has no effect. A user who undoes
+    their own decision gets the claim. ``decision_id`` is the decision to undo, by default the one
+    that closed the interrupt.
 
     Raises:
-        UndoRefusedError: if there is no such decision, the run has resumed, or UNDO_SECONDS have
+        UndoRefusedError: if the decision doesn't exist, the run has resumed, or UNDO_SECONDS have
             passed.
         NotAllowedError: if the user may not undo the decision.
     """
@@ -102,7 +109,10 @@ def undo_locked(
     via: str,
     guest: str = "",
 ) -> DecisionInfo:
-    """Undo a decision on a locked thread; the caller checks the permission."""
+    """Undo a decision on a locked thread.
+
+    The caller has checked the permission.
+    """
     if obstacle := _find_undo_obstacle(interrupt, thread, decision, thread.now):
         raise UndoRefusedError(obstacle)
     using = write_alias()
@@ -154,24 +164,24 @@ def _refuse_if_not_allowed(interrupt: Interrupt, decision: Decision, by: Any) ->
 def _find_undo_obstacle(
     interrupt: Interrupt, thread: Thread, decision: Decision, now: datetime
 ) -> str:
-    """Return the reason why a decision can't be undone now; an empty string if it can."""
+    """Return the reason why a decision can't be undone now, or an empty string."""
     if interrupt.status != Interrupt.Status.DECIDED or decision.undo_epoch is None:
         return "The decision can't be undone: the run resumed immediately."
     run = interrupt.run
     # An unchanged epoch shows that no worker has claimed the thread since.
     if decision.undo_epoch != thread.epoch or run.state != Run.State.INTERRUPTED:
         return "The decision can no longer be undone: the run has resumed."
-    # Without a time, the run waits for its other interrupts.
+    # Without this time, the run waits for its other interrupts.
     if run.resumes_at is not None and run.resumes_at <= now:
         return "The decision can no longer be undone: the time limit has passed."
     return ""
 
 
 def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
-    """Make an interrupt pending again with a new version; earlier approvals still count."""
+    """Make an interrupt pending again with a new version. Earlier approvals still count."""
     version = decision.version + VERSIONS
-    # An approval counts for its version, so the approvals move to the new version. This comes
-    # before the update of the decision itself, since a user has one non-effective decision per
+    # An approval counts for its version, so move the approvals to the new version. This precedes
+    # the update of the decision itself, because a user has at most one non-effective decision per
     # version.
     rows = Decision.objects.using(using).filter(interrupt=interrupt, version=decision.version)
     rows.filter(effective=None).update(version=version)
@@ -185,14 +195,14 @@ def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
             search_grams=index_text(interrupt.search_text, using),
         )
     )
-    # Zero rows: the interrupt was changed manually, since all other changes wait for the thread's
+    # Zero rows: the interrupt was changed manually, because all other changes wait for the thread's
     # lock.
     if not reopened:
         raise UndoRefusedError("The interrupt changed in the meantime.")
 
 
 def _is_another_answered(interrupt: Interrupt, thread: Thread, using: str) -> bool:
-    """Return whether the run can resume with another response."""
+    """Return whether the run can resume with another interrupt's response."""
     if not resumption.resumes_on_each(interrupt.graph):
         return False
     answers = Decision.objects.using(using).filter(

@@ -1,4 +1,4 @@
-"""Threads in the archives of optional apps."""
+"""Services for threads in the archives of optional apps."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ def is_archived(thread_id: str) -> bool:
 
 
 def restore_archived(**columns: Any) -> Thread | None:
-    """Move the archived thread with these columns back to its tables, or None if there is none."""
+    """Restore the archived thread with these column values, and return it.
+
+    Returns None if no archived thread matches.
+    """
     for model, archive in iterate_archives():
-        # Without an order, since PostgreSQL might read a partitioned table in that order to find
-        # the row.
+        # Without an order, because PostgreSQL might otherwise read a partitioned table in that
+        # order to find the row.
         rows = model._default_manager.using(write_alias()).order_by().filter(**columns)
-        # Usually there is none, and this check needs no lock.
+        # Usually no archived thread matches. This check needs no lock.
         if rows.exists():
             restored: Thread | None = archive.restore(rows)
             if restored is not None:

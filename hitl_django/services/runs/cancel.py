@@ -24,8 +24,8 @@ CANCELLABLE = tuple(
 def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) -> list[str]:
     """Cancel the run and close its pending interrupts with the status ``interrupts``.
 
-    Returns the ids of these interrupts. The caller has locked the thread and runs the ``batch``,
-    which gets the run's event and the rows of subscribers.
+    Returns the ids of these interrupts. The caller has locked the thread. The run's event and the
+    rows of subscribers are added to ``batch``, which the caller executes.
 
     Raises:
         RunStateError: if the run has ended.
@@ -44,7 +44,7 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) 
             state=run.state,
             allowed=CANCELLABLE,
         )
-    if run.state in Run.ACTIVE:  # a thread has at most one of these
+    if run.state in Run.ACTIVE:  # A thread has at most one active run.
         _release_thread(batch, run, thread)
     elif run.state == Run.State.WAITING:
         note_waiting(thread)
@@ -68,11 +68,11 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) 
 
 
 def _release_thread(batch: WriteBatch, run: Run, thread: Thread) -> None:
-    # The attempts belong to this run; the next run of the thread starts with none.
+    # The attempts belong to this run. The next run of the thread starts with zero attempts.
     freed: dict[str, Any] = {"attempts": 0, "ended_at": Now()}
     if run.state == Run.State.RUNNING:
-        # The worker isn't stopped but locked out: with a new epoch, its next commit matches no row,
-        # and it stops.
+        # The worker isn't stopped. With a new epoch, its next commit matches no row, and the worker
+        # stops.
         freed |= {"epoch": F("epoch") + 1, "lease_owner": "", "lease_until": None}
     Thread.objects.using(batch.using).filter(pk=thread.pk).update(**freed)
     if thread.has_waiting:

@@ -1,4 +1,7 @@
-"""Erasure of a thread's contents, which keeps the audit log."""
+"""Erasure of a thread's contents.
+
+The audit log is not erased.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +36,18 @@ from .threads import list_copies
 
 @retry_on_conflict
 def erase_thread(thread_id: str, *, by: Any = None, via: str = "code") -> list[str]:
-    """Erase the contents of a thread and of its copies; return the ids of the erased threads.
+    """Erase the contents of a thread and of its copies, and return the ids of these threads.
 
     State, history, events, payloads, responses, reasons, comments, errors, metadata and related
-    object are erased. Runs, decisions and the audit log stay, with users, times and digests, and
-    the hash chain remains valid. A failed run becomes cancelled. An archived thread is restored,
-    and archived again without its contents. A thread without runs is deleted.
+    object are erased. Runs, decisions and audit log entries remain, with their users, times and
+    digests. The hash chain remains valid. A failed run becomes cancelled. An archived thread is
+    restored, and archived again without its contents. A thread without runs is deleted.
 
-    Copies are threads that ``copy_thread`` created from this thread or its copies. The thread that
-    it was copied from is not erased. Either all threads are erased, or none.
+    Copies are threads that ``copy_thread`` created from this thread or its copies. If this thread
+    is itself a copy, the original is not erased. Either all threads are erased, or none.
 
     Raises:
-        RunStateError: if a run of the thread or of a copy is active; it names the copies.
+        RunStateError: if a run of the thread or of a copy is active. The error names the copies.
         NotAllowedError: if the user may not operate the thread or one of its copies.
     """
     refusal = denied_log.record_denial("erase", by=by, via=via)
@@ -78,7 +81,7 @@ def _refuse_active(threads: Sequence[Thread]) -> None:
 def _erase_thread(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
     runs = Run.objects.using(write_alias()).filter(thread=thread)
     if not runs.exists():
-        thread.delete(using=write_alias())  # it never had a run
+        thread.delete(using=write_alias())  # The thread never had a run.
         return
     DjangoSaver().delete_thread(thread.thread_id)
     decisions = Decision.objects.filter(interrupt__thread=thread)
@@ -91,7 +94,7 @@ def _erase_thread(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> 
             rows = table.model._base_manager.using(write_alias())
             rows.filter(**{table.thread: thread.pk}).update(**table.erased)
     runs.update(input=None, options=None, error="", traceback="", first_event=F("last_event") + 1)
-    # Without a state, it can't be retried.
+    # Without its state, the run can't be retried.
     runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
     Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
     audit.erase_reasons(thread)
@@ -99,7 +102,10 @@ def _erase_thread(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> 
 
 
 def _lock_operated_copy(thread_id: str, by: Any) -> Thread | None:
-    """Return a locked copy if the user may operate its runs, or None if it was deleted."""
+    """Return a copy, locked, if the user may operate its runs.
+
+    Returns None if the copy was deleted.
+    """
     try:
         return _lock_operated(thread_id, by)
     except NoSuchThread:
@@ -112,13 +118,13 @@ def _lock_operated_copy(thread_id: str, by: Any) -> Thread | None:
 
 
 def _lock_operated(thread_id: str, by: Any) -> Thread:
-    """Return the locked thread if the user may operate its runs."""
+    """Return the thread, locked, if the user may operate its runs."""
     restore_archived(thread_id=thread_id)
     runs = Run.objects.using(write_alias()).select_related("thread")
     runs = runs.filter(thread__thread_id=thread_id)
     if runs.exists():
         run = find_row(select_visible(runs, by), NoSuchThread)
-    else:  # the policy needs a run
+    else:  # The policy needs a run to check.
         thread = find_thread(thread_id, by)
         run = Run(thread=thread, graph=thread.graph)
     thread = leases.lock_thread(pk=run.thread_id)

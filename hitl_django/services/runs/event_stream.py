@@ -1,4 +1,4 @@
-"""Events of a run: stored events, and new events as they are stored."""
+"""Events of a run: stored events, and new events as soon as they are stored."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .shown_interrupts import ShownInterrupts, list_interrupt_ids
 
-#: States in which a run makes no progress without a person's action.
+#: States in which a run makes no progress unless a person acts.
 AT_REST = (*Run.ENDED, Run.State.INTERRUPTED, Run.State.PARKED)
 PAGE = 100
-#: Larger than any event number.
+#: A number larger than any event number.
 LAST = 2**31 - 1
-#: Kinds with values of channels. A custom event contains only what its node sends to clients.
+#: Kinds of events that contain channel values. A custom event contains only the data that its node
+#: sends to clients.
 OF_STATE = frozenset(MODES) - {"custom"}
 
 _RUN = Parameter("run", models.UUIDField())
@@ -39,8 +40,8 @@ _RUN = Parameter("run", models.UUIDField())
 def _select_news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
     after = Parameter("after", models.PositiveIntegerField())
     later = RunEvent.objects.order_by().filter(run=_RUN, seq__gt=after)
-    # A change to a resting state may have no event: the run may record none, or an undo may have
-    # kept it interrupted.
+    # A run can reach a resting state without an event: the run may store no events, or an undo may
+    # have left the run interrupted.
     through = models.Q(state__in=over, resumes_at=None)
     news = models.ExpressionWrapper(
         models.Q(models.Exists(later)) | through, output_field=models.BooleanField()
@@ -48,7 +49,7 @@ def _select_news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
     return Run.objects.order_by().filter(pk=_RUN).annotate(news=news).values_list("news")
 
 
-#: Whether there is something to read; no row means that the run was deleted.
+#: Return whether there are new events to read. No row means that the run was deleted.
 _NEWS = {over: PreparedSelect(partial(_select_news, over)) for over in (Run.ENDED, AT_REST)}
 
 
@@ -59,9 +60,9 @@ class EventInfo:
     Attributes:
         seq: the number of the event, from 1.
         kind: a state of the run, or a stream mode.
-        namespace: the path of the subgraph; empty for the run's own graph.
-        data: the data; None if ``withheld``.
-        truncated: whether the data was cut because of its size.
+        namespace: the path of the subgraph, or empty for the run's own graph.
+        data: the data, or None if ``withheld``.
+        truncated: whether the data was shortened because of its size.
         withheld: whether the data is hidden because the user may not view the state.
     """
 
@@ -76,7 +77,7 @@ class EventInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPage:
-    """Events in order, with the run's state when they were read.
+    """Events in order, with the state that the run had when the events were read.
 
     Attributes:
         last: the number to pass as ``after`` for the next page.
@@ -92,7 +93,7 @@ class EventPage:
 def run_events(
     run_id: UUID | str, *, after: int = 0, limit: int = PAGE, by: Any = None
 ) -> EventPage:
-    """Return at most ``limit`` events of a run after the number ``after``.
+    """Return the events of a run after the number ``after``, at most ``limit``.
 
     Raises:
         RunNotFound: if the user may not see the run.
@@ -102,9 +103,9 @@ def run_events(
 
 
 def follow(run_id: UUID | str, *, after: int = 0, by: Any = None) -> Iterator[EventInfo]:
-    """Yield the events of a run as they are stored, until it ends.
+    """Yield the events of a run as soon as they are stored, until the run ends.
 
-    This also waits while the run is interrupted or parked.
+    The iteration also waits while the run is interrupted or parked.
     """
     reader = EventReader(run_id, by=by)
     while True:
@@ -133,10 +134,11 @@ async def afollow(
 
 
 class EventReader:
-    """Reader of a run's events for a user; the permission is checked once.
+    """Reader of a run's events for a user.
 
-    A page is ``ended`` if the run has ended. With ``to_rest``, it is also ended if the run is
-    parked or waits for a person, but not during the time limit for an undo.
+    The permission is checked once. A page has ``ended`` set if the run has ended. With ``to_rest``,
+    ``ended`` is also set if the run is parked or waits for a person, except during the time limit
+    for an undo.
     """
 
     def __init__(self, run_id: UUID | str, *, by: Any = None, to_rest: bool = False) -> None:
@@ -150,26 +152,34 @@ class EventReader:
         self.interrupts = ShownInterrupts(run.thread_id, by)
 
     def has_news(self, after: int) -> bool:
-        """Return whether there is something to read, or the run was deleted."""
+        """Return whether there are events to read after this number, or the run was deleted."""
         found = _NEWS[self.over].run(self.using, run=self.run_id, after=after)
         return not found or bool(found[0][0])
 
     def is_over(self) -> bool:
-        """Return whether a page with the last event would be ``ended``, or the run was deleted."""
+        """Return whether a page with the last event would have ``ended`` set, or the run was
+        deleted.
+        """
         return self.has_news(LAST)
 
     def find_last_resume(self) -> int:
-        """Return the number of the event after which the run last resumed; 0 for its start."""
+        """Return the number of the event that paused the run before it last resumed.
+
+        The number is 0 if the run hasn't resumed yet.
+        """
         events = RunEvent.objects.using(self.using).filter(run=self.run_id, kind__in=AT_REST)
         pauses = list(events.order_by("-seq").values_list("seq", flat=True)[:2])
         run = find_row(Run.objects.using(self.using), RunNotFound, pk=self.run_id)
-        # the run resumed after the pause before
+        # The run is at rest now, so look for the pause before this one.
         if run.state in AT_REST and run.resumes_at is None:
             pauses = pauses[1:]
         return pauses[0] if pauses else 0
 
     def find_last(self, kind: str, before: int) -> EventInfo | None:
-        """Return the last event of a kind before a number, of the run's own graph."""
+        """Return the last event of a kind before a number, or None.
+
+        Only events of the run's own graph are considered.
+        """
         rows = RunEvent.objects.using(self.using).filter(
             run=self.run_id, kind=kind, ns="", seq__lt=before
         )
@@ -177,10 +187,13 @@ class EventReader:
         return found[0] if found else None
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
-        """Return the stored events: two queries, or three if interrupts may be hidden."""
-        # The run is read first, so that all events it counts exist when they are read. If it was at
-        # rest, later events are left for the next call. While it is running, its row doesn't count
-        # all stored events, but they are read nevertheless.
+        """Return the stored events after a number.
+
+        This takes two queries, or three if interrupts may be hidden.
+        """
+        # Read the run before the events, so that all events that its row counts exist when they are
+        # read. If the run was at rest, later events are left for the next call. The row of a
+        # running run doesn't count all stored events, but the events are read nevertheless.
         runs = Run.objects.using(self.using).only(
             "state", "resumes_at", "first_event", "last_event"
         )
@@ -191,7 +204,7 @@ class EventReader:
         new = {"seq__gt": after, **({"seq__lte": run.last_event} if is_over else {})}
         rows = RunEvent.objects.using(self.using).filter(run=self.run_id, **new)
         events = self._show(rows.order_by("seq")[:limit])
-        if events and events[0].seq != after + 1:  # deleted since
+        if events and events[0].seq != after + 1:  # Events in between have been deleted.
             raise EventsPrunedError(run.last_event)
         last = events[-1].seq if events else after
         ended = is_over and last >= run.last_event

@@ -41,7 +41,7 @@ from .options import RunOptions
 from .state import digest_masked, find_graph_of_run, find_thread
 from .waiting import refuse_if_waited_for
 
-#: States of the newest run in which a fork can replace it. A running one can be replaced only after
+#: States of the newest run in which a fork can replace it. A running run can be replaced only after
 #: its worker's lease has expired.
 REPLACED = sorted(set(Run.State.values) - {Run.State.RUNNING})
 
@@ -59,21 +59,23 @@ def fork(
     by: Any = None,
     via: str = "code",
 ) -> RunInfo:
-    """Queue a run that continues from a checkpoint of a thread; None is the newest checkpoint.
+    """Queue a run that continues from a checkpoint of a thread.
 
-    The steps after that checkpoint stay in the history. The thread's newest run is cancelled if it
-    hasn't ended, and its pending interrupts are superseded.
+    ``checkpoint_id=None`` selects the newest checkpoint. The steps after the checkpoint stay in the
+    history. The thread's newest run is cancelled if it hasn't ended, and its pending interrupts are
+    superseded.
 
     ``values`` are first written to the state as the output of node ``as_node``, by default the node
-    that ran last. ``as_node`` without values skips that node. Without both, the steps after the
-    checkpoint run again. With ``as_node="__input__"``, the values are new input, or a Command with
-    an update or nodes to go to. ``events`` and ``options`` default to those of the previous run.
+    that ran last. ``as_node`` without values skips that node. Without either argument, the steps
+    after the checkpoint run again. With ``as_node="__input__"``, the values are new input, or a
+    Command with an update or with nodes to go to. ``events`` and ``options`` default to those of
+    the previous run.
 
     Raises:
-        RunStateError: if a worker has the lease of the thread, other runs wait for it, or
-            ``keep_queued`` is given and its newest run is queued.
+        RunStateError: if a worker has the lease of the thread, other runs wait for the thread, or
+            ``keep_queued`` is given and the newest run is queued.
         CheckpointNotFound: if the thread has no such checkpoint.
-        GraphChangedError: if the registered graph can't continue from it.
+        GraphChangedError: if the registered graph can't continue from the checkpoint.
         InvalidInputError: if the values or the node are not valid.
         NotAllowedError: if the user may not operate the thread's newest run.
     """
@@ -84,8 +86,8 @@ def fork(
         registered = find_graph_of_run(last)
         check_values(registered, values, as_node)
         base = find_checkpoint(thread, checkpoint_id)
-        # Outside of the transaction, since branches of the graph are called, which may take time. A
-        # checkpoint never changes, so the result stays valid.
+        # Plan the run before the transaction, because this calls branches of the graph, which may
+        # take time. A checkpoint never changes, so the result remains valid.
         run = _new_run(thread, last, registered, base, by)
         if events is not None:
             run.events = encode_kinds(events)
@@ -136,7 +138,7 @@ def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
     """Return a thread and its newest run.
 
     Raises:
-        NotAllowedError: if the user may not operate it.
+        NotAllowedError: if the user may not operate the run.
     """
     thread = find_thread(thread_id, by)
     runs = Run.select_newest(Run.objects.using(write_alias()).select_related("thread"))
@@ -147,9 +149,10 @@ def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
 
 
 def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
-    """Raise NotAllowedError if the values need the permission to start the graph, like an input.
+    """Raise NotAllowedError if the user may not pass these values.
 
-    This applies to graphs that restrict who may start them.
+    If a graph restricts who may start it, passing values needs the permission to start it, as for
+    an input.
     """
     if by is None or values is None:
         return
@@ -175,12 +178,12 @@ def check_values(registered: RegisteredGraph, values: Any, as_node: str | None) 
 
 
 def find_checkpoint(thread: Thread, checkpoint_id: str | None) -> CheckpointTuple:
-    """Return a checkpoint of the root graph; None is the newest.
+    """Return a checkpoint of the root graph, or the newest one if no id is given.
 
-    Subgraphs continue with the graph that calls them.
+    Checkpoints of subgraphs can't be selected, because a subgraph continues with its parent graph.
 
     Raises:
-        CheckpointNotFound: if it doesn't exist.
+        CheckpointNotFound: if the checkpoint doesn't exist.
     """
     keys = {"thread_id": thread.thread_id, "checkpoint_ns": ""}
     if checkpoint_id is not None:
@@ -216,7 +219,7 @@ def _find_origin(base: CheckpointTuple, last: Run) -> UUID:
 
 
 class _Planner(BaseCheckpointSaver):
-    """A saver that shows a checkpoint as the newest, and collects commits in memory."""
+    """A saver that presents a given checkpoint as the newest, and collects commits in memory."""
 
     def __init__(self, base: CheckpointTuple) -> None:
         self.base = base
@@ -236,9 +239,9 @@ class _Planner(BaseCheckpointSaver):
 def plan_commit(
     registered: RegisteredGraph, base: CheckpointTuple, run: Run, values: Any, as_node: str | None
 ) -> Commit:
-    """Compute the checkpoint that follows another one, without storing it."""
+    """Compute the checkpoint that follows ``base``, without storing it."""
     planner = _Planner(base)
-    # The pending interrupts are superseded by name, with their run.
+    # The pending interrupts are superseded together with their run.
     coordinates = {**base.config["configurable"], "discard_pending": True}
     metadata = state_migration.build_metadata(registered, run.pk, run.graph_version)
     config = {"configurable": coordinates, "metadata": metadata}
@@ -246,7 +249,7 @@ def plan_commit(
     if values is None and as_node is None:
         graph.update_state(config, None, COPY)
     else:
-        # With a task id of its own, so that the writes of the original task are kept.
+        # Use a new task id, so that the writes of the original task are preserved.
         graph.update_state(config, values, as_node, str(uuid4()))
     (commit,) = planner.commits
     return commit
@@ -263,39 +266,44 @@ def refuse_if_queued(last: Run) -> None:
 
 
 def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
-    """Raise if a worker has the lease of the thread, or the checkpoint no longer exists."""
+    """Raise an error if a worker has the lease of the thread, or the checkpoint no longer
+    exists.
+    """
     if thread.lease_until is not None and thread.lease_until > thread.now:
         raise RunStateError(
             "A worker is running this thread. Cancel its run, or wait until it stops.",
             state=str(last.state),
             allowed=REPLACED,
         )
-    # It may have been pruned after it was read.
+    # The checkpoint may have been pruned after it was read.
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     if not rows.filter(checkpoint_id=checkpoint_id).exists():
         raise CheckpointNotFound
 
 
 def find_run_of(base: CheckpointTuple, last: Run) -> Run:
-    """Return the run that stored a checkpoint; the newest run if no run of the thread did."""
+    """Return the run that stored a checkpoint.
+
+    If no run of the thread stored it, the newest run is returned.
+    """
     try:
         run_id = UUID(str(base.metadata.get("run_id")))
-    except ValueError:  # not stored by a run
+    except ValueError:  # The checkpoint was not stored by a run.
         return last
     runs = Run.objects.using(write_alias()).filter(thread=last.thread_id, pk=run_id)
     return runs.first() or last
 
 
 def end_newest_run(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
-    """Cancel the newest run if it is active, and invalidate the lease of its worker.
+    """Cancel the newest run if it is active, and invalidate its worker's lease.
 
     Returns the ids of the interrupts that were closed.
     """
     closed: list[str] = []
     if last.state in Run.ACTIVE:
         closed = cancel_run(batch, last, thread, interrupts=Interrupt.Status.SUPERSEDED)
-    # In every state: a worker that was suspended may still expect to have the lease. It finds
-    # another epoch and can't write.
+    # Change the epoch in every state. A suspended worker may still expect to have the lease, and
+    # can't write in a new epoch.
     Thread.objects.using(write_alias()).filter(pk=thread.pk).update(
         epoch=F("epoch") + 1, attempts=0, lease_owner="", lease_until=None, ended_at=None
     )
@@ -307,7 +315,7 @@ def store_commit(commit: Commit, thread: Thread) -> None:
     """Store the checkpoint as the thread's newest.
 
     The newest checkpoint has the greatest id. Ids depend on the clocks of several machines, so this
-    one is created here, after the current newest id.
+    function creates an id after the current newest one.
     """
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)[0]

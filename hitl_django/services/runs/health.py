@@ -28,7 +28,7 @@ class WorkerHealth:
         driving: the number of threads that a worker is running.
         last_seen: the time of the last heartbeat, or None.
         overdue: the number of runs that have been queued for longer than SWEEP_SECONDS.
-        due_since: the time since which the oldest of these is queued, or None.
+        due_since: the time at which the oldest of these runs was queued, or None.
     """
 
     workers: int
@@ -39,27 +39,27 @@ class WorkerHealth:
 
     @property
     def is_alive(self) -> bool:
-        """Whether a worker has a recent heartbeat or a lease."""
+        """Whether at least one worker has a recent heartbeat or a lease."""
         return self.workers > 0 or self.driving > 0
 
     @property
     def is_missing(self) -> bool:
-        """Whether no worker is alive, although there was one or runs are overdue."""
+        """Whether no worker is alive, although a worker existed before or runs are overdue."""
         return not self.is_alive and (self.last_seen is not None or self.overdue > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOutage:
-    """No worker is alive, although there was one or runs are overdue."""
+    """A state in which no worker is alive, although a worker existed before or runs are overdue."""
 
     last_seen: datetime | None
 
 
 def find_worker_outage() -> WorkerOutage | None:
-    """Return the outage if workers are missing, else None.
+    """Return the outage if no worker is alive, otherwise None.
 
-    This takes one query, since it is called for the most frequently opened page. The runs are read
-    only if no worker has a recent heartbeat.
+    This takes one query, because the most frequently opened page calls it. Runs are read only if no
+    worker has a recent heartbeat.
     """
     seen = _build_aggregates()
     alive = GreaterThan(seen["workers"], 0)
@@ -77,7 +77,7 @@ def worker_health(*, by: Any = None) -> WorkerHealth:
     """Return the health of the workers.
 
     Raises:
-        NotAllowedError: if the user may not view it.
+        NotAllowedError: if the user may not view the health.
     """
     if by is not None and not get_policy().may_view_workers(by):
         raise NotAllowedError("You don't have permission to view worker health.")
@@ -89,7 +89,10 @@ def worker_health(*, by: Any = None) -> WorkerHealth:
 
 
 def last_heartbeat_at() -> datetime | None:
-    """Return the time of the last heartbeat of any worker, without a permission check."""
+    """Return the time of the last heartbeat of any worker, or None.
+
+    No permission is checked.
+    """
     last: datetime | None = _heartbeats().aggregate(at=Max("at"))["at"]
     return last
 
@@ -104,7 +107,7 @@ def _build_aggregates() -> dict[str, Any]:
 
 
 def _select_runs() -> Iterator[tuple[str, QuerySet[Run]]]:
-    """Yield the runs that are overdue, and the runs that a worker is running."""
+    """Yield the overdue runs and the runs that a worker is running, each with a name."""
     runs = Run.objects.using(write_alias())
     late = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     yield "overdue", runs.filter(state=Run.State.QUEUED, queued_at__lt=late)

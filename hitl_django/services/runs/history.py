@@ -1,7 +1,7 @@
-"""History of a thread: its steps with changes and decisions.
+"""History of a thread: its steps with their changes and decisions.
 
-Pages are read newest first, with a fixed number of queries. The writes of a step are shortened,
-values of secret keys are masked, and values that are too large are not read.
+Pages are read newest first, with a fixed number of queries. The writes of a step are shortened, and
+values of secret keys are masked. Values that are too large are not read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from hitl_django.run_events.redaction import redact_value
 from .state import find_thread, refuse_unless_may_view_state
 
 STEPS, MOST_STEPS = 20, 100
-#: Maximum number of tasks per page whose writes are shown, the bytes read in total and per task.
+#: Maximum number of tasks per page whose writes are shown, and maximum number of bytes read per
+#: page and per task.
 TASKS, READ, LARGEST = 300, 1_000_000, 64 * 1024
 #: Maximum number of bytes shown per value, and per page.
 SHOWN, PAGE = 500, 20_000
@@ -41,7 +42,10 @@ DECISIONS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A value that a node wrote to a key, as JSON text; ``cut`` if it is shortened."""
+    """A value that a node wrote to a key, as JSON text.
+
+    ``cut`` is true if the text is shortened.
+    """
 
     node: str
     key: str
@@ -51,7 +55,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionTaken:
-    """A decision made between two steps; it is shown at the later one."""
+    """A decision made between two steps.
+
+    The later step shows the decision.
+    """
 
     id: UUID
     interrupt_id: UUID
@@ -68,9 +75,10 @@ class Step:
 
     Attributes:
         source: "input", "loop", "update" or "fork".
-        nodes: the nodes that ran for it.
-        more: whether other nodes ran that are not listed.
-        left: whether the thread has since continued from an earlier checkpoint.
+        nodes: the nodes that ran in the step.
+        more: whether the step ran nodes that are not listed.
+        left: whether the step no longer leads to the newest state, because the thread has since
+            continued from an earlier checkpoint.
     """
 
     checkpoint_id: str
@@ -87,7 +95,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A page of a thread's steps, newest first; ``before`` is the argument for the next page."""
+    """A page of a thread's steps, newest first.
+
+    ``before`` is the argument for the next page.
+    """
 
     steps: tuple[Step, ...]
     before: str | None
@@ -96,11 +107,13 @@ class History:
 def thread_history(
     thread_id: str, *, before: str | None = None, limit: int = STEPS, by: Any = None
 ) -> History:
-    """Return the steps of a thread before the checkpoint ``before``, by default the newest.
+    """Return the steps of a thread before the checkpoint ``before``, newest first.
+
+    By default, the newest steps are returned.
 
     Raises:
         ThreadNotFound: if the user may not see the thread.
-        NotAllowedError: if the user may not view its state.
+        NotAllowedError: if the user may not view the thread's state.
     """
     thread = find_thread(thread_id, by)
     refuse_unless_may_view_state(by, thread)
@@ -108,7 +121,10 @@ def thread_history(
 
 
 class _Task(NamedTuple):
-    """A task, the epoch in which it wrote, and its writes or their size."""
+    """A task, the epoch in which it wrote, and its writes.
+
+    If the writes are too large to read, the task has their size instead.
+    """
 
     path: str
     epoch: int
@@ -140,8 +156,8 @@ class _Page:
         page, more = found[:limit], len(found) > limit
         tasks, last = self._read_tasks([row.parent_id for row in page if row.parent_id is not None])
         line = read_line(self.using, self.thread.pk)
-        # A decision belongs to the first step after it; for newer decisions, that step is yet to
-        # come.
+        # A decision belongs to the first step after it. The step of a newer decision doesn't exist
+        # yet.
         decisions = self._read_decisions(page, found[-1] if more else None, newest=before is None)
         steps = []
         remaining = max(0, TASKS - sum(map(len, tasks.values())))
@@ -170,8 +186,9 @@ class _Page:
     def _read_tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
         """Return the tasks of these checkpoints, and the checkpoint whose tasks are incomplete.
 
-        A task has its writes, or their size if they are too large to read. The number of tasks is
-        limited; the second value is "" if the limit is not reached.
+        The number of tasks is limited. If the limit isn't reached, the second value is an empty
+        string. A task has the size of its writes instead of the writes if they are too large to
+        read.
         """
         writes = PendingWrite.objects.using(self.using).filter(
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT
@@ -211,7 +228,7 @@ class _Page:
         return tuple(nodes), tuple(changes)
 
     def _change(self, node: str, key: str, value: Any) -> Change:
-        # Passed with its key, so that a secret is masked.
+        # Pass the value with its key, so that a secret is masked.
         view, cut = redact_value({key: value}, min(SHOWN, max(self.remaining, 0)), self.redact)
         text = json.dumps(next(iter(view.values()), "…"), ensure_ascii=False)
         if len(text) > SHOWN:
@@ -222,11 +239,14 @@ class _Page:
     def _read_decisions(
         self, page: Sequence[Any], since: Any, *, newest: bool
     ) -> dict[str, tuple[DecisionTaken, ...]]:
-        """Return the decisions of a page by its steps; ``since`` is the step before the page."""
+        """Return the decisions of a page by step.
+
+        ``since`` is the step before the page.
+        """
         if not page:
             return {}
         rows = Decision.objects.using(self.using).filter(interrupt__thread=self.thread)
-        rows = rows.filter(undone_at=None)  # an undone decision led to no step
+        rows = rows.filter(undone_at=None)  # An undone decision led to no step.
         if since is not None:
             rows = rows.filter(_match_after(since))
         if not newest:
@@ -245,28 +265,30 @@ class _Page:
                 for row in page
                 if row.created_at >= taken.created_at and row.checkpoint_id > asked_at
             ]
-            # The page is newest first, so the last of these is the first step after the decision.
+            # The page is ordered newest first, so the last of these steps is the first after the
+            # decision.
             step = after[-1] if after else page[0]
             found.setdefault(step.checkpoint_id, []).append(taken)
         return {at: tuple(reversed(several)) for at, several in found.items()}
 
 
 def _match_after(row: Any) -> Q:
-    """Match decisions that were made after a step.
+    """Return a condition: the decision was made after a step.
 
-    Both may have the same time, since SQLite's clock has milliseconds. A decision on an interrupt
-    of a checkpoint comes after that checkpoint.
+    The decision and the step may have the same time, because SQLite's clock has a resolution of
+    milliseconds. A decision on an interrupt of a checkpoint comes after that checkpoint.
     """
     return Q(created_at__gt=row.created_at) | Q(interrupt__checkpoint_id__gte=row.checkpoint_id)
 
 
 def _select_tasks(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
-    """Return the tasks that led to a checkpoint, among the tasks that wrote on its parent.
+    """Return the tasks that led to a checkpoint, among the tasks that wrote on its parent
+    checkpoint.
 
-    A parent can have several children. Writes of an update have no path, and the epoch of the
-    update.
+    A parent can have several children. Writes of a state update have no path, and have the epoch of
+    the update.
     """
-    if source == "fork":  # a copy; its tasks belong to the original checkpoint
+    if source == "fork":  # The checkpoint is a copy. Its tasks belong to the original checkpoint.
         return []
     if source == "update":
         return [task for task in tasks if not task.path and task.epoch == epoch]
@@ -282,7 +304,9 @@ def _is_of_the_state(key: str) -> bool:
 
 
 def _read_ended_tasks(row: Any) -> list[_Task]:
-    """Return the writes that are stored with a checkpoint, of the tasks that led to it."""
+    """Return the tasks that led to a checkpoint, with the writes that are stored with the
+    checkpoint.
+    """
     try:
         led_here = verify_payloads(row, row.checkpoint_id).writes
         return [
@@ -296,7 +320,8 @@ def _unpack_writes(data: Any, digest: str) -> Any:
     try:
         return unpack(data, digest, "writes of a task")
     except PayloadError:
-        # Damaged, or of a type that this version of the code doesn't know; hitl doctor reports it.
+        # The data is damaged, or has a type that this version of the code doesn't know. hitl doctor
+        # reports it.
         return len(bytes(data))
 
 

@@ -22,10 +22,11 @@ def submit_input(
     discard: bool,
     batch: WriteBatch | None = None,
 ) -> None:
-    """Store the input of a run on its thread, in the batch or in the caller's transaction.
+    """Store the input of a run on its thread.
 
-    The thread is new, or its row is locked. With ``discard``, pending tasks of its newest
-    checkpoint are dropped.
+    The rows are added to the batch, or written in the caller's transaction. The thread is new, or
+    the caller has locked it. With ``discard``, the pending tasks of the thread's newest checkpoint
+    are discarded.
     """
     key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
     saver = DjangoSaver(key, batch=batch, append_events=log.append_chunks)

@@ -29,13 +29,16 @@ from .state import find_later_run
 from .waiting import note_waiting
 
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
-#: Number of runs that one query reads.
+#: Maximum number of runs that one query reads.
 PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """The result of retrying one of several runs; ``error`` is None if it is queued."""
+    """The result of retrying one of several runs.
+
+    ``error`` is None if the run was queued.
+    """
 
     run_id: UUID
     error: HitlError | None = None
@@ -52,13 +55,13 @@ def cancel(
 ) -> RunInfo:
     """Cancel a run that hasn't succeeded, and withdraw its pending interrupts.
 
-    ``skip_permission_checks`` is for views of your project that have checked the permission, as in
-    ``start``.
+    Set ``skip_permission_checks`` only in views of your project that have checked the permission,
+    as for ``start``.
 
     Raises:
         RunNotFound: if the user may not see the run.
-        NotAllowedError: if the user may not operate it.
-        RunStateError: if it has succeeded or is cancelled.
+        NotAllowedError: if the user may not operate the run.
+        RunStateError: if the run has succeeded or is already cancelled.
     """
     refusal = denied_log.record_denial("cancel", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -81,14 +84,14 @@ def cancel(
 
 @retry_on_conflict
 def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
-    """Queue a failed or parked run again; it resumes from its last checkpoint.
+    """Queue a failed or parked run again. The run resumes from its last checkpoint.
 
-    A run that failed before its first checkpoint waits for earlier runs again.
+    A run that failed before its first checkpoint waits for earlier runs of its thread again.
 
     Raises:
         RunNotFound: if the user may not see the run.
-        NotAllowedError: if the user may not operate it.
-        RunStateError: if it is in another state, or its thread has a newer run.
+        NotAllowedError: if the user may not operate the run.
+        RunStateError: if the run is in another state, or its thread has a newer run.
     """
     refusal = denied_log.record_denial("retry", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -97,7 +100,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
         _raise_if_superseded(run)
         # A run without a checkpoint can only start from its input.
         after = Run.State.QUEUED if run.input is None else Run.State.WAITING
-        # Zero rows: another user retried or cancelled it, or it never failed.
+        # Zero rows: another user has retried or cancelled the run, or the run never failed.
         queued = Run.objects.filter(pk=run.pk, state__in=RETRYABLE).update(
             state=after,
             error="",
@@ -129,9 +132,9 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
 def retry_all(
     run_ids: Iterable[UUID], *, by: Any = None, via: str = "code"
 ) -> Iterator[RetryResult]:
-    """Retry several runs, each in its own transaction, and yield the result of each.
+    """Retry several runs, and yield the result of each.
 
-    An error doesn't stop the iteration.
+    Each run is retried in its own transaction. An error of one run doesn't stop the iteration.
     """
     for run_id in run_ids:
         try:
@@ -143,10 +146,10 @@ def retry_all(
 
 
 def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> Iterator[UUID]:
-    """Yield the failed or parked runs, oldest first, for ``retry_all``.
+    """Yield the ids of the failed or parked runs, oldest first, as argument for ``retry_all``.
 
-    Runs whose thread has a newer run are left out. They are read in pages, so runs may be retried
-    during the iteration.
+    Runs are omitted if their thread has a newer run. Runs may be retried during the iteration,
+    because the ids are read in pages.
     """
     if state not in RETRYABLE:
         raise ValueError(f"state must be one of {', '.join(RETRYABLE)}, not {state!r}.")
@@ -161,7 +164,7 @@ def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> I
 
 
 def is_superseded() -> Exists:
-    """Return a condition on runs: the thread has a newer run."""
+    """Return a condition on runs: the thread has a newer run than this one."""
     is_newer = Q(number__gt=OuterRef("number"))
     is_newer |= Q(number=OuterRef("number"), pk__gt=OuterRef("pk"))
     begun = Run.objects.filter(thread=OuterRef("thread"), input__isnull=True)
@@ -169,7 +172,7 @@ def is_superseded() -> Exists:
 
 
 def _lock_operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
-    """Return the run and its locked thread if the user may operate the run."""
+    """Return the run and its thread, locked, if the user may operate the run."""
     runs = Run.objects.using(write_alias())
     found = find_row(select_visible(runs, by).only("thread"), RunNotFound, pk=run_id)
     thread = leases.lock_thread(pk=found.thread_id)

@@ -13,9 +13,9 @@ from hitl_django.graph_registry.registry import DURABILITIES, RegisteredGraph
 from .threads import check_metadata
 
 ALL = "*"
-#: Options that a fork takes over from the previous run.
+#: Options that a fork copies from the previous run.
 KEPT = ("context", "configurable")
-#: Keys of a config's ``configurable`` that the engine sets.
+#: Keys of a config's ``configurable`` that only the engine may set.
 RESERVED = frozenset(
     {
         "thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map", "discard_pending",
@@ -26,7 +26,8 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Options of one run, instead of those of its graph. None is the graph's own option.
+    """Options of one run, which override those of its graph. None means that the graph's option
+    applies.
 
     Attributes:
         interrupt_before: nodes with a breakpoint before them, or ``"*"`` for all. A breakpoint is
@@ -49,14 +50,7 @@ class RunOptions:
     def encode(
         self, registered: RegisteredGraph, before: Mapping[str, Any] | None = None
     ) -> dict[str, Any] | None:
-        """Return the options as they are stored.
-
-        ``before`` are the stored options of the previous run. Its context and configurable are used
-        unless others are given.
-
-        Raises:
-            InvalidInputError: if an option is not valid for the graph.
-        """
+        """Return the options in their stored form."""
         nodes = registered.graph.nodes
         for what in ("interrupt_before", "interrupt_after"):
             names = getattr(self, what) or ()

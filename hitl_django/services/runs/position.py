@@ -1,6 +1,6 @@
 """Position of a thread in its graph, for pictures of the graph.
 
-It takes a fixed number of queries, none of which reads a value of the state.
+Reading the position takes a fixed number of queries. None of them reads values of the state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TO_COME = (Run.State.QUEUED, Run.State.RUNNING, *_STUCK)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of a thread in its graph, with nodes by their ids in the picture.
+    """The position of a thread in its graph, with nodes given by their ids in the picture.
 
     The id of a node in a subgraph is ``outer:inner``.
     """
@@ -58,7 +58,7 @@ def thread_position(thread_id: str, *, by: Any = None) -> Position:
 def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph") -> str:
     """Return the picture of a thread's graph as SVG, with the position of the thread.
 
-    The result is empty if the graph isn't registered.
+    The result is an empty string if the graph isn't registered.
     """
     thread = find_thread(thread_id, by)
     try:
@@ -114,7 +114,7 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
 def _read_visited(
     using: str, thread: int, head: ThreadHead, registered: RegisteredGraph
 ) -> set[str]:
-    """Return the nodes in the picture that have run."""
+    """Return the nodes of the picture that have run."""
     drawn = svg.get_picture(registered.graph).nodes
     found = stored_position.read_finished_nodes(using, thread, head)
     if any(node.holds for node in drawn):
@@ -143,7 +143,8 @@ def _read_due(using: str, thread: int, head: ThreadHead, registered: RegisteredG
     due = {name for trigger in filled for name in moved[trigger]}
     if START not in due:
         return due
-    # For the engine, START is a node that passes the input on. In a picture, edges begin there.
+    # In the engine, START is a node that passes the input on. In the picture, START has no position
+    # of its own, so its successors are returned.
     return due - {START} | _list_successors(registered, [START])
 
 
@@ -159,12 +160,14 @@ def _build_id(ns: str, name: str) -> str:
 
 
 def _rename(ident: str, registered: RegisteredGraph) -> str:
-    """Return a node's id with the current name of the graph's node."""
+    """Return the id that a node has in the picture, with the current name if the node was
+    renamed.
+    """
     node, separator, below = ident.partition(":")
     return f"{registered.renames.rename_node(node)}{separator}{below}"
 
 
 def _list_containers(ident: str) -> list[str]:
-    """Return the ids of the nodes that contain a node."""
+    """Return the ids of the nodes that contain this node as a part of their subgraph."""
     parts = ident.split(":")
     return [":".join(parts[:length]) for length in range(1, len(parts))]

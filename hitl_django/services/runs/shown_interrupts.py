@@ -1,8 +1,8 @@
-"""Interrupts of a thread that a user may see, in data of the engine.
+"""Filter for a thread's interrupts in data of the engine.
 
-States, writes and events contain interrupts as the engine raised them. The row in the review queue
-determines whether a user may see an interrupt. Without a row, only users who may see all interrupts
-see it.
+States, writes and events contain interrupts in the form in which the engine raised them. The row in
+the review queue determines whether a user may see an interrupt. An interrupt without a row is
+visible only to users who may see all interrupts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hitl_django.permissions import select_visible
 
 
 class ShownInterrupts:
-    """The interrupts of one thread that a user may see, by the engine's ids."""
+    """The interrupts of one thread that a user may see, by id in the engine."""
 
     def __init__(self, thread: int, by: Any) -> None:
         rows = Interrupt.objects.using(write_alias()).filter(thread=thread)
@@ -28,7 +28,7 @@ class ShownInterrupts:
         self._known: set[str] = set()
 
     def look_up(self, ids: Iterable[str]) -> None:
-        """Read which of these ids the user may see, with at most one query."""
+        """Read which of these interrupts the user may see, with at most one query."""
         unknown = set() if self.are_all else {*ids} - self._known
         if unknown:
             found = self._rows.filter(interrupt_id__in=unknown)
@@ -38,7 +38,7 @@ class ShownInterrupts:
         return self.are_all or (isinstance(interrupt_id, str) and interrupt_id in self._known)
 
     def hide_in_writes(self, writes: list[Any]) -> list[Any]:
-        """Return a task's writes, pairs of key and value, without hidden interrupts."""
+        """Return a task's writes (pairs of key and value) without hidden interrupts."""
         if self.are_all:
             return writes
         asked = [one for key, value in writes if key == INTERRUPT for one in value]
@@ -49,7 +49,10 @@ class ShownInterrupts:
         ]
 
     def hide_in_event(self, kind: str, data: Any) -> Any:
-        """Return an event's data without hidden interrupts; their ids have been looked up."""
+        """Return an event's data without hidden interrupts.
+
+        The ids of the interrupts must have been looked up before.
+        """
         if self.are_all or not isinstance(data, dict):
             return data
         for holder, key in find_interrupt_lists(kind, data):
@@ -60,7 +63,9 @@ class ShownInterrupts:
 
 
 def find_interrupt_lists(kind: str, data: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each object in an event's data that lists interrupts, with the key of the list."""
+    """Yield each object in an event's data that contains a list of interrupts, with the key of the
+    list.
+    """
     if not isinstance(data, dict):
         return
     holders: list[Any]
@@ -88,5 +93,5 @@ def list_interrupt_ids(kind: str, data: Any) -> list[str]:
 
 
 def _list_interrupts(value: Any) -> list[dict[str, Any]]:
-    """Return the interrupts in a list of an event, which may be truncated."""
+    """Return the interrupts in an event's list, which may be truncated."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -71,9 +71,9 @@ def start(
     The run, its first checkpoint and the message to a worker are stored in one transaction.
 
     Args:
-        key: idempotency key within the graph. The same key and input return the existing run, with
-            ``created`` set to False.
-        subject: the related object of the thread, or its key if ``by`` may see it.
+        key: idempotency key, unique within the graph. A call with the same key and input returns
+            the existing run, with ``created`` set to False.
+        subject: the related object of the thread, or a reference to an object that ``by`` may see.
         thread_id: the thread to continue, or the id of a new thread.
         on_pending: what to do if the thread has an active run. "refuse" raises an error. "discard"
             cancels an interrupted run and its pending interrupts, which needs the permission to
@@ -81,8 +81,8 @@ def start(
         events: the kinds of events to store, instead of those of the graph.
         options: other options of this run. ``context`` and ``configurable`` set the options of
             these names.
-        skip_permission_checks: for views of your project that have checked the permission and the
-            input. The run belongs to ``by``, who needs no permission of this app.
+        skip_permission_checks: whether to skip the checks of permissions. Set it only in views that
+            have checked the permission and the input. The run belongs to ``by``.
 
     Raises:
         NotAllowedError: if ``by`` may not start the graph, or cancel the interrupted run.
@@ -132,8 +132,8 @@ def start(
         with refusal, transaction.atomic(using=write_alias()):
             return request.found() or request.continue_thread()
     except IntegrityError:
-        # A concurrent call with the same key was first. The unique constraint allows one run, which
-        # exists by now.
+        # A concurrent call with the same key committed first. The unique constraint allows one run,
+        # which exists by now.
         found = request.found()
         if found is None:
             raise
@@ -148,7 +148,7 @@ class _Start:
     input: Any
     digest: str
     by: Any
-    #: The user whose permissions are checked; None if the caller has checked them.
+    #: The user whose permissions are checked, or None if the caller has checked them.
     checked_user: Any
     via: str
     key: str | None
@@ -170,7 +170,7 @@ class _Start:
             run = runs.first()
         if run is None:
             return None
-        # The same message for both, so that it doesn't reveal whether the input matches.
+        # Use the same message in both cases, because it must not reveal whether the input matches.
         if not self._may_be_shown(run) or not self._is_same(run):
             raise IdempotencyKeyReusedError(
                 f"Idempotency key {self.key!r} was already used for a different run of "
@@ -187,8 +187,8 @@ class _Start:
     def _may_be_shown(self, run: Run) -> bool:
         """Return whether the user may see an existing run and its input.
 
-        A match of key and input reveals the input, so a user who didn't start the run needs the
-        permission to view the state.
+        A match of key and input reveals the input. A user who didn't start the run therefore needs
+        the permission to view the state.
         """
         if self.by is None or run.started_by_id == self.by.pk:
             return True
@@ -197,7 +197,10 @@ class _Start:
         return select_visible(rows, self.by).exists() and may_view_state(self.by, run.thread)
 
     def start_thread(self) -> RunInfo:
-        """Start a run on a new thread, which no other transaction sees before the commit."""
+        """Start a run on a new thread.
+
+        No other transaction can see the thread before the commit.
+        """
         using = write_alias()
         # A UUID that sorts by time, so that new rows are at the end of the index.
         thread = THREAD.new(thread_id=str(new_id()), **self._about())
@@ -214,7 +217,7 @@ class _Start:
         assert self.thread_id is not None
         thread, is_new = self._lock_or_create(self.thread_id)
         if not is_new:
-            # A concurrent call that had the lock before may have started the same run.
+            # A concurrent call that locked the thread earlier may have started the same run.
             started = self.found()
             if started is not None:
                 return started
@@ -236,7 +239,10 @@ class _Start:
         return thread.has_waiting or live.exists()
 
     def _add_waiting_run(self, thread: Thread) -> RunInfo:
-        """Add a run that waits for earlier runs; its input is in its row until it starts."""
+        """Add a run that waits for earlier runs.
+
+        The run's row contains the input until the run starts.
+        """
         refuse_if_crowded(thread)
         batch = WriteBatch(write_alias())
         run = self._new_run(
@@ -262,7 +268,7 @@ class _Start:
         has_row: bool = True,
         discard: bool = False,
     ) -> Run:
-        """Add a run with its input, audit log entry and message to a worker to the batch."""
+        """Add a run, its input, its audit log entry and the message to a worker to the batch."""
         number = 1 if is_new else Run.find_next_number(write_alias(), thread.pk)
         run = self._new_run(thread, number=number)
         log = EventLog.for_run(run)
@@ -318,12 +324,13 @@ class _Start:
             try:
                 return leases.lock_thread(pk=thread.pk), created
             except NoSuchThread:
-                continue  # deleted by retention while this call waited for the lock
+                # The retention job deleted the thread while this call waited for the lock.
+                continue
 
     def _restore_instead(self, made: Thread) -> tuple[Thread, bool]:
-        """Return the archived thread with the same id instead of a new one, if there is any.
+        """Replace a new thread by the archived thread with the same id, if there is one.
 
-        The id is taken by now, so no thread with this id can be archived in between.
+        The new row already has the id, so no thread with this id can be archived in the meantime.
         """
         if not is_archived(made.thread_id):
             return made, True
@@ -340,7 +347,9 @@ class _Start:
         return about
 
     def _refuse_unless_fitting(self, thread: Thread) -> None:
-        """Raise for a thread that the user may not see, or that belongs to another graph."""
+        """Raise an error if the user may not see the thread, or the thread belongs to another
+        graph.
+        """
         if self.checked_user is not None:
             found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
             if not select_visible(found, self.checked_user).exists():
@@ -352,7 +361,9 @@ class _Start:
             )
 
     def _take_over(self, thread: Thread) -> bool:
-        """Prepare the thread for a new run; return whether pending tasks must be discarded."""
+        """Prepare the thread for a new run, and return whether its pending tasks must be
+        discarded.
+        """
         runs = Run.objects.using(write_alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.ACTIVE).first()
         if live is not None:
@@ -365,14 +376,14 @@ class _Start:
         latest = Run.select_newest(runs).first()
         if latest is None:
             return self.on_pending == "discard"
-        # Interrupts of a cancelled or failed run were withdrawn, although the thread's newest
+        # The interrupts of a cancelled or failed run were withdrawn, but the thread's newest
         # checkpoint still waits for them.
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
         compatibility.refuse_if_changed(key, latest.fingerprint, self.registered, new_input=True)
         return True
 
     def _settle_subject(self, thread: Thread) -> None:
-        """Set the related object of the thread, or raise if it has another one."""
+        """Set the related object of the thread, or raise an error if the thread has another one."""
         if self.subject is None:
             return
         kind, key = ContentType.objects.get_for_model(self.subject), str(self.subject.pk)

@@ -1,4 +1,4 @@
-"""State of threads at checkpoints, and results of runs."""
+"""States of threads at checkpoints, and results of runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptInfo:
-    """An interrupt of a task; ``id`` is the engine's id."""
+    """An interrupt of a task.
+
+    ``id`` is the id in the engine.
+    """
 
     id: str
     value: Any
@@ -50,8 +53,8 @@ class TaskInfo:
 
     Attributes:
         interrupts: the interrupts of the task that the user may see.
-        namespace: the namespace of the subgraph that the node calls, or None.
-        state: the state of that subgraph if it was requested, else None.
+        namespace: the namespace of the subgraph that the node calls, or None if it calls none.
+        state: the state of that subgraph, or None if it wasn't requested.
     """
 
     id: str
@@ -68,11 +71,11 @@ class StateInfo:
     """The state of a thread at a checkpoint.
 
     Attributes:
-        checkpoint_id: the id; None if nothing has been stored.
+        checkpoint_id: the id of the checkpoint, or None if the thread has none.
         created_at: the time in ISO 8601 format.
         next: the names of the nodes that run next.
         values: the values of the channels as plain JSON.
-        namespace: the namespace of a subgraph; empty for the thread's own graph.
+        namespace: the namespace of a subgraph, or empty for the thread's own graph.
     """
 
     thread_id: str
@@ -96,15 +99,15 @@ def thread_state(
     subgraphs: bool = False,
     by: Any = None,
 ) -> StateInfo | None:
-    """Return the state of a thread, or its state at a checkpoint, or None if that doesn't exist.
+    """Return the current state of a thread, or its state at a checkpoint.
 
-    ``namespace`` selects a subgraph. With ``subgraphs``, each task has the state of the subgraph
-    that it calls.
+    Returns None if the state doesn't exist. ``namespace`` selects a subgraph. With ``subgraphs``,
+    each task also has the state of the subgraph that the task calls.
 
     Raises:
         ThreadNotFound: if the user may not see the thread.
-        NotAllowedError: if the user may not view its state.
-        UnknownGraphError: if its graph isn't registered.
+        NotAllowedError: if the user may not view the thread's state.
+        UnknownGraphError: if the thread's graph isn't registered.
     """
     thread = find_thread(thread_id, by)
     refuse_unless_may_view_state(by, thread)
@@ -120,7 +123,7 @@ def thread_state(
     try:
         found = graph.get_state({"configurable": configurable}, subgraphs=subgraphs)
     except ValueError:
-        if namespace:  # there is no such subgraph
+        if namespace:  # The thread has no such subgraph.
             return None
         raise
     if found.metadata is None and (checkpoint_id is not None or namespace):
@@ -132,13 +135,13 @@ def thread_state(
 def read_values(threads: Sequence[Thread]) -> Iterator[tuple[Thread, Any]]:
     """Yield threads with the values of their state as plain JSON.
 
-    The caller has checked the permissions. The states are read together. Threads whose state can't
-    be read are left out.
+    The caller has checked the permissions. All states are read together. Threads whose state can't
+    be read are omitted.
     """
     saver = NewestStatesSaver([thread.pk for thread in threads])
     for thread in threads:
         place: Any = {"configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""}}
-        with suppress(HitlError):  # for example, the graph isn't registered
+        with suppress(HitlError):  # For example, the graph isn't registered.
             registered = find_graph_of_thread(thread)
             values = registered.graph.with_saver(saver).get_state(place).values
             yield thread, registered.mask(render_json(values))
@@ -155,8 +158,8 @@ def state_history(
 ) -> list[StateInfo]:
     """Return earlier states of a thread, newest first.
 
-    ``before`` is a checkpoint id. ``metadata`` selects states by values of their metadata. Raises
-    the same errors as ``thread_state``.
+    ``before`` is the id of a checkpoint. Only earlier checkpoints are returned. ``metadata``
+    selects checkpoints with these metadata values. Raises the same errors as ``thread_state``.
     """
     thread = find_thread(thread_id, by)
     refuse_unless_may_view_state(by, thread)
@@ -254,11 +257,11 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
     """Return the final state of a run as plain JSON, or as an instance of ``schema``.
 
     ``schema`` is a TypedDict, a dataclass or a pydantic model, such as the graph's state. If the
-    thread has a later run, this is the last state that the given run stored.
+    thread has a later run, the result is the last state that the given run stored.
 
     Raises:
         RunNotFound: if the user may not see the run.
-        NotAllowedError: if the user may not view its result.
+        NotAllowedError: if the user may not view the run's result.
         RunStateError: if the run hasn't succeeded, or its final state was pruned.
         pydantic.ValidationError: if the values don't fit ``schema``.
     """
@@ -271,7 +274,8 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
     registered = find_graph_of_run(run)
     graph = registered.graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
-    # Read before the check for a later run, which could otherwise change the state in between.
+    # Read the values before checking for a later run, which could otherwise change the state in the
+    # meantime.
     values = graph.get_state(config).values
     if find_later_run(run) is not None:
         stored = graph.get_state_history(config, filter={"run_id": str(run.pk)}, limit=1)
@@ -288,13 +292,15 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
 
 
 def find_graph_of_run(run: Run) -> RegisteredGraph:
-    """Return the version of the graph with which a run continues."""
+    """Return the graph that continues a run, in the version that applies to the run."""
     is_pinned = bool((run.options or {}).get(registry.PINNED))
     return registry.get_graph_of_run(run.graph, run.graph_version, is_pinned=is_pinned)
 
 
 def find_graph_of_thread(thread: Thread) -> RegisteredGraph:
-    """Return the version of the graph with which a thread's newest run continues."""
+    """Return the graph that continues a thread's newest run, in the version that applies to that
+    run.
+    """
     if len(registry.list_versions(thread.graph)) > 1:
         runs = Run.objects.using(write_alias()).filter(thread=thread, graph=thread.graph)
         newest = Run.select_newest(runs).first()
@@ -307,7 +313,7 @@ def find_thread(thread_id: str, by: Any) -> Thread:
     """Return a thread.
 
     Raises:
-        NoSuchThread: if it doesn't exist or the user may not see it.
+        NoSuchThread: if the thread doesn't exist or the user may not see it.
     """
     threads = Thread.objects.using(write_alias())
     return find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
@@ -320,15 +326,18 @@ def refuse_unless_may_view_state(by: Any, thread: Thread) -> None:
 
 
 def render_json(values: Any) -> Any:
-    """Return state values as JSON; types without a JSON equivalent become strings."""
+    """Return state values as plain JSON.
+
+    Values of types without a JSON equivalent become strings.
+    """
     return json.loads(to_json(values, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
 
 
 def digest_masked(registered: RegisteredGraph, values: Any, digest: str | None = None) -> str:
-    """Return a digest of values for the audit log, without their secrets.
+    """Return a digest of values without their secrets, for the audit log.
 
-    The digest of a short secret would reveal it. ``digest`` is the digest of the complete values,
-    which is returned if the graph has no secret keys.
+    A digest of a short secret would reveal the secret. ``digest`` is the digest of the complete
+    values, which is returned if the graph has no secret keys.
     """
     if registered.secrets is not None:
         return digest_value(registered.mask(render_json(values)))
@@ -342,7 +351,7 @@ def _refuse_unless_succeeded(run: Run) -> None:
 
 
 def find_later_run(run: Run) -> UUID | None:
-    """Return the id of the thread's newest started run, or None if it is this run."""
+    """Return the id of the thread's newest started run, or None if ``run`` is the newest."""
     runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
     newest = Run.select_newest(runs, besides=run).values_list("pk", flat=True).first()
     return None if newest == run.pk else newest

@@ -15,18 +15,18 @@ from hitl_django.permissions import get_policy
 
 @dataclass(frozen=True, slots=True)
 class SubjectRef:
-    """A reference to an object of your project: its model as ``app_label.model``, and its key."""
+    """A reference to an object of your project: the model as ``app_label.model``, and the key."""
 
     type: str
     id: str
 
 
 def find_subject(key: SubjectRef, by: Any) -> Model:
-    """Return the object with this key.
+    """Return the object to which a reference points.
 
     Raises:
         InvalidInputError: if the model or the object doesn't exist, or ``by`` may not relate a run
-            to it. The message for a user is the same in all cases.
+            to the object. For a user, the message is the same in all cases.
     """
     try:
         model = apps.get_model(key.type)

@@ -1,4 +1,4 @@
-"""Threads without runs: creation, copies and metadata."""
+"""Services for threads without runs: creation, copies and metadata."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from .archives import is_archived, restore_archived
 from .state import find_graph_of_thread, find_thread, refuse_unless_may_view_state
 
 NAME_LENGTH, METADATA_BYTES = 255, 16 * 1024
-#: Verb of the entry in the audit log of a copied thread, and the key in a copy's own entry that
-#: lists the threads it comes from.
+#: Verb of the entry in the audit log of a copied thread. Key in the copy's own entry that lists the
+#: original threads.
 COPIED, ORIGINALS = "thread_copied", "originals"
 
 
 class CreatedThread(NamedTuple):
-    """The id of a thread, and whether it was just created."""
+    """The id of a thread, and whether this call created the thread."""
 
     thread_id: str
     created: bool
@@ -55,12 +55,14 @@ def create_thread(
     by: Any = None,
     via: str = "code",
 ) -> CreatedThread:
-    """Create a thread without runs, for a graph or for the first graph that is started on it.
+    """Create a thread without runs.
+
+    The thread belongs to the given graph or, without one, to the first graph that is started on it.
 
     Raises:
         NotAllowedError: if the user may not start that graph, or any graph if none is given.
-        ThreadExistsError: if the id is taken. With ``if_exists="keep"``, the thread is returned
-            instead.
+        ThreadExistsError: if the id is already in use. With ``if_exists="keep"``, the existing
+            thread is returned instead.
         UnknownGraphError: if the graph isn't registered.
     """
     with denied_log.record_denial("create_thread", by=by, via=via):
@@ -94,11 +96,11 @@ def create_thread(
 def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> CreatedThread:
     """Copy a thread's history to a new thread without runs and pending interrupts.
 
-    The audit logs of the source, and of the threads that the source was copied from, name the copy.
-    ``erase_thread`` erases copies as well.
+    The copy is named in the audit log of the source, and of the threads from which the source was
+    copied. ``erase_thread`` also erases copies.
 
     Raises:
-        NotAllowedError: if the user may not view the thread's state, or not start its graph.
+        NotAllowedError: if the user may not view the thread's state, or may not start its graph.
     """
     with denied_log.record_denial("copy_thread", by=by, via=via):
         source = find_thread(thread_id, by)
@@ -125,9 +127,10 @@ def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> Created
 
 
 def _lock_originals(source: Thread) -> list[Thread]:
-    """Lock a thread and the threads that it was copied from, oldest first; the thread is the last.
+    """Lock a thread and the threads from which it was copied.
 
-    Each of these names all copies, so that a copy in between and its audit log can be deleted.
+    Returns them with the oldest first and the thread last. The audit log of each names all copies,
+    so that a copy in between can be deleted with its audit log.
     """
     entries = AuditEntry.objects.using(write_alias()).filter(thread=source, verb="copy_thread")
     first = entries.order_by("seq").first()
@@ -147,7 +150,7 @@ def list_copies(thread: Thread) -> list[str]:
 
 
 def _clear_pending_tasks(copy: Thread) -> None:
-    """Clear the pending tasks of a copy's newest checkpoint, since no run will continue them."""
+    """Clear the pending tasks of a copy's newest checkpoint, because no run continues them."""
     graph = find_graph_of_thread(copy).graph.with_saver(DjangoSaver())
     place: Any = {"configurable": {"thread_id": copy.thread_id, "checkpoint_ns": ""}}
     if graph.get_state(place).next:
@@ -161,8 +164,8 @@ def change_metadata(
     """Merge keys into the metadata of a thread.
 
     Raises:
-        NotAllowedError: unless the user started its newest run or may operate it. For a thread
-            without runs, the user must be allowed to start its graph.
+        NotAllowedError: if the user neither started the thread's newest run nor may operate it. For
+            a thread without runs, the user needs the permission to start its graph.
     """
     with denied_log.record_denial("change_metadata", by=by, via=via):
         found = find_thread(thread_id, by)
@@ -177,7 +180,7 @@ def change_metadata(
         changed = {**thread.metadata, **metadata}
         check_metadata(changed)
         Thread.objects.using(write_alias()).filter(pk=thread.pk).update(metadata=changed)
-        # Without the values, since the audit log can't be erased.
+        # Omit the values, because the audit log can't be erased.
         detail = {"keys": sorted(metadata)}
         audit.append_alone(
             thread, "change_metadata", by=by, via=via, subject=thread_id, detail=detail
@@ -185,19 +188,19 @@ def change_metadata(
 
 
 def check_metadata(metadata: dict[str, Any] | None) -> None:
-    """Raise for metadata that can't be stored."""
+    """Raise an error if the metadata can't be stored."""
     if metadata is not None and not isinstance(metadata, dict):
         raise InvalidInputError("The metadata must be a dict.", [("metadata", "must be a dict")])
     check_json(metadata, "The metadata")
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
-    if size > METADATA_BYTES:  # lists contain the metadata of many threads
+    if size > METADATA_BYTES:  # Lists contain the metadata of many threads, so the size is limited.
         raise PayloadLimitError(
             f"The metadata is larger than {METADATA_BYTES} bytes.", limit=METADATA_BYTES, found=size
         )
 
 
 def check_names(**names: str | None) -> None:
-    """Raise InvalidInputError for a name that is empty, too long, or not printable."""
+    """Raise InvalidInputError if a name is empty, too long, or not printable."""
     for what, name in names.items():
         if name is None:
             continue

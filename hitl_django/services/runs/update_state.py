@@ -31,11 +31,13 @@ def update_state(
     by: Any = None,
     via: str = "code",
 ) -> str:
-    """Write ``values`` to a thread's state as the output of node ``as_node``; nothing is run.
+    """Write ``values`` to a thread's state as the output of node ``as_node``, without starting a
+    run.
 
-    Returns the id of the new checkpoint, which follows ``checkpoint_id`` or the newest one. The
-    thread continues from it with ``fork`` or with new input. The newest run is treated as by
-    ``fork``, and the same errors are raised.
+    Returns the id of the new checkpoint, which follows ``checkpoint_id`` or, by default, the newest
+    checkpoint. To continue from the new checkpoint, call ``fork`` or start a run with new input.
+    Like ``fork``, this function cancels an active newest run and supersedes its interrupts, and it
+    raises the same errors.
     """
     using = write_alias()
     with denied_log.record_denial("update_state", by=by, via=via):
@@ -44,7 +46,7 @@ def update_state(
         registered = find_graph_of_run(last)
         fork.check_values(registered, values, as_node)
         base = fork.find_checkpoint(thread, checkpoint_id)
-        # Outside of the transaction, since branches of the graph are called.
+        # Plan the commit before the transaction, because this calls branches of the graph.
         commit = fork.plan_commit(registered, base, last, values, as_node)
         with transaction.atomic(using=using):
             thread = leases.lock_thread(pk=thread.pk)

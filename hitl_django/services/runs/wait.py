@@ -1,4 +1,4 @@
-"""Starting a run and waiting for it."""
+"""Service that starts a run and waits until it stops."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def start_and_wait(
     timeout: float,
     **options: Any,
 ) -> RunInfo:
-    """Start a run as ``start`` does, and return it when it has ended, is interrupted or is parked.
+    """Start a run like ``start``, and return when the run has ended, is interrupted or is parked.
 
     ``timeout`` is in seconds.
 
     Raises:
-        RunTimeoutError: after the timeout, with the run's id. The run continues.
-        RuntimeError: inside a transaction, since a worker sees only committed runs. Nothing is
-            started.
+        RunTimeoutError: after the timeout. The error has the run's id, and the run continues.
+        RuntimeError: if called inside a transaction, because a worker sees only committed runs. No
+            run is started.
     """
     _refuse_in_transaction()
     ends = time.monotonic() + timeout
@@ -60,9 +60,9 @@ async def astart_and_wait(
 
 
 def _refuse_in_transaction() -> None:
-    """Raise RuntimeError inside a transaction, where no worker would see the run.
+    """Raise RuntimeError inside a transaction, because no worker would see the run.
 
-    As in Django, a TestCase's own transaction is ignored.
+    As in Django, the transaction of a TestCase is ignored.
     """
     try:
         with transaction.atomic(using=write_alias(), durable=True):
@@ -81,7 +81,7 @@ def _find_at_rest(run: RunInfo) -> RunInfo | None:
 
 
 def _measure_pause(run: RunInfo, ends: float) -> float:
-    """Return the time to sleep before the next check.
+    """Return the number of seconds to sleep before the next check.
 
     Raises:
         RunTimeoutError: if the timeout has passed.

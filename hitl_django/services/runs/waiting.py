@@ -26,7 +26,7 @@ from .input_submission import submit_input
 
 logger = logging.getLogger("hitl_django")
 
-#: Maximum number of runs that wait for one thread.
+#: Maximum number of runs that wait for earlier runs of one thread.
 MOST_WAITING = 100
 
 
@@ -34,12 +34,12 @@ MOST_WAITING = 100
 def start_next_waiting_run(run_id: UUID) -> UUID | None:
     """Queue the next waiting run of this run's thread if the thread has no active run.
 
-    Returns the id of the queued run, which uses the newest version of its graph; None if there is
-    none. A run that can't be started fails, and the next one is tried.
+    The queued run uses the newest version of its graph. A run that can't be started fails, and the
+    next run is tried. Returns the id of the queued run, or None if no run was queued.
 
     Raises:
         UnknownGraphError: if the graph isn't registered in this process. The run keeps waiting for
-            a worker that has it.
+            a worker that has the graph.
     """
     using = write_alias()
     waited_for = Run.objects.using(using).filter(pk=run_id, thread__has_waiting=True)
@@ -58,8 +58,8 @@ def start_next_waiting_run(run_id: UUID) -> UUID | None:
                 with transaction.atomic(using=using):
                     _start_waiting_run(run, thread, registered)
             except outages.ERRORS:
-                raise  # a database error is not the run's fault
-            except Exception as error:  # errors of the graph's code for this input
+                raise  # A database error is not an error of this run.
+            except Exception as error:  # The graph's code raised an error for this input.
                 _fail_waiting_run(run, thread, error)
             else:
                 begun = run.pk
@@ -69,13 +69,15 @@ def start_next_waiting_run(run_id: UUID) -> UUID | None:
 
 
 def note_waiting(thread: Thread) -> None:
-    """Update ``has_waiting`` of a locked thread."""
+    """Update the column ``has_waiting`` of a locked thread."""
     thread.has_waiting = run_leases.select_waiting(write_alias(), thread.pk).exists()
     thread.save(using=write_alias(), update_fields=["has_waiting"])
 
 
 def refuse_if_waited_for(thread: Thread) -> None:
-    """Raise RunStateError if runs wait for the thread, since they must start before a new one."""
+    """Raise RunStateError if runs wait for the thread, because a new run must not start before
+    them.
+    """
     if thread.has_waiting and run_leases.select_waiting(write_alias(), thread.pk).exists():
         raise RunStateError(
             f"Other runs are waiting for thread {thread.thread_id!r} and start first. "
@@ -86,7 +88,7 @@ def refuse_if_waited_for(thread: Thread) -> None:
 
 
 def refuse_if_crowded(thread: Thread) -> None:
-    """Raise RunStateError if the maximum number of runs waits for the thread."""
+    """Raise RunStateError if the thread already has the maximum number of waiting runs."""
     if run_leases.select_waiting(write_alias(), thread.pk).count() >= MOST_WAITING:
         raise RunStateError(
             f"Thread {thread.thread_id!r} already has the maximum number of waiting runs: "
@@ -126,7 +128,7 @@ def _start_waiting_run(run: Run, thread: Thread, registered: RegisteredGraph) ->
 
 def _fail_waiting_run(run: Run, thread: Thread, error: Exception) -> None:
     using = write_alias()
-    # Only the type, since the message may contain the input.
+    # Log only the error's type, because its message may contain the input.
     fields = {"run_id": str(run.pk), "thread_id": thread.thread_id, "graph": run.graph}
     logger.warning("run %s could not start: %s", run.pk, type(error).__name__, extra=fields)
     line, full = run_leases.describe_error(error)
