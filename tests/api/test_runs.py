@@ -107,6 +107,19 @@ def test_repeated_key_returns_the_same_run(api: Any, invoice: str) -> None:
     assert Run.objects.count() == 1
 
 
+@pytest.mark.promise("P2")
+def test_repeated_key_with_other_subject_or_thread_is_rejected(api: Any, invoice: str) -> None:
+    groups = [Group.objects.create(name=name) for name in ("Day shift", "Night shift")]
+    subjects = [{"type": "auth.group", "id": str(group.pk)} for group in groups]
+    body = {**BODY, "key": "order-7", "subject": subjects[0], "thread_id": "a"}
+    assert api.post("runs", body=body).status_code == 202
+    assert api.post("runs", body=body).status_code == 200
+    for other in ({"subject": subjects[1]}, {"thread_id": "b"}):
+        response = api.post("runs", body={**body, **other})
+        assert (response.status_code, response.json()["code"]) == (422, "idempotency_key_reused")
+    assert Run.objects.count() == 1
+
+
 @pytest.mark.promise("P18")
 def test_key_of_hidden_run_is_not_revealed(api: Any, as_role: Any, invoice: str) -> None:
     body = {**BODY, "key": "order-7"}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
@@ -177,6 +178,59 @@ def test_repeated_key_with_other_input_is_rejected(
     with pytest.raises(IdempotencyKeyReusedError, match="order-7"):
         services.start("approval", {"text": "y"}, key="order-7")
     unchanged()
+
+
+@pytest.mark.promise("P2")
+@pytest.mark.parametrize(
+    "start", [services.start, async_to_sync(services.astart)], ids=["start", "astart"]
+)
+@pytest.mark.parametrize("first", [True, False], ids=["other", "none"])
+def test_repeated_key_with_other_subject_is_rejected(
+    user: Callable[..., User], unchanged: Callable[[], None], start: Any, first: bool
+) -> None:
+    ann, bob = user("ann"), user("bob")
+    start("approval", {"text": "x"}, key="order-7", subject=ann if first else None)
+    unchanged()
+    with pytest.raises(IdempotencyKeyReusedError, match="order-7"):
+        start("approval", {"text": "x"}, key="order-7", subject=bob)
+    unchanged()
+
+
+@pytest.mark.promise("P2")
+def test_repeated_key_with_same_or_no_subject_returns_the_same_run(
+    user: Callable[..., User],
+) -> None:
+    ann = user("ann")
+    first = services.start("approval", {"text": "x"}, key="order-7", subject=ann)
+    ref = services.SubjectRef("auth.user", str(ann.pk))
+    for subject in (ann, ref, None):
+        again = services.start("approval", {"text": "x"}, key="order-7", subject=subject)
+        assert (again.id, again.created) == (first.id, False)
+
+
+@pytest.mark.promise("P2")
+def test_repeated_key_with_other_thread_is_rejected(unchanged: Callable[[], None]) -> None:
+    first = services.start("approval", {"text": "x"}, key="order-7", thread_id="a")
+    unchanged()
+    with pytest.raises(IdempotencyKeyReusedError, match="order-7"):
+        services.start("approval", {"text": "x"}, key="order-7", thread_id="b")
+    unchanged()
+    for thread_id in ("a", None):
+        again = services.start("approval", {"text": "x"}, key="order-7", thread_id=thread_id)
+        assert (again.id, again.created) == (first.id, False)
+
+
+@pytest.mark.promise("P2")
+def test_repeated_key_of_erased_thread_returns_the_same_run(user: Callable[..., User]) -> None:
+    """Erasing removes context and subject, so that they can't be compared any longer."""
+    sent = {"key": "order-7", "subject": user("ann"), "configurable": {"tenant": "t1"}}
+    first = services.start("approval", {"text": "x"}, **sent)
+    services.cancel(first.id)
+    services.erase_thread(first.thread_id)
+    again = services.start("approval", {"text": "x"}, **sent)
+    assert (again.id, again.created) == (first.id, False)
+    with pytest.raises(IdempotencyKeyReusedError):
+        services.start("approval", {"text": "y"}, **sent)
 
 
 def test_concurrent_key_returns_the_winner_s_run(

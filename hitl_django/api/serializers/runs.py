@@ -43,7 +43,8 @@ class StartBody(StrictSerializer):
     key = StrictCharField(
         max_length=255,
         required=False,
-        help_text="Idempotency key. The same key and input return the existing run.",
+        help_text="Idempotency key. The same key and request return the existing run; the same "
+        "key with another input, context, configurable, subject or thread is refused (422).",
     )
     thread_id = StrictCharField(
         max_length=255,

@@ -132,7 +132,7 @@ class RunList(RunResource, Collection):
                 headers=(LOCATION, RETRY_AFTER),
             ),
             200: ResponseSpec(
-                "The run previously started with this key and input.",
+                "The run previously started with this key and request.",
                 StartedRunSerializer,
                 headers=(LOCATION, REPLAYED, RETRY_AFTER),
             ),

@@ -28,7 +28,7 @@ from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.leases import thread_rows
 from hitl_django.leases.queries import THREAD
-from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models import AuditEntry, Interrupt, Run, Thread
 from hitl_django.models.events import encode_kinds
 from hitl_django.permissions import get_policy, may_start, refuse_unless_may, select_visible
 from hitl_django.run_events import EventLog
@@ -71,8 +71,9 @@ def start(
     The run, its first checkpoint and the message to a worker are stored in one transaction.
 
     Args:
-        key: idempotency key, unique within the graph. A call with the same key and input returns
-            the existing run, with ``created`` set to False.
+        key: idempotency key, unique within the graph. A call with the same key and request returns
+            the existing run, with ``created`` set to False. Input, context and configurable are
+            compared; subject and thread are compared if they are given.
         subject: the related object of the thread, or a reference to an object that ``by`` may see.
         thread_id: the thread to continue, or the id of a new thread.
         on_pending: what to do if the thread has an active run. "refuse" raises an error. "discard"
@@ -92,8 +93,8 @@ def start(
         GraphChangedError: if the thread doesn't fit the graph's current structure.
         InvalidInputError: if an argument is not valid, or the thread has another graph or related
             object.
-        IdempotencyKeyReusedError: if the key was used with another input, or for a run that ``by``
-            may not see.
+        IdempotencyKeyReusedError: if the key was used with another input, context, configurable,
+            subject or thread, or for a run that ``by`` may not see.
         PendingInterruptsError: if the thread has pending interrupts, with "refuse".
         RunStateError: if the thread has another active run, or too many runs wait for it.
     """
@@ -170,7 +171,8 @@ class _Start:
             run = runs.first()
         if run is None:
             return None
-        # Use the same message in both cases, because it must not reveal whether the input matches.
+        # Use the same message in both cases, because it must not reveal whether the request
+        # matches.
         if not self._may_be_shown(run) or not self._is_same(run):
             raise IdempotencyKeyReusedError(
                 f"Idempotency key {self.key!r} was already used for a different run of "
@@ -179,10 +181,26 @@ class _Start:
         return RunInfo.from_row(run)
 
     def _is_same(self, run: Run) -> bool:
+        if run.input_digest != self.digest:
+            return False
+        if self.thread_id not in (None, run.thread.thread_id):
+            return False
         mine, stored = self.options or {}, run.options or {}
-        return run.input_digest == self.digest and all(
-            mine.get(name) == stored.get(name) for name in KEPT
+        has_same_options = all(mine.get(name) == stored.get(name) for name in KEPT)
+        # Erasing a thread removes its subject and the options of its runs.
+        return (has_same_options and self._has_subject_of(run.thread)) or _is_erased(run.thread)
+
+    def _has_subject_of(self, thread: Thread) -> bool:
+        """Return whether the thread has the given subject; without one, any subject is accepted."""
+        return self.subject is None or self._find_subject_key() == (
+            thread.subject_type_id,
+            thread.subject_id,
         )
+
+    def _find_subject_key(self) -> tuple[int, str]:
+        assert self.subject is not None
+        kind = ContentType.objects.get_for_model(self.subject)
+        return kind.pk, str(self.subject.pk)
 
     def _may_be_shown(self, run: Run) -> bool:
         """Return whether the user may see an existing run and its input.
@@ -342,8 +360,7 @@ class _Start:
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"graph": self.registered.name, "metadata": self.metadata or {}}
         if self.subject is not None:
-            about["subject_type_id"] = ContentType.objects.get_for_model(self.subject).pk
-            about["subject_id"] = str(self.subject.pk)
+            about["subject_type_id"], about["subject_id"] = self._find_subject_key()
         return about
 
     def _refuse_unless_fitting(self, thread: Thread) -> None:
@@ -386,11 +403,10 @@ class _Start:
         """Set the related object of the thread, or raise an error if the thread has another one."""
         if self.subject is None:
             return
-        kind, key = ContentType.objects.get_for_model(self.subject), str(self.subject.pk)
         if thread.subject_type_id is None:
-            thread.subject_type, thread.subject_id = kind, key
+            thread.subject_type_id, thread.subject_id = self._find_subject_key()
             thread.save(using=write_alias(), update_fields=["subject_type", "subject_id"])
-        elif (thread.subject_type_id, thread.subject_id) != (kind.pk, key):
+        elif not self._has_subject_of(thread):
             raise InvalidInputError(
                 f"Thread {thread.thread_id!r} has a different subject.",
                 [("subject", "doesn't match the thread's subject")],
@@ -426,3 +442,7 @@ class _Start:
             detail={"interrupts": closed},
         )
         batch.run()
+
+
+def _is_erased(thread: Thread) -> bool:
+    return AuditEntry.objects.using(write_alias()).filter(thread=thread, verb="erase").exists()
