@@ -77,7 +77,7 @@ CASES = {
 }
 
 
-def test_every_alert_rule_has_a_case() -> None:
+def test_every_prometheus_alert_rule_has_a_test_case() -> None:
     groups = yaml.safe_load(RULES.read_text())["groups"]
     assert {rule["alert"] for group in groups for rule in group["rules"]} == set(CASES)
     found = promtool("check", "rules", str(RULES))
@@ -85,7 +85,7 @@ def test_every_alert_rule_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_alert_rule_fires_only_when_expected(name: str, tmp_path: Path) -> None:
+def test_prometheus_alert_rule_fires_only_at_expected_times(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     groups = yaml.safe_load(RULES.read_text())["groups"]
     (rule,) = [one for group in groups for one in group["rules"] if one["alert"] == name]
@@ -113,7 +113,7 @@ def test_alert_rule_fires_only_when_expected(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_metrics_page_passes_promtool_check() -> None:
+def test_prometheus_metrics_page_passes_promtool_check() -> None:
     registry = CollectorRegistry()
     registry.register(HitlCollector())
     WorkerHeartbeat.objects.create(owner="host:1", host="host", pid=1, version="1")

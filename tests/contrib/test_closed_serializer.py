@@ -117,11 +117,11 @@ def constructor(layout: int, *path: str, **given: Any) -> tuple[str, bytes]:
     ],
     ids=str,
 )
-def test_value_stored_by_langgraph_is_read_unchanged(value: Any) -> None:
+def test_closed_serializer_reads_values_stored_by_langgraph_unchanged(value: Any) -> None:
     assert ClosedSerializer().loads_typed(JsonPlusSerializer().dumps_typed(value)) == value
 
 
-def test_stored_numpy_array_is_read_unchanged() -> None:
+def test_closed_serializer_reads_numpy_array_stored_by_langgraph_unchanged() -> None:
     array = numpy.array([[1.5, 2.5], [3.5, 4.5]])
     stored = JsonPlusSerializer().dumps_typed({"array": array})
     assert (ClosedSerializer().loads_typed(stored)["array"] == array).all()
@@ -149,11 +149,13 @@ def test_stored_numpy_array_is_read_unchanged() -> None:
     ],
     ids=lambda value: None,
 )  # fmt: skip
-def test_value_of_earlier_langgraph_release_is_read(stored: Any, value: Any) -> None:
+def test_closed_serializer_reads_values_stored_by_earlier_langgraph_releases(
+    stored: Any, value: Any
+) -> None:
     assert ClosedSerializer().loads_typed(stored) == value
 
 
-def test_stored_model_with_changed_class_is_not_validated() -> None:
+def test_closed_serializer_reads_stored_pydantic_model_without_validation() -> None:
     stored = pack(5, __name__, "Line", {"count": "many"}, "model_validate_json")
     assert ClosedSerializer().loads_typed(stored).count == "many"
 
@@ -207,7 +209,9 @@ class Touch:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("form", list_hostile(Path()))
-def test_unknown_stored_object_is_rejected_and_not_called(form: str, tmp_path: Path) -> None:
+def test_closed_serializer_with_unknown_stored_object_raises_error_without_calling_it(
+    form: str, tmp_path: Path
+) -> None:
     path = tmp_path / "called"
     stored = list_hostile(path)[form]
     deeper = [put_inside(stored)] if stored[0] in ("msgpack", "json") else []
@@ -217,7 +221,7 @@ def test_unknown_stored_object_is_rejected_and_not_called(form: str, tmp_path: P
     assert not path.exists()
 
 
-def test_deeply_nested_stored_objects_are_rejected() -> None:
+def test_closed_serializer_with_too_deeply_nested_objects_raises_unknown_tag_error() -> None:
     data = ormsgpack.packb(1)
     for _ in range(MAX_NESTED + 1):
         data = ormsgpack.packb(ormsgpack.Ext(7, data))

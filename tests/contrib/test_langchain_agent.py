@@ -85,7 +85,7 @@ def read_messages(run: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("text", ["Hel\0lo"])
-def test_tool_call_with_nul_is_shown_escaped_and_unchanged(text: str) -> None:
+def test_langchain_tool_call_with_nul_is_shown_escaped_and_executed_unchanged(text: str) -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": [{"role": "user", "content": "Greet Ann"}]})
         advance()
@@ -97,7 +97,7 @@ def test_tool_call_with_nul_is_shown_escaped_and_unchanged(text: str) -> None:
     assert sent == [f"ann@example.org: {text}"]
 
 
-def test_approved_tool_call_is_executed() -> None:
+def test_langchain_tool_call_is_executed_after_approval() -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": [{"role": "user", "content": "Greet Ann"}]})
         advance()
@@ -118,7 +118,7 @@ def test_approved_tool_call_is_executed() -> None:
     ]
 
 
-def test_edited_tool_call_is_executed_as_edited() -> None:
+def test_langchain_tool_call_edited_by_reviewer_is_executed_with_edited_arguments() -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": "Greet Ann"})
         advance()
@@ -133,7 +133,7 @@ def test_edited_tool_call_is_executed_as_edited() -> None:
     assert result.endswith("sent to bob@example.org")
 
 
-def test_tool_call_rejected_over_http_is_not_executed() -> None:
+def test_langchain_tool_call_rejected_over_the_api_is_not_executed() -> None:
     reviewer = get_user_model().objects.create_superuser("rita")
     client = Client()
     client.force_login(reviewer)

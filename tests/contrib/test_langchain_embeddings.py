@@ -10,7 +10,7 @@ from hitl_django.engine import bridges
 from hitl_django.engine.store import InMemoryStore
 
 
-def test_named_embeddings_without_langchain_core_name_the_package(
+def test_store_index_with_model_name_and_without_langchain_core_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bridges, "find_langchain", lambda: None)
@@ -20,7 +20,7 @@ def test_named_embeddings_without_langchain_core_name_the_package(
         InMemoryStore(index={"embed": "openai:small"})
 
 
-def test_named_embeddings_without_langchain_name_the_package(
+def test_store_index_with_model_name_and_without_langchain_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "langchain.embeddings", None)
@@ -28,6 +28,6 @@ def test_named_embeddings_without_langchain_name_the_package(
         InMemoryStore(index={"embed": "openai:small"})
 
 
-def test_langchain_error_for_unknown_embeddings_is_passed_on() -> None:
+def test_store_index_with_unknown_model_name_raises_error_of_langchain() -> None:
     with pytest.raises(ValueError, match="nowhere"):
         InMemoryStore(index={"embed": "nowhere:model"})

@@ -85,7 +85,7 @@ def asked(result: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("checkpointer", [None, TheirSaver()], ids=["none", "its own"])
-def test_foreign_graph_interrupts_and_resumes_as_node(
+def test_langgraph_graph_as_node_interrupts_and_resumes_with_each_checkpointer(
     saver: Saver, invoke: Callable[..., Any], checkpointer: Any
 ) -> None:
     graph = above(foreign(checkpointer), saver)
@@ -97,7 +97,7 @@ def test_foreign_graph_interrupts_and_resumes_as_node(
     assert runs == ["first"]
 
 
-def test_foreign_checkpoint_is_stored_after_its_parents(
+def test_langgraph_subgraph_checkpoint_is_stored_after_the_checkpoint_of_its_parent(
     saver: Saver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[list[int]] = []
@@ -116,7 +116,7 @@ def test_foreign_checkpoint_is_stored_after_its_parents(
     assert {tuple(steps) for steps in seen} == {(0,)}
 
 
-def test_foreign_graph_state_is_a_subgraph_state(saver: Saver) -> None:
+def test_langgraph_graph_as_node_has_subgraph_state_in_get_state(saver: Saver) -> None:
     graph = above(foreign(), saver)
     graph.invoke({"x": 1}, CONFIG)
     (task,) = graph.get_state(CONFIG, subgraphs=True).tasks
@@ -124,7 +124,7 @@ def test_foreign_graph_state_is_a_subgraph_state(saver: Saver) -> None:
     assert task.state.next == ("ask",)
 
 
-def test_parallel_interrupts_of_foreign_graph_surface_together(
+def test_langgraph_graph_as_node_returns_parallel_interrupts_together(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     def each(state: Own) -> list[TheirSend]:
@@ -139,7 +139,7 @@ def test_parallel_interrupts_of_foreign_graph_surface_together(
     assert invoke(graph, Command(resume=answers))["log"] == ["to 1", "to 2", "end"]
 
 
-def test_interrupt_of_nested_foreign_graph_surfaces(
+def test_langgraph_graph_nested_twice_interrupts_and_resumes(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     middle = TheirGraph(Own).add_node("below", foreign()).add_edge("__start__", "below").compile()
@@ -150,7 +150,7 @@ def test_interrupt_of_nested_foreign_graph_surfaces(
     assert runs == ["first"]
 
 
-def test_failed_foreign_graph_resumes_at_the_failed_node(
+def test_langgraph_graph_as_node_resumes_at_its_failed_node(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     def flaky(state: Own) -> Own:
@@ -168,12 +168,14 @@ def test_failed_foreign_graph_resumes_at_the_failed_node(
     assert runs == ["first", "flaky", "flaky"]
 
 
-def test_foreign_interrupt_without_saver_is_rejected(invoke: Callable[..., Any]) -> None:
+def test_langgraph_graph_as_node_interrupting_without_saver_raises_no_saver_error(
+    invoke: Callable[..., Any],
+) -> None:
     with pytest.raises(NoSaverError, match="agent"):
         invoke(above(foreign()), {"x": 1})
 
 
-def test_interrupts_returned_by_a_function_are_rejected(
+def test_node_returning_interrupts_of_a_langgraph_call_raises_invalid_update_error(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     theirs = foreign(TheirSaver())
@@ -185,7 +187,9 @@ def test_interrupts_returned_by_a_function_are_rejected(
         invoke(graph, {"x": 1})
 
 
-def test_breakpoint_of_foreign_graph_raises_error(saver: Saver, invoke: Callable[..., Any]) -> None:
+def test_langgraph_graph_as_node_with_static_breakpoint_raises_runtime_error(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
     theirs = TheirGraph(Own).add_node("first", first).add_edge("__start__", "first")
     graph = above(theirs.compile(interrupt_before=["first"]), saver)
     with pytest.raises(
@@ -197,7 +201,7 @@ def test_breakpoint_of_foreign_graph_raises_error(saver: Saver, invoke: Callable
 
 
 @pytest.mark.django_db
-def test_run_with_foreign_graph_is_decided_in_review_queue() -> None:
+def test_run_with_langgraph_graph_as_node_succeeds_after_decisions_in_review_queue() -> None:
     register("foreign")(lambda: above(foreign()))
     try:
         with testing.inline() as advance:
@@ -216,7 +220,7 @@ def test_run_with_foreign_graph_is_decided_in_review_queue() -> None:
 
 
 @pytest.mark.django_db
-def test_foreign_node_with_several_interrupts_resumes_each() -> None:
+def test_langgraph_node_with_four_interrupts_resumes_after_each_decision() -> None:
     def often(state: Own) -> Own:
         return {"log": [" ".join(their_interrupt(f"{n}?") for n in range(4))]}
 

@@ -37,7 +37,7 @@ CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("capability", list(Capability), ids=lambda one: one.value)
-def test_checkpointer_passes_langgraphs_conformance_tests(capability: Capability) -> None:
+def test_django_checkpointer_passes_langgraph_conformance_tests(capability: Capability) -> None:
     @checkpointer_test(name="DjangoCheckpointer")
     async def made() -> AsyncIterator[DjangoCheckpointer]:
         yield DjangoCheckpointer()
@@ -92,7 +92,9 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_graph_resumes_with_a_new_checkpointer(invoke: Callable[..., Any]) -> None:
+def test_langgraph_graph_resumes_interrupt_with_a_new_django_checkpointer(
+    invoke: Callable[..., Any],
+) -> None:
     given = {"messages": [HumanMessage("hi", id="1")], "refund": Refund(7)}
     asked = invoke(build(DjangoCheckpointer(types=[Refund, Note])), given)["__interrupt__"]
     assert [interrupt.value for interrupt in asked] == [{"refund": 7}]
@@ -108,7 +110,7 @@ def test_graph_resumes_with_a_new_checkpointer(invoke: Callable[..., Any]) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_worker_threads_of_langgraph_leave_no_connection_open() -> None:
+def test_django_checkpointer_leaves_no_connection_of_langgraph_threads_open() -> None:
     used: list[Any] = []
 
     class Counted(DjangoSaver):
@@ -130,14 +132,14 @@ def test_worker_threads_of_langgraph_leave_no_connection_open() -> None:
 
 
 @pytest.mark.django_db
-def test_graph_call_inside_open_transaction_is_rejected() -> None:
+def test_django_checkpointer_inside_open_transaction_raises_open_transaction_error() -> None:
     with pytest.raises(OpenTransactionError, match="Call the graph outside the transaction"):
         build(DjangoCheckpointer(types=[Refund, Note])).invoke({"refund": Refund(1)}, CONFIG)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("at", ["newest", "addressed"])
-def test_update_after_checkpoint_with_later_clock_is_newest(
+def test_langgraph_update_state_after_checkpoint_with_later_clock_is_the_newest_state(
     at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpointer = DjangoCheckpointer(types=[Refund, Note])
@@ -162,7 +164,7 @@ def find_connection() -> int:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_transaction_of_the_checkpointer_itself_is_not_rejected() -> None:
+def test_checkpointer_call_nested_in_its_own_transaction_is_allowed() -> None:
     def store() -> int:
         with transaction.atomic():
             # As LangGraph's threads do: in the context of the call, on no connection of their own.
@@ -178,7 +180,7 @@ def test_transaction_of_the_checkpointer_itself_is_not_rejected() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_connection_closed_in_transaction_is_replaced() -> None:
+def test_checkpointer_connection_closed_in_a_transaction_is_replaced() -> None:
     connection.ensure_connection()
     mine = call_with_connection("default", find_connection)
     # As a run does with what its node left open.
@@ -190,7 +192,7 @@ def test_connection_closed_in_transaction_is_replaced() -> None:
     assert connections["default"].connection is None
 
 
-def test_unregistered_class_is_rejected_when_stored() -> None:
+def test_checkpointer_codec_with_unregistered_class_raises_unserializable_error() -> None:
     class Unknown(BaseModel):
         text: str
 
@@ -199,7 +201,7 @@ def test_unregistered_class_is_rejected_when_stored() -> None:
 
 
 @pytest.mark.django_db
-def test_class_in_graph_allowlist_is_registered() -> None:
+def test_django_checkpointer_allowlist_registers_its_importable_classes() -> None:
     class Listed(BaseModel):
         text: str
 
@@ -220,14 +222,14 @@ def test_class_in_graph_allowlist_is_registered() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_langgraph_types_are_stored_without_their_module_names(value: Any) -> None:
+def test_checkpointer_codec_stores_langgraph_types_without_module_names(value: Any) -> None:
     stored = Codec().encode([value])
     assert b"langgraph.types" not in stored
     assert Codec().decode(stored) == [value]
 
 
 @pytest.mark.django_db
-def test_send_timeout_is_stored() -> None:
+def test_django_checkpointer_stores_timeout_of_send() -> None:
     checkpointer = DjangoCheckpointer()
     sent = Send("node", {"x": 1}, timeout=TimeoutPolicy(run_timeout=3))
     config = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "1"}}

@@ -115,7 +115,9 @@ def at(thread_id: str, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_delta_channel_is_in_every_result_and_state(advance: Advance, durability: Any) -> None:
+def test_delta_channel_value_is_in_run_result_thread_state_and_api_responses(
+    advance: Advance, durability: Any
+) -> None:
     register_langgraph("stored", durability=durability)(build)
     run = run_on(advance, "one", graph="stored")
     values = {"log": ["one", "talk"], "count": 1}
@@ -127,7 +129,7 @@ def test_delta_channel_is_in_every_result_and_state(advance: Advance, durability
     assert (state["values"]["log"], state["values"]["count"]) == (["one", "talk"], 1)
 
 
-def test_delta_channel_history_equals_langgraphs(advance: Advance) -> None:
+def test_delta_channel_values_in_state_history_equal_langgraph(advance: Advance) -> None:
     run_on(advance, "one")
     theirs = build(checkpointer=InMemorySaver())
     theirs.invoke({"log": ["one"]}, at("t"))
@@ -136,7 +138,7 @@ def test_delta_channel_history_equals_langgraphs(advance: Advance) -> None:
     assert len(expected) == 4
 
 
-def test_delta_channel_of_subgraph_is_in_its_state(advance: Advance) -> None:
+def test_delta_channel_value_of_interrupted_subgraph_is_in_its_state(advance: Advance) -> None:
     register_langgraph("below")(lambda: build(below=True))
     start("below", {"log": ["one"]}, thread_id="t")
     advance()
@@ -150,7 +152,7 @@ def test_delta_channel_of_subgraph_is_in_its_state(advance: Advance) -> None:
     assert state.values["log"] == ["one", "one", "talk", "answer"]
 
 
-def test_overwritten_delta_channel_has_only_the_new_values(advance: Advance) -> None:
+def test_delta_channel_overwritten_by_node_has_only_the_new_values(advance: Advance) -> None:
     graph = StateGraph(State).add_node("n", lambda state: {"log": Overwrite(["new"])})
     register_langgraph("overwrites")(lambda: graph.add_edge("__start__", "n"))
     run = run_on(advance, "one", graph="overwrites")
@@ -162,7 +164,7 @@ def prune() -> None:
     assert sum(retention.prune_ended(1)) == 1
 
 
-def test_pruned_thread_keeps_its_delta_channels(advance: Advance) -> None:
+def test_delta_channel_values_are_complete_after_pruning_the_thread(advance: Advance) -> None:
     run_on(advance, "one")
     run_on(advance, "two")
     prune()
@@ -174,7 +176,9 @@ def test_pruned_thread_keeps_its_delta_channels(advance: Advance) -> None:
     assert seen[-1] == ["one", "talk", "two", "talk", "three"]
 
 
-def test_thread_keeps_delta_channels_after_run_checkpoints_are_deleted(advance: Advance) -> None:
+def test_delta_channel_values_are_complete_after_deleting_checkpoints_of_a_run(
+    advance: Advance,
+) -> None:
     first = run_on(advance, "one")
     run_on(advance, "two")
     DjangoSaver().delete_for_runs([str(first.pk)])
@@ -182,7 +186,7 @@ def test_thread_keeps_delta_channels_after_run_checkpoints_are_deleted(advance: 
     assert seen[-1] == ["one", "talk", "two", "talk", "three"]
 
 
-def test_copied_and_restored_threads_keep_their_delta_channels(advance: Advance) -> None:
+def test_delta_channel_values_are_complete_in_copied_and_restored_threads(advance: Advance) -> None:
     run_on(advance, "one")
     move_back(timedelta(days=2))
     copy = services.copy_thread("t").thread_id
@@ -193,7 +197,7 @@ def test_copied_and_restored_threads_keep_their_delta_channels(advance: Advance)
         assert seen[-1] == ["one", "talk", "two"]
 
 
-def test_fork_and_update_keep_delta_channels(advance: Advance) -> None:
+def test_delta_channel_values_are_complete_after_fork_and_update_state(advance: Advance) -> None:
     run_on(advance, "one")
     run_on(advance, "two")
     history = services.state_history("t")
@@ -212,7 +216,7 @@ def test_fork_and_update_keep_delta_channels(advance: Advance) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_run_reads_delta_channels_written_by_langgraph(
+def test_delta_channel_values_written_by_langgraph_are_read_by_a_run(
     advance: Advance,
 ) -> None:
     build(checkpointer=DjangoCheckpointer()).invoke({"log": ["theirs"]}, at("t"))
@@ -229,7 +233,9 @@ class TestLangGraphThreads:
     def graph(self) -> Any:
         return build(checkpointer=DjangoCheckpointer())
 
-    def test_pruned_langgraph_thread_keeps_delta_channel_values(self, graph: Any) -> None:
+    def test_delta_channel_values_of_langgraph_thread_are_equal_after_pruning(
+        self, graph: Any
+    ) -> None:
         for word in ("one", "two"):
             graph.invoke({"log": [word]}, at("t"))
         before = graph.get_state(at("t")).values
@@ -238,7 +244,9 @@ class TestLangGraphThreads:
         graph.invoke({"log": ["three"]}, at("t"))
         assert seen[-1] == ["one", "talk", "two", "talk", "three"]
 
-    def test_pruned_langgraph_thread_loses_checkpoints_before_snapshot(self) -> None:
+    def test_pruning_langgraph_thread_deletes_checkpoints_before_the_delta_channel_snapshot(
+        self,
+    ) -> None:
         class Snapshots(TypedDict):
             log: Annotated[list[str], DeltaChannel(join, snapshot_frequency=2)]
             unused: Annotated[list[str], DeltaChannel(join)]
@@ -253,7 +261,9 @@ class TestLangGraphThreads:
         assert graph.get_state(at("t")).values == before
         assert Checkpoint.objects.count() < stored / 2
 
-    def test_langgraph_thread_keeps_delta_channels_without_a_run(self, graph: Any) -> None:
+    def test_delta_channel_values_of_langgraph_thread_are_equal_after_deleting_a_run(
+        self, graph: Any
+    ) -> None:
         for word in ("one", "two"):
             graph.invoke({"log": [word]}, {**at("t"), "metadata": {"run_id": word}})
         before = graph.get_state(at("t")).values
@@ -262,7 +272,9 @@ class TestLangGraphThreads:
         graph.checkpointer.delete_for_runs(["one", "two"])
         assert not Checkpoint.objects.exists()
 
-    def test_copied_langgraph_thread_has_its_delta_channels(self, graph: Any) -> None:
+    def test_delta_channel_values_of_langgraph_thread_are_complete_in_its_copy(
+        self, graph: Any
+    ) -> None:
         graph.invoke({"log": ["one"]}, at("t"))
         graph.checkpointer.copy_thread("t", "copy")
         assert graph.get_state(at("copy")).values["log"] == ["one", "talk"]

@@ -147,7 +147,7 @@ def count_kinds(told: Told) -> Counter[str]:
     return Counter(line.split()[0] for line in told.events if line.startswith(" "))
 
 
-def test_resumed_run_repeats_no_event() -> None:
+def test_langgraph_run_resumed_after_interrupts_stores_each_event_once() -> None:
     """The other tests compare with a run like this."""
     event_victim.register_graphs()
     event_victim.live("telling_asking", "0")
@@ -162,7 +162,7 @@ def test_resumed_run_repeats_no_event() -> None:
 @pytest.mark.parametrize(
     "graph", ["telling_plain", "telling_nested", "telling_cached", "telling_leaving"]
 )
-def test_run_events_equal_langgraphs_stream(graph: str) -> None:
+def test_langgraph_run_events_equal_the_stream_of_langgraph(graph: str) -> None:
     event_victim.register_graphs()
     event_victim.live(graph, "0")
     theirs: Any = event_victim.GRAPHS[graph]()
@@ -175,7 +175,7 @@ def test_run_events_equal_langgraphs_stream(graph: str) -> None:
     assert read_events(Run.objects.get().pk).events == list_lines(streamed)
 
 
-def test_graph_without_saver_emits_events_with_its_caller() -> None:
+def test_langgraph_graph_called_without_saver_emits_events_in_caller_namespace() -> None:
     event_victim.register_graphs()
     event_victim.live("telling_async_unsaved", "0")
     events = list(RunEvent.objects.filter(ns__startswith="call:").values_list("kind", flat=True))
@@ -194,7 +194,9 @@ def test_graph_without_saver_emits_events_with_its_caller() -> None:
     ],
     ids=itemgetter(0),
 )
-def test_run_events_are_equal_for_every_durability(graphs: Sequence[str]) -> None:
+def test_langgraph_run_events_are_equal_for_sync_async_and_exit_durability(
+    graphs: Sequence[str],
+) -> None:
     event_victim.register_graphs()
     for graph in graphs:
         event_victim.live(graph, graph)
@@ -204,7 +206,9 @@ def test_run_events_are_equal_for_every_durability(graphs: Sequence[str]) -> Non
         assert told == sync
 
 
-def test_exit_durability_commits_events_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_langgraph_run_with_exit_durability_commits_events_together_at_each_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     told: list[int] = []
     commit_all: Callable[..., None] = DjangoSaver.commit_all
 
@@ -221,7 +225,7 @@ def test_exit_durability_commits_events_together(monkeypatch: pytest.MonkeyPatch
     assert [number > 1 for number in told] == [False, True, False, True, False]
 
 
-def test_exit_durability_has_events_of_repeated_subgraph_calls() -> None:
+def test_langgraph_run_with_exit_durability_stores_events_of_repeated_subgraph_calls() -> None:
     """Its second call goes on from what the first has stored."""
     event_victim.register_graphs()
     for graph in ("telling_persistent_calls", "telling_exit_persistent"):
@@ -239,7 +243,7 @@ def test_exit_durability_has_events_of_repeated_subgraph_calls() -> None:
         ("telling_async_awaited", "left"),
     ],
 )
-def test_writes_are_stored_after_their_checkpoint(
+def test_langgraph_writes_of_a_task_are_stored_after_their_checkpoint(
     graph: str, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LangGraph begins a super-step while its checkpoint is stored, here until a task has ended."""
@@ -295,7 +299,7 @@ def list_graphs() -> Iterator[Any]:
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("graph", list(list_graphs()))
-def test_kill_after_any_commit_loses_or_duplicates_no_event(graph: str) -> None:
+def test_langgraph_run_events_are_equal_after_worker_kill_at_any_commit(graph: str) -> None:
     """What a kill before a commit leaves behind is what one after the commit before it does."""
     ours, theirs = processes.SERVER.Pipe(duplex=False)
     process = processes.start(event_victim.die_everywhere, graph, theirs)
@@ -317,7 +321,7 @@ def test_kill_after_any_commit_loses_or_duplicates_no_event(graph: str) -> None:
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("graph", ["telling_persistent", "telling_async_nested"])
-def test_repeatedly_killed_run_loses_or_duplicates_no_event(graph: str) -> None:
+def test_langgraph_run_events_are_equal_after_repeated_worker_kills(graph: str) -> None:
     ours, theirs = processes.SERVER.Pipe(duplex=False)
     process = processes.start(event_victim.die_again_and_again, graph, theirs)
     assert ours.poll(processes.PATIENCE)

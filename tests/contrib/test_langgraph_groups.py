@@ -94,7 +94,7 @@ def hosted() -> Iterator[Callable[[Any], str]]:
         (in_raised_group, "below"),
     ],
 )
-def test_interrupt_in_task_group_of_hosted_graph_pauses(
+def test_interrupt_raised_in_task_group_of_langgraph_node_pauses_and_resumes_the_run(
     hosted: Callable[[Any], str], node: Any, place: str
 ) -> None:
     graph = build(node)
@@ -218,7 +218,7 @@ async def calls_task(state: State) -> dict[str, Any]:
         pytest.param(build(calls_task).compile(), id="node"),
     ],
 )
-def test_interrupt_in_task_group_of_functional_task_pauses(
+def test_interrupt_raised_in_task_group_of_functional_task_pauses_and_resumes_the_run(
     hosted: Callable[[Any], str], graph: Any, place: str
 ) -> None:
     if place == "subgraph":
@@ -244,7 +244,7 @@ def test_interrupt_in_task_group_of_functional_task_pauses(
         (awaited_failure, "LookupError: no such thing"),
     ],
 )
-def test_error_of_group_or_exit_is_named(
+def test_run_failed_by_exception_group_or_exit_names_the_original_error(
     hosted: Callable[[Any], str], node: Any, named: str
 ) -> None:
     runner.advance(hosted(node if isinstance(node, ForeignPregel) else build(node)))
@@ -255,7 +255,7 @@ def test_error_of_group_or_exit_is_named(
 
 
 @pytest.mark.parametrize("graph", [build(in_wide_group), awaited_pauses], ids=["node", "task"])
-def test_two_interrupts_in_task_group_are_pending_in_order(
+def test_two_interrupts_in_a_task_group_are_pending_one_after_another(
     hosted: Callable[[Any], str], graph: Any
 ) -> None:
     run_id = hosted(graph)
@@ -268,7 +268,7 @@ def test_two_interrupts_in_task_group_are_pending_in_order(
     assert services.run_result(run_id)["out"] == ["A", "B"]
 
 
-def test_parent_command_in_task_group_is_applied(
+def test_parent_command_raised_in_a_task_group_is_applied_to_the_parent(
     hosted: Callable[[Any], str],
 ) -> None:
     run_id = hosted(build(build(leave_in_group).compile()))
@@ -277,7 +277,7 @@ def test_parent_command_in_task_group_is_applied(
     assert services.run_result(run_id)["out"] == "left"
 
 
-def test_task_made_from_partial_keeps_name_and_cache_key() -> None:
+def test_functional_task_made_from_partial_keeps_name_and_cache_key() -> None:
     called = functools.partial(ask_in_group.func, "a")
     wrapped = _build_resolving_function(called)
     assert wrapped.__name__ == "ask_in_group"

@@ -123,7 +123,9 @@ def stream(graph: Any, value: Any, way: str) -> list[Any]:
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 @pytest.mark.parametrize("inside", INSIDE)
-def test_hosted_graph_streams_and_resumes_as_langgraphs(inside: str, way: str) -> None:
+def test_graph_as_langgraph_node_streams_and_resumes_equal_to_langgraph_subgraph(
+    inside: str, way: str
+) -> None:
     seen = []
     answers = [Command(resume=str(number)) for number in range(4 if inside == "twice" else 2)]
     for engine in (OURS, LANGGRAPH):
@@ -136,7 +138,7 @@ def test_hosted_graph_streams_and_resumes_as_langgraphs(inside: str, way: str) -
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_parallel_interrupts_resume_by_id(engine: Engine) -> None:
+def test_graph_as_langgraph_node_resumes_parallel_interrupts_by_id(engine: Engine) -> None:
     def ask(state: Any) -> State:
         return {"log": [f"{state['x']}: {engine.interrupt(state['x'])}"]}
 
@@ -153,7 +155,7 @@ def test_parallel_interrupts_resume_by_id(engine: Engine) -> None:
     assert result["log"] == ["1: a", "2: b", "end"]
 
 
-def test_once_results_survive_interrupts() -> None:
+def test_once_results_in_graph_as_langgraph_node_are_reused_after_interrupts() -> None:
     def act(state: State) -> State:
         once("a", lambda: runs.append("a"))
         one = OURS.interrupt("one?")
@@ -167,7 +169,7 @@ def test_once_results_survive_interrupts() -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_failed_hosted_graph_resumes_at_the_failed_node(engine: Engine) -> None:
+def test_graph_as_langgraph_node_resumes_at_its_failed_node(engine: Engine) -> None:
     def flaky(state: State) -> State:
         runs.append("flaky")
         if runs.count("flaky") == 1:
@@ -182,7 +184,7 @@ def test_failed_hosted_graph_resumes_at_the_failed_node(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_command_of_hosted_graph_reaches_its_parent(engine: Engine) -> None:
+def test_graph_as_langgraph_node_sends_command_to_its_parent(engine: Engine) -> None:
     def leave(state: State) -> Any:
         update, goto = {"log": ["left"]}, [engine.Send("sent", {"x": 5})]
         return engine.Command(graph=engine.Command.PARENT, update=update, goto=goto)
@@ -193,7 +195,7 @@ def test_command_of_hosted_graph_reaches_its_parent(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_hosted_graph_gets_parent_context_and_store(engine: Engine) -> None:
+def test_graph_as_langgraph_node_receives_context_and_store_of_its_parent(engine: Engine) -> None:
     def look(state: State, runtime: Any) -> State:
         runtime.store.put(("a",), "key", {"x": 1})
         return {"log": [runtime.context]}
@@ -207,7 +209,7 @@ def test_hosted_graph_gets_parent_context_and_store(engine: Engine) -> None:
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 @pytest.mark.parametrize("subgraphs", [True, False], ids=["all", "own"])
-def test_hosted_messages_and_custom_chunks_are_streamed_by_parent(
+def test_graph_as_langgraph_node_streams_messages_and_custom_chunks_through_its_parent(
     subgraphs: bool, way: str
 ) -> None:
     def speaking(engine: Engine) -> Any:
@@ -239,7 +241,7 @@ def test_hosted_messages_and_custom_chunks_are_streamed_by_parent(
     assert seen[0] == seen[1]
 
 
-def test_hosted_interrupt_without_parent_saver_is_rejected() -> None:
+def test_graph_as_langgraph_node_interrupting_without_saver_raises_no_saver_error() -> None:
     top = LANGGRAPH.StateGraph(State).add_node("inside", asking(OURS))
     top.add_edge(LANGGRAPH.START, "inside")
     with pytest.raises(
@@ -248,7 +250,7 @@ def test_hosted_interrupt_without_parent_saver_is_rejected() -> None:
         top.compile().invoke({"x": 1})
 
 
-def test_hosted_graph_with_own_thread_is_resumed_there() -> None:
+def test_graph_called_in_langgraph_node_with_own_thread_resumes_in_its_own_thread() -> None:
     saver = OURS.InMemorySaver()
     graph = built(OURS, {"ask": lambda state: {"log": [OURS.interrupt("?")]}}, saver)
     own: Any = {"configurable": {"thread_id": "own"}}

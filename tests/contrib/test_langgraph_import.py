@@ -185,7 +185,7 @@ def log_of(thread_id: str) -> Any:
 
 @pytest.mark.parametrize("graph", ["ported", "kept"])
 @pytest.mark.parametrize("release", ["today", "langgraph-0.4.10", "langgraph-1.0.2"])
-def test_imported_threads_of_release_resume_and_end(
+def test_threads_imported_from_sqlite_of_a_langgraph_release_resume_and_end(
     release: str, graph: str, written: Path
 ) -> None:
     check_import(written if release == "today" else FILES / f"{release}.sqlite", graph)
@@ -193,7 +193,7 @@ def test_imported_threads_of_release_resume_and_end(
 
 @pytest.mark.parametrize("graph", ["ported", "kept"])
 @pytest.mark.parametrize("release", ["langgraph-0.4.10", "langgraph-1.0.2"])
-def test_imported_postgresql_threads_of_release_resume_and_end(
+def test_threads_imported_from_postgresql_of_a_langgraph_release_resume_and_end(
     release: str, graph: str, foreign_database: str
 ) -> None:
     check_import(restore(release, foreign_database), graph)
@@ -238,7 +238,7 @@ def check_import(source: Any, graph: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_unfinished_threads_of_old_release_are_not_imported(
+def test_import_of_old_langgraph_release_skips_unfinished_threads_with_reason(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     source: Path | str = FILES / "langgraph-0.2.60.sqlite"
@@ -254,7 +254,7 @@ def test_unfinished_threads_of_old_release_are_not_imported(
     assert log_of("alone") == ["first", "to one? to two?"]
 
 
-def test_imported_history_equals_langgraphs(written: Path) -> None:
+def test_imported_thread_history_equals_history_in_langgraph(written: Path) -> None:
     Import(written)
     ours = registry.get_graph("ported").graph.with_saver(DjangoSaver())
     with their_graph(written) as theirs:
@@ -274,7 +274,7 @@ def test_imported_history_equals_langgraphs(written: Path) -> None:
                 ]
 
 
-def test_imported_checkpoints_keep_their_dates(paused: Path) -> None:
+def test_imported_checkpoints_keep_their_creation_times(paused: Path) -> None:
     Import(paused)
     with their_graph(paused) as theirs:
         expected = {
@@ -286,14 +286,14 @@ def test_imported_checkpoints_keep_their_dates(paused: Path) -> None:
     assert found == expected
 
 
-def test_import_does_not_change_the_source_database(written: Path) -> None:
+def test_import_leaves_the_sqlite_source_file_unchanged(written: Path) -> None:
     for path in (FILES / "langgraph-0.2.60.sqlite", written):
         before = path.read_bytes()
         Import(path)
         assert path.read_bytes() == before
 
 
-def test_second_import_adds_nothing(written: Path) -> None:
+def test_second_import_of_unchanged_threads_adds_no_rows(written: Path) -> None:
     Import(written)
     advance_all()
     before = Checkpoint.objects.count(), Run.objects.count(), AuditEntry.objects.count()
@@ -313,7 +313,7 @@ def test_second_import_adds_nothing(written: Path) -> None:
     assert log_of("asks") == ["first", "one to two?", "beside"]
 
 
-def test_later_import_adds_new_steps_and_replaces_interrupts(paused: Path) -> None:
+def test_second_import_adds_new_steps_and_replaces_pending_interrupts(paused: Path) -> None:
     Import(paused)
     advance_all()
     with their_graph(paused) as graph:
@@ -335,7 +335,9 @@ def test_later_import_adds_new_steps_and_replaces_interrupts(paused: Path) -> No
     assert audit.find_first_fault(Thread.objects.get()) is None
 
 
-def test_second_import_completes_a_running_thread(tmp_path: Path) -> None:
+def test_second_import_of_thread_that_was_running_before_creates_its_interrupts(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "running.sqlite"
     with their_graph(path) as graph:
         graph.invoke({"x": 1, "log": []}, at("t"), interrupt_before=["ask", "beside"])
@@ -352,7 +354,7 @@ def test_second_import_completes_a_running_thread(tmp_path: Path) -> None:
     assert write.ran == []
 
 
-def test_thread_continued_in_both_systems_is_not_imported(paused: Path) -> None:
+def test_import_of_thread_continued_in_both_systems_fails_with_reason(paused: Path) -> None:
     Import(paused)
     advance_all()
     answer_all("t")
@@ -364,13 +366,13 @@ def test_thread_continued_in_both_systems_is_not_imported(paused: Path) -> None:
     assert log_of("t") == ["first", "to one? to two?", "beside"]
 
 
-def test_existing_thread_with_the_same_id_is_unchanged(paused: Path) -> None:
+def test_import_skips_thread_whose_id_already_exists(paused: Path) -> None:
     Thread.objects.create(thread_id="t", graph="ported")
     assert "Thread 't' already exists and was not imported" in Import(paused).err
     assert not Checkpoint.objects.exists()
 
 
-def test_thread_with_active_lease_is_not_imported(paused: Path) -> None:
+def test_import_skips_thread_leased_by_a_worker(paused: Path) -> None:
     Import(paused)
     with their_graph(paused) as graph:
         graph.invoke(TheirCommand(resume="yes"), at("t"))
@@ -380,7 +382,7 @@ def test_thread_with_active_lease_is_not_imported(paused: Path) -> None:
     assert Checkpoint.objects.count() == before
 
 
-def test_dry_run_reports_the_import_and_stores_nothing(written: Path) -> None:
+def test_import_dry_run_prints_counts_and_stores_nothing(written: Path) -> None:
     said = Import(written, "--dry-run")
     assert said.out == (
         "1 ended, 5 waiting, 1 stopped, 0 already imported, 0 not imported. Nothing was stored."
@@ -389,7 +391,7 @@ def test_dry_run_reports_the_import_and_stores_nothing(written: Path) -> None:
     assert not Checkpoint.objects.exists()
 
 
-def test_invalid_thread_is_skipped_and_others_are_imported(tmp_path: Path) -> None:
+def test_import_skips_invalid_threads_with_reason_and_imports_valid_threads(tmp_path: Path) -> None:
     path = tmp_path / "values.sqlite"
     with their_graph(path) as graph:
         graph.invoke({"x": 0, "log": []}, at("fine"))
@@ -413,7 +415,7 @@ def test_invalid_thread_is_skipped_and_others_are_imported(tmp_path: Path) -> No
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_unregistered_object_is_reported_by_thread_and_not_called(
+def test_import_skips_thread_with_unregistered_object_without_calling_it(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     path, called = tmp_path / "hostile.sqlite", tmp_path / "called"
@@ -476,7 +478,7 @@ class HostileSerializer(JsonPlusSerializer):
         return kind, ormsgpack.packb(replace(ormsgpack.unpackb(data)))
 
 
-def test_graph_is_built_before_its_threads_are_read(
+def test_import_builds_the_graph_before_reading_values_of_its_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(graph_classes, "PACKAGES", set())
@@ -503,7 +505,7 @@ class Unknown:
         return {}
 
 
-def test_failed_import_stores_no_part_of_a_thread(
+def test_import_failing_during_a_thread_stores_no_part_of_the_thread(
     paused: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
@@ -516,7 +518,7 @@ def test_failed_import_stores_no_part_of_a_thread(
     assert not Checkpoint.objects.exists()
 
 
-def test_graph_is_selected_by_thread_metadata(tmp_path: Path) -> None:
+def test_import_selects_the_graph_by_thread_metadata(tmp_path: Path) -> None:
     path = tmp_path / "graphs.sqlite"
     with their_graph(path) as graph:
         for thread_id, metadata in {
@@ -541,7 +543,9 @@ def test_graph_is_selected_by_thread_metadata(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["ours", "theirs"])
-def test_imported_thread_at_breakpoint_has_a_pending_interrupt(engine: str, tmp_path: Path) -> None:
+def test_imported_thread_at_breakpoint_has_a_pending_breakpoint_interrupt(
+    engine: str, tmp_path: Path
+) -> None:
     if engine == "ours":
         register("stops")(lambda: build_ours(interrupt_before=["beside"]))
     else:
@@ -557,7 +561,7 @@ def test_imported_thread_at_breakpoint_has_a_pending_interrupt(engine: str, tmp_
     assert waiting.kind == "breakpoint"
 
 
-def test_imported_messages_are_unchanged(tmp_path: Path) -> None:
+def test_imported_langchain_messages_are_equal_to_the_original_messages(tmp_path: Path) -> None:
     def build(graph: Any, state: Any, ask: Any, **compiled: Any) -> Any:
         def answer(state: Any) -> Any:
             ask({"text": "send?"})
@@ -605,7 +609,7 @@ def test_imported_messages_are_unchanged(tmp_path: Path) -> None:
     ],
     ids=["agent", "react", "supervisor", "functional"],
 )
-def test_imported_agent_interrupts_are_decided_once(
+def test_imported_agent_interrupts_are_approved_and_each_tool_runs_once(
     build: Any, given: Any, before: list[str], after: list[str], tmp_path: Path
 ) -> None:
     register_langgraph("agent")(build)
@@ -630,7 +634,7 @@ def test_imported_agent_interrupts_are_decided_once(
     assert sorted(agents.done) == after  # nothing was done twice
 
 
-def test_archived_thread_counts_as_imported(paused: Path) -> None:
+def test_import_counts_archived_threads_as_already_imported(paused: Path) -> None:
     with their_graph(paused) as graph:
         graph.invoke(TheirCommand(resume={"yes": "yes"}), at("t"), interrupt_after="*")
         graph.invoke({"x": 0, "log": []}, at("ended"))
@@ -641,7 +645,7 @@ def test_archived_thread_counts_as_imported(paused: Path) -> None:
     assert Import(paused).out.startswith("0 ended, 0 waiting, 0 stopped, 2 already imported")
 
 
-def test_imported_error_with_nul_is_stored_without_nul(tmp_path: Path) -> None:
+def test_imported_error_with_nul_character_is_stored_without_nul(tmp_path: Path) -> None:
     def fail(state: Any) -> Any:
         raise ValueError("no luck")
 
@@ -660,7 +664,7 @@ def test_imported_error_with_nul_is_stored_without_nul(tmp_path: Path) -> None:
     assert "\0" not in run_of("t").error
 
 
-def test_pruned_thread_is_imported_and_resumes(paused: Path) -> None:
+def test_pruned_langgraph_thread_is_imported_and_resumes(paused: Path) -> None:
     with sqlite3.connect(paused) as file:
         file.execute(
             "DELETE FROM checkpoints WHERE checkpoint_id < "
@@ -688,7 +692,7 @@ def build_pieces(graph: Any, channel: Any, overwrite: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_delta_channels_are_imported_completely(
+def test_imported_delta_channels_have_complete_values_in_state_and_history(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     register("ours")(lambda: build_pieces(StateGraph, OurDeltaChannel, Overwrite))
@@ -716,7 +720,7 @@ def test_delta_channels_are_imported_completely(
         assert log_of(thread_id) == ["anew", "two", "first", "three", "first"]
 
 
-def test_thread_with_unknown_delta_channel_is_not_imported(tmp_path: Path) -> None:
+def test_import_skips_thread_whose_delta_channel_is_missing_from_the_graph(tmp_path: Path) -> None:
     path = tmp_path / "pieces.sqlite"
     with SqliteSaver.from_conn_string(str(path)) as saver:
         made = build_pieces(TheirGraph, DeltaChannel, TheirOverwrite)
@@ -733,14 +737,16 @@ def test_imported_thread_accepts_new_input(written: Path) -> None:
     assert log_of("ended") == ["first", "end", "more", "first", "end"]
 
 
-def test_missing_langgraph_package_is_named(paused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_command_without_langgraph_packages_names_the_missing_package(
+    paused: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.sqlite", None)
     assert "Install langgraph-checkpoint-sqlite" in Import(paused).failure
     monkeypatch.setattr(import_langgraph, "find_spec", lambda name: None)
     assert "LangGraph isn't installed." in Import(paused).failure
 
 
-def test_invalid_source_database_is_rejected(tmp_path: Path) -> None:
+def test_import_from_missing_or_invalid_database_fails_naming_the_source(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database, but text" * 99)
     sqlite3.connect(tmp_path / "empty").close()
     for name in ("missing", "text", "empty"):
@@ -749,7 +755,7 @@ def test_invalid_source_database_is_rejected(tmp_path: Path) -> None:
     assert "as a LangGraph checkpoint database" in Import(url).failure
 
 
-def test_threads_are_imported_from_postgresql(foreign_database: str) -> None:
+def test_threads_imported_from_postgresql_resume_and_end(foreign_database: str) -> None:
     assert "as a LangGraph checkpoint database" in Import(foreign_database).failure
     with PostgresSaver.from_conn_string(foreign_database) as saver:
         saver.setup()
@@ -768,7 +774,9 @@ def test_threads_are_imported_from_postgresql(foreign_database: str) -> None:
         assert said.out == "0 ended, 0 waiting, 0 stopped, 7 already imported, 0 not imported."
 
 
-def test_run_page_shows_imported_steps(written: Path, admin_client: Client) -> None:
+def test_run_page_of_imported_thread_shows_steps_and_waiting_node(
+    written: Path, admin_client: Client
+) -> None:
     Import(written)
     advance_all()
     url = reverse("admin:hitl_django_run_change", args=[run_of("below").pk])

@@ -47,7 +47,7 @@ def impatient(settings: Any) -> Iterator[None]:
 @pytest.mark.promise("P7")
 @pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize(("graph", "interrupts", "parts", "said"), CASES)
-def test_kill_at_any_commit_loses_or_duplicates_nothing(
+def test_langgraph_agent_run_killed_at_any_commit_repeats_no_tool_call_or_decision(
     tmp_path: Path, graph: str, interrupts: int, parts: str, said: list[str], after: bool
 ) -> None:
     path = tmp_path / "marks"

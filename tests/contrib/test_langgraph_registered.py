@@ -84,7 +84,7 @@ def last_word(run: Any) -> str:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_approved_tool_call_runs(advance: Advance, durability: Any) -> None:
+def test_langgraph_agent_tool_call_runs_after_approval(advance: Advance, durability: Any) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7"})]
     register_langgraph("agent", durability=durability)(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)
@@ -109,7 +109,7 @@ def test_approved_tool_call_runs(advance: Advance, durability: Any) -> None:
         ("respond", "ask them", "ask them", []),
     ],
 )
-def test_tool_call_is_edited_rejected_or_responded_to(
+def test_langgraph_agent_tool_call_is_edited_rejected_or_responded_to(
     advance: Advance, decision: str, value: Any, said: str, ran: list[str]
 ) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7"})]
@@ -126,7 +126,7 @@ def test_tool_call_is_edited_rejected_or_responded_to(
     assert done == ran
 
 
-def test_approved_human_interrupt_resumes_with_accept(advance: Advance) -> None:
+def test_langgraph_human_interrupt_resumes_with_accept_after_approval(advance: Advance) -> None:
     asked = {
         "action_request": {"action": "refund", "args": {"order": "1"}},
         "config": dict.fromkeys(
@@ -149,7 +149,9 @@ def test_approved_human_interrupt_resumes_with_accept(advance: Advance) -> None:
     assert result(run) == {"log": [{"type": "accept", "args": None}]}
 
 
-def test_separate_tool_calls_are_decided_separately(advance: Advance) -> None:
+def test_langgraph_agent_tool_calls_with_own_interrupts_get_separate_decisions(
+    advance: Advance,
+) -> None:
     calls: list[agents.Call] = [("refund", {"order": name}) for name in "1234"]
     register_langgraph("agent")(
         lambda: agents.build_agent_of_single_calls([*calls, ("look_up", {"order": "5"})])
@@ -178,7 +180,7 @@ def test_separate_tool_calls_are_decided_separately(advance: Advance) -> None:
     assert sorted(done) == ["look_up 5", "refund 1", "refund 8"]
 
 
-def test_combined_tool_calls_are_decided_together(advance: Advance) -> None:
+def test_langgraph_agent_tool_calls_in_one_interrupt_get_one_decision(advance: Advance) -> None:
     calls: list[agents.Call] = [("refund", {"order": "1"}), ("refund", {"order": "2"})]
     register_langgraph("agent")(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)
@@ -192,7 +194,9 @@ def test_combined_tool_calls_are_decided_together(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_parallel_tool_interrupts_are_decided_in_any_order(advance: Advance, first: int) -> None:
+def test_langgraph_agent_parallel_tool_interrupts_are_decided_in_any_order(
+    advance: Advance, first: int
+) -> None:
     calls: list[agents.Call] = [
         ("ask_and_refund", {"order": "1"}),
         ("ask_and_refund", {"order": "2"}),
@@ -210,7 +214,7 @@ def test_parallel_tool_interrupts_are_decided_in_any_order(advance: Advance, fir
     assert sorted(done) == ["ask_and_refund 1", "ask_and_refund 2"]
 
 
-def test_subgraph_agents_of_supervisor_interrupt_together(
+def test_langgraph_supervisor_with_two_subgraph_agents_has_both_interrupts_pending(
     advance: Advance,
 ) -> None:
     register_langgraph("desk")(agents.build_supervisor)
@@ -232,7 +236,7 @@ def test_subgraph_agents_of_supervisor_interrupt_together(
 
 
 @pytest.mark.parametrize("build", [agents.build_agent, agents.build_agent_of_single_calls])
-def test_tool_call_with_nul_is_escaped_and_runs_unchanged(
+def test_langgraph_tool_call_with_nul_is_shown_escaped_and_runs_unchanged(
     advance: Advance, build: Callable[..., Any]
 ) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7\0"})]
@@ -246,7 +250,7 @@ def test_tool_call_with_nul_is_escaped_and_runs_unchanged(
     assert done == ["refund 7\0"]
 
 
-def test_functional_graph_interrupts_in_task_and_entrypoint(advance: Advance) -> None:
+def test_langgraph_functional_graph_interrupts_in_task_and_in_entrypoint(advance: Advance) -> None:
     register_langgraph("sell")(agents.build_functional)
     run = start("sell", "77")
     advance()
@@ -262,7 +266,7 @@ def test_functional_graph_interrupts_in_task_and_entrypoint(advance: Advance) ->
     assert done == ["price 77"]
 
 
-def test_node_with_several_interrupts_resumes_each(advance: Advance) -> None:
+def test_langgraph_node_with_four_interrupts_resumes_after_each_response(advance: Advance) -> None:
     register_langgraph("often")(agents.ask_for(4))
     run = start("often", GIVEN)
     for number in range(4):
@@ -274,7 +278,7 @@ def test_node_with_several_interrupts_resumes_each(advance: Advance) -> None:
     assert last_word(run) == "0 1 2 3"
 
 
-def test_async_only_tool_runs(advance: Advance) -> None:
+def test_langgraph_agent_runs_tool_that_is_only_async(advance: Advance) -> None:
     calls: list[agents.Call] = [("look_up_later", {"order": "3"}), ("refund", {"order": "3"})]
     register_langgraph("agent")(lambda: agents.build_agent(calls, agents.look_up_later))
     run = start("agent", GIVEN)
@@ -286,7 +290,7 @@ def test_async_only_tool_runs(advance: Advance) -> None:
     assert sorted(done) == ["look_up_later 3", "refund 3"]
 
 
-def test_thread_accepts_another_input(advance: Advance) -> None:
+def test_langgraph_thread_accepts_a_second_input_after_its_first_run(advance: Advance) -> None:
     register_langgraph("often")(agents.ask_for(1))
     run = start("often", GIVEN, thread_id="talk")
     for number, said in enumerate(("one", "two")):
@@ -302,7 +306,9 @@ def test_thread_accepts_another_input(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("given", [{"message": []}, ["help"]])
-def test_unknown_input_is_rejected(given: Any) -> None:
+def test_langgraph_run_with_unknown_or_mistyped_input_raises_invalid_input_error(
+    given: Any,
+) -> None:
     register_langgraph("often")(agents.ask_for(1))
     with pytest.raises(InvalidInputError):
         start("often", given)
@@ -329,7 +335,9 @@ def steps(*names: str, **how: Any) -> Any:
 
 
 @pytest.mark.parametrize("stop", ["interrupt_before", "interrupt_after"])
-def test_breakpoint_is_pending_until_approved(advance: Advance, stop: str) -> None:
+def test_langgraph_compiled_breakpoint_is_pending_until_approved(
+    advance: Advance, stop: str
+) -> None:
     at = "b" if stop == "interrupt_before" else "a"
     register_langgraph("steps")(lambda: steps("a", "b", "c", **{stop: [at]}))
     run = start("steps", {"log": []})
@@ -368,7 +376,7 @@ def build_signed() -> Any:
 
 
 @pytest.mark.parametrize(("build", "came"), [(build_plain, "a"), (build_signed, "signed")])
-def test_graph_without_input_schema_can_be_started(
+def test_langgraph_graph_without_input_schema_has_start_form_and_can_be_started(
     advance: Advance, admin_client: Any, build: Any, came: str
 ) -> None:
     register_langgraph("plain", title="Plain")(build)
@@ -383,7 +391,9 @@ def test_graph_without_input_schema_can_be_started(
 
 
 @pytest.mark.parametrize("stop", ["interrupt_before", "interrupt_after"])
-def test_run_breakpoints_apply_to_that_run_only(advance: Advance, stop: str) -> None:
+def test_langgraph_run_option_breakpoint_applies_to_the_run_with_the_option_only(
+    advance: Advance, stop: str
+) -> None:
     at = ["b"] if stop == "interrupt_before" else ["a"]
     register_langgraph("steps")(lambda: steps("a", "b"))
     run = start("steps", {"log": []}, options=RunOptions(**{stop: at}))  # type: ignore[arg-type]
@@ -399,7 +409,9 @@ def test_run_breakpoints_apply_to_that_run_only(advance: Advance, stop: str) -> 
 
 
 @pytest.mark.parametrize("as_node", ["a", "b", "c"])
-def test_update_state_with_command_equals_langgraphs(advance: Advance, as_node: str) -> None:
+def test_update_state_with_command_gives_equal_state_to_langgraph(
+    advance: Advance, as_node: str
+) -> None:
     register_langgraph("steps")(lambda: steps("a", "b", "c"))
     run = start("steps", {"log": []})
     advance()
@@ -414,7 +426,7 @@ def test_update_state_with_command_equals_langgraphs(advance: Advance, as_node: 
     assert (state.values, sorted(state.next)) == (expected.values, sorted(expected.next))
 
 
-def test_subgraph_breakpoint_is_pending_until_approved(advance: Advance) -> None:
+def test_langgraph_subgraph_breakpoint_is_pending_until_approved(advance: Advance) -> None:
     def build() -> Any:
         below = steps("a", "b", interrupt_before=["b"])
         return StateGraph(Steps).add_node("below", below).add_edge("__start__", "below")
@@ -430,7 +442,7 @@ def test_subgraph_breakpoint_is_pending_until_approved(advance: Advance) -> None
     assert done == ["a", "b"]
 
 
-def test_unstorable_state_parks_the_run_with_the_reason(advance: Advance) -> None:
+def test_langgraph_run_with_unstorable_state_is_parked_with_the_path(advance: Advance) -> None:
     def build() -> Any:
         graph = StateGraph(Steps).add_node("a", lambda state: {"log": [threading.Lock()]})
         return graph.add_edge("__start__", "a")
@@ -442,7 +454,7 @@ def test_unstorable_state_parks_the_run_with_the_reason(advance: Advance) -> Non
     assert (row.state, "Can't store $.log[0]" in row.error) == ("parked", True)
 
 
-def test_failed_run_is_retried_from_the_failed_node(advance: Advance) -> None:
+def test_langgraph_failed_run_is_retried_from_its_failed_node(advance: Advance) -> None:
     def flaky(state: Steps) -> Steps:
         done.append("flaky")
         if done.count("flaky") == 1:
@@ -466,7 +478,7 @@ def test_failed_run_is_retried_from_the_failed_node(advance: Advance) -> None:
     assert done == ["a", "flaky", "flaky"]
 
 
-def test_loop_fails_at_the_recursion_limit(advance: Advance) -> None:
+def test_langgraph_run_in_endless_loop_fails_with_graph_recursion_error(advance: Advance) -> None:
     def build() -> Any:
         graph = StateGraph(Steps).add_node("a", lambda state: {"log": ["a"]})
         return graph.add_edge("__start__", "a").add_edge("a", "a")
@@ -479,7 +491,7 @@ def test_loop_fails_at_the_recursion_limit(advance: Advance) -> None:
     assert (row.state, row.error.partition(":")[0]) == ("failed", "GraphRecursionError")
 
 
-def test_draining_run_is_requeued_between_steps(
+def test_langgraph_run_on_draining_worker_is_requeued_between_steps(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controls: list[runner.RunControl] = []
@@ -509,7 +521,9 @@ def test_draining_run_is_requeued_between_steps(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_replaced_worker_writes_nothing(advance: Advance) -> None:
+def test_langgraph_run_whose_lease_was_taken_over_writes_no_further_checkpoints(
+    advance: Advance,
+) -> None:
     def build() -> Any:
         def seize(state: Steps) -> Steps:
             Thread.objects.update(epoch=F("epoch") + 1, lease_owner="another")
@@ -528,7 +542,7 @@ def test_replaced_worker_writes_nothing(advance: Advance) -> None:
     assert done == []
 
 
-def test_response_to_changed_interrupt_parks_the_run(
+def test_langgraph_run_resumed_with_changed_interrupt_is_parked(
     advance: Advance,
 ) -> None:
     asks = ["refund 1?"]
@@ -556,7 +570,7 @@ def test_response_to_changed_interrupt_parks_the_run(
     assert result(run) == {"log": ["yes"]}
 
 
-def test_interrupt_of_unsaved_subgraph_parks_the_run(advance: Advance) -> None:
+def test_langgraph_run_with_interrupt_in_subgraph_without_saver_is_parked(advance: Advance) -> None:
     def build() -> Any:
         def ask(state: Steps) -> Steps:
             return {"log": [interrupt("?")]}
@@ -574,7 +588,7 @@ def test_interrupt_of_unsaved_subgraph_parks_the_run(advance: Advance) -> None:
     assert "below" in row.error
 
 
-def test_graph_stream_is_stored_as_run_events(advance: Advance) -> None:
+def test_langgraph_run_stores_its_stream_as_run_events(advance: Advance) -> None:
     register_langgraph("steps", events=("updates", "values"))(lambda: steps("a", "b"))
     run = start("steps", {"log": []})
     advance()
@@ -585,7 +599,7 @@ def test_graph_stream_is_stored_as_run_events(advance: Advance) -> None:
     assert [kind for kind, _ in told][-1] == "succeeded"
 
 
-def test_thread_state_picture_and_position_are_returned(advance: Advance) -> None:
+def test_langgraph_thread_has_state_picture_and_position(advance: Advance) -> None:
     register_langgraph("agent")(lambda: agents.build_agent([("refund", {"order": "7"})]))
     run = start("agent", GIVEN)
     advance()
@@ -603,7 +617,7 @@ def test_thread_state_picture_and_position_are_returned(advance: Advance) -> Non
     )
 
 
-def test_fork_runs_from_an_earlier_checkpoint(advance: Advance) -> None:
+def test_langgraph_fork_runs_later_nodes_again_from_an_earlier_checkpoint(advance: Advance) -> None:
     register_langgraph("steps")(lambda: steps("a", "b"))
     run = start("steps", {"log": []})
     advance()
@@ -617,7 +631,7 @@ def test_fork_runs_from_an_earlier_checkpoint(advance: Advance) -> None:
     assert result(changed) == {"log": ["a", "by hand", "b"]}
 
 
-def test_changed_graph_parks_the_interrupted_run(advance: Advance) -> None:
+def test_langgraph_interrupted_run_of_graph_with_removed_node_is_parked(advance: Advance) -> None:
     register_langgraph("steps")(lambda: steps("a", "b", interrupt_before=["b"]))
     run = start("steps", {"log": []})
     advance()
@@ -630,7 +644,9 @@ def test_changed_graph_parks_the_interrupted_run(advance: Advance) -> None:
     assert (row.state, "node 'b' was removed" in row.error) == ("parked", True)
 
 
-def test_new_input_during_interrupt_is_rejected_without_discard(advance: Advance) -> None:
+def test_langgraph_input_during_interrupt_raises_error_unless_on_pending_is_discard(
+    advance: Advance,
+) -> None:
     register_langgraph("often")(agents.ask_for(1))
     start("often", GIVEN, thread_id="talk")
     advance()
@@ -644,7 +660,9 @@ def test_new_input_during_interrupt_is_rejected_without_discard(advance: Advance
     assert last_word(run) == "yes"
 
 
-def test_new_input_can_wait_for_pending_interrupt(advance: Advance) -> None:
+def test_langgraph_input_with_on_pending_wait_runs_after_the_pending_interrupt(
+    advance: Advance,
+) -> None:
     register_langgraph("often")(agents.ask_for(1))
     first = start("often", GIVEN, thread_id="talk")
     advance()
@@ -660,7 +678,7 @@ def test_new_input_can_wait_for_pending_interrupt(advance: Advance) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("awaited", [False, True])
-def test_connections_opened_by_nodes_are_closed(advance: Advance, awaited: bool) -> None:
+def test_langgraph_nodes_leave_no_database_connection_open(advance: Advance, awaited: bool) -> None:
     opened: list[Any] = []
 
     def count(state: Steps) -> Steps:
@@ -682,7 +700,9 @@ def test_connections_opened_by_nodes_are_closed(advance: Advance, awaited: bool)
 
 
 @pytest.mark.parametrize("keeps", [None, True], ids=["a call", "one history"])
-def test_subgraph_interrupts_with_call_or_thread_history(advance: Advance, keeps: Any) -> None:
+def test_langgraph_subgraph_with_two_interrupts_shows_position_and_resumes_after_each(
+    advance: Advance, keeps: Any
+) -> None:
     def ask(state: Steps) -> Steps:
         return {"log": [interrupt("one?"), interrupt("two?")]}
 
@@ -703,7 +723,9 @@ def test_subgraph_interrupts_with_call_or_thread_history(advance: Advance, keeps
     assert result(run)["log"][-2:] == ["1", "2"]
 
 
-def test_class_of_the_graphs_package_is_stored(advance: Advance) -> None:
+def test_langgraph_state_class_in_package_of_the_graph_is_stored_and_resumed(
+    advance: Advance,
+) -> None:
     def hold(state: Held) -> Held:
         return {"held": Sum(cents=state["held"].cents + interrupt("more?"))}
 
@@ -730,7 +752,7 @@ class Held(TypedDict, total=False):
     held: Sum
 
 
-def test_api_starts_reads_and_decides_a_hosted_run(advance: Advance) -> None:
+def test_langgraph_run_is_started_read_and_decided_over_the_api(advance: Advance) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7"})]
     register_langgraph("agent")(lambda: agents.build_agent(calls))
     client = APIClient()
@@ -756,7 +778,7 @@ def test_api_starts_reads_and_decides_a_hosted_run(advance: Advance) -> None:
     assert Run.objects.get().state == "succeeded"
 
 
-def test_agent_fork_accepts_a_new_message(advance: Advance) -> None:
+def test_langgraph_agent_fork_with_new_message_runs_from_the_message(advance: Advance) -> None:
     calls: list[agents.Call] = [("refund", {"order": "7"})]
     register_langgraph("agent")(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)

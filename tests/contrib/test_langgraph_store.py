@@ -57,14 +57,14 @@ def build_graph(store: BaseStore) -> Any:
 
 
 @on_threads
-def test_langgraph_graph_uses_the_store() -> None:
+def test_langgraph_graph_reads_and_writes_items_of_the_django_store() -> None:
     graph = build_graph(LangGraphStore())
     assert graph.invoke({"wish": "mail"})["found"] == ["mail"]
     assert asyncio.run(graph.ainvoke({"wish": "call"}))["found"] == ["mail", "call"]
 
 
 @on_threads
-def test_async_node_uses_async_store_methods() -> None:
+def test_langgraph_async_node_uses_async_methods_of_the_django_store() -> None:
     async def remember(state: State, store: BaseStore) -> State:
         await store.aput(USER, "k", {"text": state["wish"]})
         [found] = await store.asearch(USER, query=state["wish"])
@@ -76,7 +76,7 @@ def test_async_node_uses_async_store_methods() -> None:
 
 
 @on_threads
-def test_langgraph_tool_uses_the_store() -> None:
+def test_langgraph_tool_with_injected_store_writes_to_the_django_store() -> None:
     def note(text: str, store: Annotated[Any, InjectedStore()]) -> str:
         """Note a text."""
         store.put(USER, text, {"text": text})
@@ -90,7 +90,7 @@ def test_langgraph_tool_uses_the_store() -> None:
 
 
 @on_threads
-def test_graphs_of_both_engines_share_items() -> None:
+def test_langgraph_graph_and_package_graph_share_store_items() -> None:
     def recall(state: State, store: Any) -> State:
         return {"found": [item.key for item in store.search(USER)]}
 
@@ -112,7 +112,7 @@ def test_graphs_of_both_engines_share_items() -> None:
 
 
 @on_threads
-def test_store_leaves_thread_without_a_connection() -> None:
+def test_langgraph_store_call_in_other_thread_leaves_no_connection_open() -> None:
     left: list[Any] = []
 
     def use_store() -> None:
@@ -128,7 +128,7 @@ def test_store_leaves_thread_without_a_connection() -> None:
 
 
 @on_threads
-def test_rolled_back_transaction_discards_its_put() -> None:
+def test_langgraph_store_put_in_rolled_back_transaction_is_discarded() -> None:
     seen: list[Any] = []
 
     def use_store() -> None:
@@ -148,7 +148,7 @@ def test_rolled_back_transaction_discards_its_put() -> None:
 
 
 @on_threads
-def test_store_call_from_other_thread_in_transaction_is_rejected() -> None:
+def test_langgraph_store_call_from_other_thread_in_open_transaction_raises_an_error() -> None:
     store = LangGraphStore()
     with transaction.atomic(write_alias()):
         store.put(USER, "k", {})
@@ -163,7 +163,7 @@ def run_elsewhere(call: Callable[..., Any], *args: Any) -> Any:
 
 
 @pytest.mark.django_db
-def test_store_returns_instances_of_langgraph_item_classes() -> None:
+def test_langgraph_store_returns_instances_of_langgraph_item_classes() -> None:
     store = LangGraphStore()
     store.put(USER, "k", {"v": 1})
     [found] = store.search(USER)
@@ -174,7 +174,7 @@ def test_store_returns_instances_of_langgraph_item_classes() -> None:
 
 
 @pytest.mark.django_db
-def test_invalid_put_raises_langgraphs_error() -> None:
+def test_langgraph_store_put_with_invalid_namespace_raises_error_class_of_langgraph() -> None:
     store = LangGraphStore()
     for batch in ([PutOp(("a.b",), "k", {})], [PutOp(("\ud800",), "k", {})]):
         with pytest.raises(InvalidNamespaceError, match="labels cannot contain"):

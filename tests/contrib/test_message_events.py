@@ -128,7 +128,9 @@ def wait_for_stored(number: int) -> None:
         assert time.monotonic() < deadline, f"piece {number} isn't stored while the model speaks"
 
 
-def test_model_messages_are_stored_during_the_node(register_node: Build, at_once: None) -> None:
+def test_model_messages_are_stored_before_the_node_ends(
+    register_node: Build, at_once: None
+) -> None:
     register_node(speak(WORDS[:4], wait_for_stored))
     run = start("talk", {}, events=EVENTS)
     assert advance(run).state == "succeeded", Run.objects.get().error
@@ -141,7 +143,9 @@ def test_model_messages_are_stored_during_the_node(register_node: Build, at_once
     assert kinds.index("messages") < kinds.index("updates")
 
 
-def test_model_messages_are_readable_during_the_node(register_node: Build, at_once: None) -> None:
+def test_model_messages_are_returned_by_run_events_before_the_node_ends(
+    register_node: Build, at_once: None
+) -> None:
     def read(number: int) -> None:
         wait_for_stored(number)
         page = run_events(Run.objects.get().pk)
@@ -153,7 +157,9 @@ def test_model_messages_are_readable_during_the_node(register_node: Build, at_on
     assert advance(start("talk", {}, events=EVENTS)).state == "succeeded", Run.objects.get().error
 
 
-def test_message_chunks_are_merged(register_node: Build, seldom: None) -> None:
+def test_model_message_chunks_are_merged_into_few_events(
+    register_node: Build, seldom: None
+) -> None:
     register_node(speak(WORDS))
     run = start("talk", {}, events=EVENTS)
     advance(run)
@@ -163,7 +169,9 @@ def test_message_chunks_are_merged(register_node: Build, seldom: None) -> None:
     assert len(said[-2]) >= message_buffer.CHARACTERS
 
 
-def test_oversized_message_event_is_truncated(register_node: Build, settings: Any) -> None:
+def test_model_message_event_above_event_max_bytes_is_truncated(
+    register_node: Build, settings: Any
+) -> None:
     settings.HITL = {"EVENT_MAX_BYTES": 2000}
     register_node(speak(["x" * 50_000]))
     run = start("talk", {}, events=EVENTS)
@@ -174,7 +182,7 @@ def test_oversized_message_event_is_truncated(register_node: Build, settings: An
     assert len(str(event.data)) < 4000
 
 
-def test_message_events_without_model_add_no_queries(register_node: Build) -> None:
+def test_message_events_of_node_without_model_add_no_queries(register_node: Build) -> None:
     register_node(lambda state: {"said": ["nothing"]})
     counts = []
     for events in (["updates"], EVENTS) * 2:
@@ -185,7 +193,9 @@ def test_message_events_without_model_add_no_queries(register_node: Build) -> No
     assert counts[2] == counts[3]
 
 
-def test_replaced_worker_stores_no_messages(register_node: Build, at_once: None) -> None:
+def test_message_events_of_worker_with_lost_lease_are_replaced_by_those_of_its_successor(
+    register_node: Build, at_once: None
+) -> None:
     """Another worker repeats the node, and a reader tells its words from those before."""
     said_by: list[int] = []
 
@@ -215,7 +225,7 @@ def test_replaced_worker_stores_no_messages(register_node: Build, at_once: None)
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_message_data_is_withheld_without_state_permission(register_node: Build) -> None:
+def test_message_events_without_state_permission_are_withheld(register_node: Build) -> None:
     register_node(speak(WORDS[:3]))
     run = start("talk", {}, events=EVENTS)
     advance(run)
@@ -226,7 +236,9 @@ def test_message_data_is_withheld_without_state_permission(register_node: Build)
     assert all(event.withheld and event.data is None for event in told)
 
 
-def test_tool_call_chunks_contain_no_secrets(register_node: Build, at_once: None) -> None:
+def test_message_events_with_tool_call_chunks_contain_no_secret_arguments(
+    register_node: Build, at_once: None
+) -> None:
     def call(args: str) -> Any:
         chunk = {"name": "pay", "args": args, "id": "1", "index": 0, "type": "tool_call_chunk"}
         return {
@@ -248,7 +260,7 @@ def test_tool_call_chunks_contain_no_secrets(register_node: Build, at_once: None
         assert secret not in text
 
 
-def test_message_in_transact_is_stored_after_commit(at_once: None) -> None:
+def test_model_message_inside_transact_is_stored_once_after_commit(at_once: None) -> None:
     with registry.hide_graphs():
 
         def node(state: Talk) -> Talk:
@@ -265,7 +277,7 @@ def test_message_in_transact_is_stored_after_commit(at_once: None) -> None:
     assert [message["content"] for message, _ in stored(run)] == ["".join(WORDS[:3])]
 
 
-def test_message_events_without_langchain_are_empty(
+def test_message_events_without_langchain_are_not_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from hitl_django.engine.graph import run_options
@@ -280,7 +292,7 @@ def test_message_events_without_langchain_are_empty(
     connections.close_all()
 
 
-def test_fast_message_chunks_are_merged_before_storing() -> None:
+def test_model_with_100000_chunks_keeps_fewer_than_ten_in_memory() -> None:
     """A step may say a hundred thousand pieces, of which a worker keeps a few at a time."""
     stored: list[str] = []
 

@@ -16,7 +16,9 @@ WITH_MODELS = [
 
 
 @pytest.mark.parametrize("name", WITH_MODELS)
-def test_models_of_uninstalled_app_are_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_app_missing_from_installed_apps_raise_improperly_configured(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = find_spec(f"{name}.models")
     assert spec is not None
     assert spec.loader is not None

@@ -120,7 +120,9 @@ class State(TypedDict, total=False):
     answer: Any
 
 
-def test_run_with_interrupt_is_one_trace(hitl: GraphEnvironment, install: Install) -> None:
+def test_opentelemetry_run_with_interrupt_is_one_trace_without_payload(
+    hitl: GraphEnvironment, install: Install
+) -> None:
     told = install()
     run = hitl.start("approval", {"text": SECRET})
     interrupt = hitl.interrupt(run=run)
@@ -168,7 +170,9 @@ def test_run_with_interrupt_is_one_trace(hitl: GraphEnvironment, install: Instal
     assert SECRET not in "".join(span.to_json() for span in told.list_spans())
 
 
-def test_metrics_have_graph_node_and_outcome(hitl: GraphEnvironment, install: Install) -> None:
+def test_opentelemetry_metrics_have_graph_node_decision_type_and_outcome(
+    hitl: GraphEnvironment, install: Install
+) -> None:
     told = install()
     run = hitl.start("approval", {"text": SECRET})
     hitl.decide(run=run, type="approve")
@@ -190,7 +194,7 @@ def test_metrics_have_graph_node_and_outcome(hitl: GraphEnvironment, install: In
     ]
 
 
-def test_interrupt_span_covers_days_until_decision(
+def test_opentelemetry_interrupt_span_lasts_from_creation_to_decision(
     hitl: GraphEnvironment, install: Install
 ) -> None:
     told = install()
@@ -203,7 +207,9 @@ def test_interrupt_span_covers_days_until_decision(
     assert wait.sum == pytest.approx(3 * 86400, abs=60)
 
 
-def test_error_span_contains_only_the_error_class(hitl: GraphEnvironment, install: Install) -> None:
+def test_opentelemetry_spans_of_failed_node_contain_only_the_error_class(
+    hitl: GraphEnvironment, install: Install
+) -> None:
     told, calls = install(), []
 
     def fail(state: State) -> State:
@@ -223,7 +229,9 @@ def test_error_span_contains_only_the_error_class(hitl: GraphEnvironment, instal
     assert SECRET not in "".join(span.to_json() for span in told.list_spans())
 
 
-def test_subgraph_and_task_spans_are_nested(hitl: GraphEnvironment, install: Install) -> None:
+def test_opentelemetry_subgraph_and_task_spans_are_children_of_their_callers(
+    hitl: GraphEnvironment, install: Install
+) -> None:
     told = install()
 
     @task
@@ -256,7 +264,7 @@ def test_subgraph_and_task_spans_are_nested(hitl: GraphEnvironment, install: Ins
     assert find_parent_id(told.get_span("node look")) == get_id(told.get_span("node workflow"))
 
 
-def test_parallel_tasks_share_their_super_step_span(
+def test_opentelemetry_parallel_nodes_are_children_of_one_super_step_span(
     hitl: GraphEnvironment, install: Install
 ) -> None:
     told = install()
@@ -270,7 +278,7 @@ def test_parallel_tasks_share_their_super_step_span(
     assert {find_parent_id(node) for node in nodes} == {get_id(step)}
 
 
-def test_expired_interrupt_span_has_outcome_expired(
+def test_opentelemetry_span_of_expired_interrupt_has_outcome_expired(
     hitl: GraphEnvironment, install: Install
 ) -> None:
     told = install()
@@ -286,7 +294,9 @@ def test_expired_interrupt_span_has_outcome_expired(
     assert told.list_spans("run") == []  # it may go on
 
 
-def test_cancelled_run_ends_its_trace(hitl: GraphEnvironment, install: Install) -> None:
+def test_opentelemetry_run_span_of_cancelled_run_has_outcome_cancelled(
+    hitl: GraphEnvironment, install: Install
+) -> None:
     told = install()
     run = hitl.start("approval", {"text": SECRET})
     services.cancel(run.id)
@@ -294,7 +304,7 @@ def test_cancelled_run_ends_its_trace(hitl: GraphEnvironment, install: Install) 
 
 
 @pytest.mark.parametrize("ratio", [0, 1])
-def test_sampler_decides_for_the_whole_trace(
+def test_opentelemetry_sampler_includes_all_or_no_spans_of_a_run(
     hitl: GraphEnvironment, install: Install, ratio: int
 ) -> None:
     told = install(sampler=ParentBased(TraceIdRatioBased(ratio)))
@@ -304,7 +314,7 @@ def test_sampler_decides_for_the_whole_trace(
 
 
 @pytest.mark.parametrize("make", [uuid4, lambda: UUID(int=uuid4().int >> 64)])
-def test_trace_ids_are_uniform_for_ratio_sampler(
+def test_opentelemetry_trace_ids_are_sampled_at_the_ratio_of_the_sampler(
     make: Callable[[], UUID],
 ) -> None:
     sampler = TraceIdRatioBased(0.25)
@@ -313,7 +323,7 @@ def test_trace_ids_are_uniform_for_ratio_sampler(
     assert 800 < taken < 1200
 
 
-def test_run_without_tracer_provider_succeeds(
+def test_run_without_opentelemetry_tracer_provider_succeeds(
     hitl: GraphEnvironment, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = install()
@@ -324,7 +334,7 @@ def test_run_without_tracer_provider_succeeds(
     assert told.list_spans() == []
 
 
-def test_trace_ids_of_run_are_stable_across_releases() -> None:
+def test_opentelemetry_trace_id_of_a_run_id_is_stable_across_releases() -> None:
     # Runs wait for months: one that was begun under other ids would be torn in two.
     assert make_ids(UUID(int=1)) == (0xE2DF85C386B7D43A8EE7A1673BE27D5F, 0x9C1AE24A10292788)
     assert format_trace_id(str(UUID(int=1))) == "e2df85c386b7d43a8ee7a1673be27d5f"
@@ -351,13 +361,13 @@ print(*(one.__module__ for one in observers._observers))
 
 @pytest.mark.process
 @pytest.mark.any_database
-def test_project_without_tracing_apps_imports_no_sdk() -> None:
+def test_project_without_tracing_apps_imports_no_opentelemetry_or_sentry() -> None:
     assert set_up([]).split() == []
 
 
 @pytest.mark.process
 @pytest.mark.any_database
-def test_installed_apps_alone_enable_tracing() -> None:
+def test_project_with_tracing_apps_installed_loads_both_segment_listeners() -> None:
     apps = ["hitl_django.contrib.opentelemetry", "hitl_django.contrib.sentry"]
     assert set_up(apps).split() == [
         "opentelemetry",

@@ -118,7 +118,7 @@ def use_project(*apps: str, hitl: str = "{}") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("chosen", [None, *APPS])
-def test_project_with_one_optional_app_imports_no_other(chosen: str | None) -> None:
+def test_project_with_one_optional_app_imports_no_other_optional_app(chosen: str | None) -> None:
     installed = [*APPS[chosen].needs, chosen] if chosen else []
     facts = use_project(*installed)
     loaded = re.findall(r"(?m)^hitl_django\.contrib\.(\w+)$", "\n".join(facts["modules"]))

@@ -44,7 +44,7 @@ def read(client: Client) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_gauges_follow_pending_interrupts_and_runs(operator: Client) -> None:
+def test_prometheus_gauges_follow_pending_interrupts_and_run_states(operator: Client) -> None:
     with GraphEnvironment() as hitl:
         first = hitl.start("approval", {"text": "A"})
         hitl.start("approval", {"text": "B"})
@@ -63,7 +63,7 @@ def test_gauges_follow_pending_interrupts_and_runs(operator: Client) -> None:
         assert read(operator)["hitl_runs", "parked"] == 2
 
 
-def test_worker_gauge_counts_reporting_workers(operator: Client) -> None:
+def test_prometheus_worker_gauge_counts_workers_with_heartbeat(operator: Client) -> None:
     gauges = read(operator)
     assert gauges["hitl_workers",] == 0
     assert ("hitl_worker_seen_timestamp_seconds",) not in gauges
@@ -73,14 +73,16 @@ def test_worker_gauge_counts_reporting_workers(operator: Client) -> None:
     assert gauges["hitl_worker_seen_timestamp_seconds",] > 1_700_000_000
 
 
-def test_metrics_page_requires_worker_permission(django_user_model: Any) -> None:
+def test_prometheus_metrics_page_without_worker_permission_returns_403(
+    django_user_model: Any,
+) -> None:
     client = Client()
     assert client.get("/metrics").status_code in (401, 403)
     client.force_login(django_user_model.objects.create_user("rita", is_staff=True))
     assert client.get("/metrics").status_code == 403
 
 
-def test_scrape_query_count_is_constant(
+def test_prometheus_scrape_query_count_is_constant_with_five_more_runs(
     operator: Client,
 ) -> None:
     with CaptureQueriesContext(connection) as before:
@@ -94,7 +96,9 @@ def test_scrape_query_count_is_constant(
 
 
 @pytest.mark.parametrize("name", ["alerts.yaml", "dashboard.json"])
-def test_rules_and_dashboard_use_only_existing_gauges(operator: Client, name: str) -> None:
+def test_prometheus_alert_rules_and_dashboard_use_only_exported_gauges(
+    operator: Client, name: str
+) -> None:
     with GraphEnvironment() as hitl:
         hitl.start("approval", {"text": "A"})
         WorkerHeartbeat.objects.create(owner="host:1", host="host", pid=1, version="1")

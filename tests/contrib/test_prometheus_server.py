@@ -52,7 +52,7 @@ def ask_until(url: str, ask: Callable[[Any], Any]) -> Any:
     raise AssertionError(f"{url}: nothing in {SECONDS} seconds")
 
 
-def test_prometheus_server_scrapes_page_and_evaluates_rules(
+def test_prometheus_server_scrapes_the_metrics_page_and_evaluates_the_rules(
     hitl: GraphEnvironment, live_server: Any, django_user_model: Any, tmp_path: Path
 ) -> None:
     django_user_model.objects.create_superuser("prometheus", password="secret")

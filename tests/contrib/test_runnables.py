@@ -112,14 +112,14 @@ VALUE: Any = {"x": 1, "log": []}
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_chain_result_equals_langgraph(chain: str) -> None:
+def test_runnable_chain_with_graph_returns_equal_result_to_langgraph(chain: str) -> None:
     ours, theirs = CHAINS[chain](OURS), CHAINS[chain](LANGGRAPH)
     assert ours.invoke(VALUE) == theirs.invoke(VALUE)
     assert asyncio.run(ours.ainvoke(VALUE)) == asyncio.run(theirs.ainvoke(VALUE))
 
 
 @pytest.mark.parametrize("chain", [name for name in CHAINS if name != "as_tool"])
-def test_chain_stream_equals_langgraph(chain: str) -> None:
+def test_runnable_chain_with_graph_streams_equal_chunks_to_langgraph(chain: str) -> None:
     async def collect(made: Any) -> list[Any]:
         return [chunk async for chunk in made.astream(VALUE)]
 
@@ -135,7 +135,7 @@ def sorted_by(order: Any, chunks: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_chain_of_prompt_graph_and_parser_returns_text(engine: Engine) -> None:
+def test_runnable_chain_of_prompt_graph_and_parser_returns_text(engine: Engine) -> None:
     prompt = ChatPromptTemplate.from_messages([("human", "{question}")])
     to_state = RunnableLambda(lambda value: {"messages": value.to_messages()})
     last = RunnableLambda(lambda state: state["messages"][-1])
@@ -144,7 +144,7 @@ def test_chain_of_prompt_graph_and_parser_returns_text(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_graph_batch_returns_results_and_exceptions(engine: Engine) -> None:
+def test_graph_batch_returns_results_and_exceptions_in_order(engine: Engine) -> None:
     graph, inputs = counting(engine), [{"x": 1}, {"x": 13}, {"x": 3}]
     first, failure, last = graph.batch(inputs, return_exceptions=True)
     assert (first["x"], type(failure), last["x"]) == (4, OSError, 8)
@@ -158,7 +158,7 @@ def test_graph_batch_returns_results_and_exceptions(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("way", ["batch", "abatch"])
-def test_graph_batch_stores_each_thread(saver: BaseCheckpointSaver, way: str) -> None:
+def test_graph_batch_stores_each_input_in_its_thread(saver: BaseCheckpointSaver, way: str) -> None:
     graph = counting(OURS, saver)
     inputs = [{"x": number} for number in range(4)]
     configs = [{"configurable": {"thread_id": f"t{number}"}} for number in range(4)]
@@ -171,7 +171,7 @@ def test_graph_batch_stores_each_thread(saver: BaseCheckpointSaver, way: str) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_graph_batch_outside_transaction_uses_worker_threads() -> None:
+def test_graph_batch_outside_a_transaction_runs_inputs_in_parallel() -> None:
     together = threading.Barrier(2)
 
     def meet(state: State) -> State:
@@ -204,7 +204,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_graph_is_a_runnable_in_any_import_order(order: str) -> None:
+def test_graph_is_a_langchain_runnable_in_any_import_order(order: str) -> None:
     program = "".join(dedent(PARTS[part]) for part in ORDERS[order])
     program += (
         "print((RunnablePassthrough() | graph).invoke({'x': 1}), isinstance(graph, Runnable))"
@@ -315,7 +315,7 @@ CONFIG: Any = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_graph_events_equal_langgraph(program: str) -> None:
+def test_graph_astream_events_equals_langgraph(program: str) -> None:
     build, value = PROGRAMS[program]
     ours = asyncio.run(collect_events(build(OURS), value))
     theirs = asyncio.run(collect_events(build(LANGGRAPH), value))
@@ -367,7 +367,7 @@ class Tracer(BaseCallbackHandler):
 
 @pytest.mark.parametrize("program", [name for name in PROGRAMS if name not in ("models", "tasks")])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream"])
-def test_callback_handler_calls_equal_langgraph(program: str, way: str) -> None:
+def test_langchain_callback_handler_gets_equal_calls_to_langgraph(program: str, way: str) -> None:
     build, value = PROGRAMS[program]
     heard = []
     for engine in (OURS, LANGGRAPH):
@@ -383,7 +383,7 @@ def test_callback_handler_calls_equal_langgraph(program: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_async_callback_handler_is_called_in_async_run(engine: Engine) -> None:
+def test_langchain_async_callback_handler_is_called_for_graph_and_nodes(engine: Engine) -> None:
     class Listener(AsyncCallbackHandler):
         async def on_chain_start(self, *args: Any, name: str = "", **kwargs: Any) -> None:
             await asyncio.sleep(0)
@@ -395,7 +395,7 @@ def test_async_callback_handler_is_called_in_async_run(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_error_callback_is_called_for_node_and_graph(engine: Engine) -> None:
+def test_langchain_error_callback_is_called_for_failed_node_and_graph(engine: Engine) -> None:
     tracer = Tracer()
     with pytest.raises(OSError, match="unlucky"):
         counting(engine).invoke({"x": 13}, {"callbacks": [tracer]})
@@ -403,7 +403,9 @@ def test_error_callback_is_called_for_node_and_graph(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_bound_config_applies_to_graph_runs(engine: Engine) -> None:
+def test_graph_with_config_passes_bound_tags_metadata_and_callbacks_to_nodes(
+    engine: Engine,
+) -> None:
     tracer, seen = Tracer(), []
 
     def look(state: State, config: RunnableConfig) -> State:
@@ -421,7 +423,7 @@ def test_bound_config_applies_to_graph_runs(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_bound_subgraph_config_is_merged_with_parent_config(engine: Engine) -> None:
+def test_subgraph_with_config_merges_bound_config_with_parent_config(engine: Engine) -> None:
     seen = []
 
     def look(state: State, config: RunnableConfig) -> State:
@@ -443,7 +445,7 @@ def test_bound_subgraph_config_is_merged_with_parent_config(engine: Engine) -> N
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_graph_in_chain_uses_thread_of_the_chain(engine: Engine) -> None:
+def test_graph_inside_runnable_chain_uses_thread_id_of_the_chain_config(engine: Engine) -> None:
     graph = counting(engine, engine.InMemorySaver())
     chain = RunnablePassthrough() | RunnableLambda(around(graph))
     config: Any = {"configurable": {"thread_id": "chain"}}
@@ -462,7 +464,7 @@ def see_config(seen: list[Any]) -> Runnable[Any, Any]:
 
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_runnable_without_config_uses_config_of_its_node(way: str) -> None:
+def test_runnable_called_without_config_in_a_node_gets_config_of_the_node(way: str) -> None:
     results = []
     for engine in (OURS, LANGGRAPH):
         seen: list[Any] = []
@@ -535,7 +537,7 @@ NODES: dict[str, Callable[[Engine], Any]] = {
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("node", NODES)
-def test_runnable_node_result_equals_langgraph(node: str, way: str) -> None:
+def test_runnable_as_node_returns_equal_result_to_langgraph(node: str, way: str) -> None:
     results = []
     for engine in (OURS, LANGGRAPH):
         graph = engine.StateGraph(State).add_node("node", NODES[node](engine))
@@ -547,14 +549,14 @@ def test_runnable_node_result_equals_langgraph(node: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_graph_in_chain_is_subgraph_of_its_node(engine: Engine) -> None:
+def test_graph_inside_runnable_chain_node_is_listed_by_get_subgraphs(engine: Engine) -> None:
     chain = NODES["chain around a graph"](engine)
     made = engine.StateGraph(State).add_node("node", chain).add_edge(engine.START, "node").compile()
     assert list(made.get_subgraphs()) == [("node", chain.steps[1])]
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_async_only_runnable_node_requires_async_run(engine: Engine) -> None:
+def test_async_only_runnable_as_node_raises_type_error_in_sync_invoke(engine: Engine) -> None:
     graph = engine.StateGraph(State).add_node("node", RunnableLambda(_aonly))
     made = graph.add_edge(engine.START, "node").compile()
     assert asyncio.run(made.ainvoke({"x": 1}))["x"] == 101
@@ -562,7 +564,7 @@ def test_async_only_runnable_node_requires_async_run(engine: Engine) -> None:
         made.invoke({"x": 1})
 
 
-def test_graph_is_not_an_instance_of_other_runnables() -> None:
+def test_graph_is_not_an_instance_of_runnable_subclasses() -> None:
     assert not isinstance(counting(OURS), RunnablePassthrough)
     assert isinstance(counting(OURS).bind(), Runnable)
     assert isinstance(counting(OURS).map(), Runnable)

@@ -64,7 +64,7 @@ def start(hitl: GraphEnvironment, graph: StateGraph) -> Any:
     return hitl.start("reported", {"text": SECRET})
 
 
-def test_failed_node_is_reported_once_with_tags(
+def test_sentry_reports_failed_node_once_with_run_tags_and_without_variables(
     hitl: GraphEnvironment, sent: list[dict[str, Any]]
 ) -> None:
     def fail(state: State) -> State:
@@ -84,7 +84,7 @@ def test_failed_node_is_reported_once_with_tags(
     assert not any("vars" in frame for frame in frames)
 
 
-def test_event_sent_by_node_has_only_its_tags(
+def test_sentry_event_captured_in_a_node_has_tags_of_run_graph_and_node(
     hitl: GraphEnvironment, sent: list[dict[str, Any]]
 ) -> None:
     def report(state: State) -> State:
@@ -104,7 +104,7 @@ def test_event_sent_by_node_has_only_its_tags(
     assert "tags" not in sent[-1]
 
 
-def test_worker_log_event_has_tags_of_its_run(
+def test_sentry_event_from_worker_log_has_tags_of_its_run(
     hitl: GraphEnvironment, sent: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: Any) -> Any:
@@ -121,7 +121,7 @@ def test_worker_log_event_has_tags_of_its_run(
         assert SECRET not in str(event)
 
 
-def test_interrupt_is_not_reported_to_sentry(
+def test_sentry_gets_no_event_for_an_interrupt(
     hitl: GraphEnvironment, sent: list[dict[str, Any]]
 ) -> None:
     run = hitl.start("approval", {"text": "x"})

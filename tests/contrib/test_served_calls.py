@@ -16,7 +16,7 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-def test_cross_thread_call_runs_on_serving_thread() -> None:
+def test_cross_thread_call_runs_on_the_serving_thread_and_returns_its_result() -> None:
     calls, here = CrossThreadCalls(call), threading.get_ident()
 
     def work() -> tuple[int, str]:
@@ -27,7 +27,7 @@ def test_cross_thread_call_runs_on_serving_thread() -> None:
     assert calls.serve(work) == (here, "hitl-langgraph")
 
 
-def test_cross_thread_call_to_ended_thread_raises() -> None:
+def test_cross_thread_call_to_ended_thread_raises_runtime_error() -> None:
     calls, has_left = CrossThreadCalls(call), threading.Event()
     told: list[BaseException | None] = []
     workers: list[threading.Thread] = []
@@ -54,7 +54,7 @@ def test_cross_thread_call_to_ended_thread_raises() -> None:
     ]
 
 
-def test_cancelled_cross_thread_call_leaves_others_served() -> None:
+def test_cross_thread_call_cancelled_before_start_does_not_block_later_calls() -> None:
     """A task of an event loop that is cancelled takes the call along that it waits for."""
     calls = CrossThreadCalls(call)
     made: list[str] = []

@@ -24,7 +24,7 @@ class HalfKnown(StructuredTool):
         return super()._run(*args, config=config, **kwargs)
 
 
-def test_wrapped_tool_keeps_signature_and_resolved_annotations() -> None:
+def test_langchain_tool_wrapped_for_commands_keeps_signature_and_annotations() -> None:
     run = keep_commands(look_up)._run
     assert inspect.signature(run) == inspect.signature(look_up._run)
     assert run.__annotations__["config"] is RunnableConfig
@@ -32,7 +32,7 @@ def test_wrapped_tool_keeps_signature_and_resolved_annotations() -> None:
     assert not hasattr(run, "__wrapped__")
 
 
-def test_wrapped_tool_with_unresolvable_annotations_runs() -> None:
+def test_langchain_tool_with_unresolvable_annotations_runs_after_wrapping() -> None:
     tool = HalfKnown.from_function(look_up.func, name="look_up", description="Looks up.")
     run = keep_commands(tool)._run
     assert run.__annotations__["return"] == "Nowhere"

@@ -50,7 +50,7 @@ def trace(engine: Engine, form: str) -> list[tuple[str, str, str | None]]:
 
 
 @pytest.mark.parametrize("form", ["invoke", "stream", "ainvoke"])
-def test_tracer_without_config_sees_the_whole_run(form: str) -> None:
+def test_langchain_tracer_enabled_by_context_sees_nested_graphs_nodes_and_models(form: str) -> None:
     found = trace(OURS, form)
     assert sorted(found) == sorted(trace(LANGGRAPH, form))
     assert ("outer", "chain", None) in found
@@ -66,7 +66,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     langsmith_utils.get_env_var.cache_clear()
 
 
-def test_environment_variable_alone_enables_langsmith_tracing(
+def test_langsmith_tracing_environment_variable_alone_records_graph_nodes_and_models(
     environment: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from langchain_core.tracers import langchain as tracers

@@ -19,7 +19,7 @@ def handlers() -> list[object]:
     return [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGURG)]
 
 
-def test_process_executing_tasks_itself_keeps_signal_handlers(
+def test_process_executing_django_q2_tasks_itself_keeps_its_signal_handlers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[object] = []
@@ -33,7 +33,7 @@ def test_process_executing_tasks_itself_keeps_signal_handlers(
 
 
 @pytest.mark.parametrize("other", ["sync", "handled"])
-def test_forked_process_with_sync_mode_or_handler_is_no_worker(
+def test_forked_process_in_sync_mode_or_with_sigterm_handler_is_no_worker_process(
     monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "some process")
@@ -51,7 +51,7 @@ def test_forked_process_with_sync_mode_or_handler_is_no_worker(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_worker_with_sigterm_in_finalizer_exits_after_task(
+def test_worker_process_with_sigterm_during_finalizer_exits_after_its_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Connection:
@@ -72,7 +72,7 @@ def test_worker_with_sigterm_in_finalizer_exits_after_task(
         signal.signal(signal.SIGTERM, before)
 
 
-def test_project_task_is_reported_busy_without_deadline(
+def test_worker_process_reports_busy_without_deadline_for_tasks_of_the_project(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[object] = []

@@ -111,26 +111,28 @@ def run(one: Any, name: str, args: dict[str, Any], way: str) -> Any:
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("make", [lambda f: f, tool], ids=["function", "langchain tool"])
 @pytest.mark.parametrize("function", TOOLS, ids=lambda f: f.__name__)
-def test_tool_node_fills_injected_arguments(
+def test_tool_node_fills_injected_state_store_and_runtime_arguments(
     function: Callable[..., Any], make: Callable[[Any], Any], way: str
 ) -> None:
     assert run(make(function), function.__name__, {"x": 1}, way) == "1 ann"
 
 
 @pytest.mark.parametrize("make", [lambda f: f, tool], ids=["function", "langchain tool"])
-def test_tool_node_ignores_injected_arguments_of_model(make: Callable[[Any], Any]) -> None:
+def test_tool_node_overwrites_injected_arguments_given_by_the_model(
+    make: Callable[[Any], Any],
+) -> None:
     forged = {"x": 1, "state": {"user": "eve"}, "user": "eve"}
     assert run(make(of_state), "of_state", forged, "invoke") == "1 ann"
     assert run(make(of_field), "of_field", forged, "invoke") == "1 ann"
 
 
 @pytest.mark.parametrize("function", TOOLS, ids=lambda f: f.__name__)
-def test_tool_schema_omits_injected_arguments(function: Callable[..., Any]) -> None:
+def test_tool_schema_for_the_model_omits_injected_arguments(function: Callable[..., Any]) -> None:
     shown = tool(function).tool_call_schema.model_json_schema()
     assert list(shown["properties"]) == ["x"]
 
 
-def test_tool_runtime_outside_graph_is_rejected() -> None:
+def test_tool_node_with_runtime_argument_outside_a_graph_raises_value_error() -> None:
     call = {"name": "of_runtime", "args": {"x": 1}, "id": "c1"}
     with pytest.raises(ValueError, match="ToolRuntime can only be called from a running graph"):
         ToolNode([of_runtime]).invoke({"messages": [AIMessage("", tool_calls=[call])]})

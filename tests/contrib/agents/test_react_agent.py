@@ -69,7 +69,7 @@ def run(agent: Any, value: Any, way: str) -> Any:
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_react_agent_runs_tools_and_interrupts(version: Any, way: str) -> None:
+def test_react_agent_runs_tool_calls_and_resumes_after_an_interrupt(version: Any, way: str) -> None:
     agent = create_react_agent(
         Model(), [shout, ask], prompt="Be brief.", name="ann", version=version,
         checkpointer=InMemorySaver(),
@@ -81,7 +81,7 @@ def test_react_agent_runs_tools_and_interrupts(version: Any, way: str) -> None:
     assert messages[-1]["name"] == "ann"
 
 
-def test_react_agent_at_recursion_limit_reports_missing_steps() -> None:
+def test_react_agent_at_recursion_limit_answers_that_it_needs_more_steps() -> None:
     result = create_react_agent(Model(), [shout]).invoke(HI, {"recursion_limit": 2})
     assert result["messages"][-1]["role"] == "assistant"
     assert "need more steps" in result["messages"][-1]["content"]
@@ -115,17 +115,17 @@ _CONVERSATIONS["both"] = [_CONVERSATIONS["types"][0], _CONVERSATIONS["dicts"][1]
 
 
 @pytest.mark.parametrize("form", _CONVERSATIONS)
-def test_tool_call_without_result_is_rejected(form: str) -> None:
+def test_react_agent_input_with_tool_call_without_result_raises_value_error(form: str) -> None:
     with pytest.raises(ValueError, match=r"without a result: shout \(2\)\."):
         create_react_agent(Model(), [shout]).invoke({"messages": _CONVERSATIONS[form]})
 
 
-def test_model_given_by_name_requires_langchain() -> None:
+def test_react_agent_with_model_name_and_without_langchain_raises_import_error() -> None:
     with pytest.raises(ImportError, match="'openai:gpt' is given by name"):
         create_react_agent("openai:gpt", [])
 
 
-def test_push_message_accepts_a_dict() -> None:
+def test_push_message_in_tool_adds_a_dict_message_to_the_agent_state() -> None:
     def speak(word: str) -> str:
         push_message({"role": "assistant", "content": f"pushed {word}", "id": "p"})
         return word
@@ -135,7 +135,7 @@ def test_push_message_accepts_a_dict() -> None:
     assert [message["content"] for message in messages] == ["hi", "", "pushed x", "x", "x"]
 
 
-def test_push_message_without_id_is_rejected() -> None:
+def test_push_message_without_id_raises_value_error() -> None:
     def speak(word: str) -> str:
         push_message({"role": "assistant", "content": word})
         return word
@@ -144,7 +144,7 @@ def test_push_message_without_id_is_rejected() -> None:
         create_react_agent(Model(), [speak]).invoke(HI)
 
 
-def test_tool_call_wrapper_receives_calls_as_dicts() -> None:
+def test_tool_call_wrapper_receives_and_overrides_the_tool_call_as_dict() -> None:
     def twice(request: Any, execute: Any) -> Any:
         call = request.tool_call
         assert (call["name"], request.tool.name) == ("shout", "shout")
@@ -154,7 +154,7 @@ def test_tool_call_wrapper_receives_calls_as_dicts() -> None:
     assert agent.invoke(HI)["messages"][-1]["content"] == "YY"
 
 
-def test_tool_calls_are_streamed_with_start_and_end() -> None:
+def test_stream_mode_tools_emits_start_and_finish_of_each_tool_call() -> None:
     agent = create_react_agent(Model(), [shout])
     begun, ended = agent.stream(HI, stream_mode="tools")
     assert begun == {
@@ -164,7 +164,7 @@ def test_tool_calls_are_streamed_with_start_and_end() -> None:
     assert (ended["event"], ended["output"]["content"]) == ("tool-finished", "X")
 
 
-def test_functions_in_tool_node_are_invocable_tools() -> None:
+def test_functions_given_to_tool_node_have_invoke_and_ainvoke() -> None:
     async def later(word: str) -> str:
         """Say it later."""
         return word
@@ -187,7 +187,7 @@ class Talk:
     remaining_steps: RemainingSteps = 25
 
 
-def test_pre_model_hook_sets_messages_for_dataclass_state() -> None:
+def test_pre_model_hook_replaces_messages_of_the_model_for_dataclass_state() -> None:
     def choose(state: Talk) -> Any:
         return {"llm_input_messages": [{"role": "system", "content": "Nothing else."}]}
 

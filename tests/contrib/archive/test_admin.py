@@ -40,7 +40,7 @@ def archived(asked: Callable[..., Interrupt], advance: Callable[[], int]) -> Arc
     return ArchivedThread.objects.get()
 
 
-def test_archived_thread_page_shows_escaped_payload_and_decisions(
+def test_archived_thread_page_shows_decisions_and_escapes_the_payload(
     archivist: Client, archived: ArchivedThread
 ) -> None:
     listed = archivist.get(list_of("archivedthread")).content.decode()
@@ -52,7 +52,7 @@ def test_archived_thread_page_shows_escaped_payload_and_decisions(
     assert HOSTILE not in page
 
 
-def test_archived_thread_filter_offers_only_final_states(
+def test_archived_thread_list_filter_offers_only_final_run_states(
     archivist: Client, archived: ArchivedThread
 ) -> None:
     url = list_of("archivedthread")
@@ -64,7 +64,7 @@ def test_archived_thread_filter_offers_only_final_states(
     assert archived.thread_id not in archivist.get(url, {"state": "failed"}).content.decode()
 
 
-def test_archived_thread_search_requires_the_full_id(
+def test_archived_thread_search_matches_only_the_complete_thread_id(
     archivist: Client, archived: ArchivedThread
 ) -> None:
     url = list_of("archivedthread")
@@ -79,7 +79,7 @@ def test_archived_thread_search_requires_the_full_id(
 
 
 @pytest.mark.promise("P18")
-def test_archived_threads_are_hidden_without_permission(
+def test_archived_thread_pages_without_permission_return_403_and_404(
     browse: Callable[[str], Client], archived: ArchivedThread
 ) -> None:
     for role in ("reader", "operator"):
@@ -87,7 +87,7 @@ def test_archived_threads_are_hidden_without_permission(
         assert browse(role).get(page_of(archived.pk, "archivedthread")).status_code == 404
 
 
-def test_oversized_or_corrupt_archived_thread_is_reported(
+def test_archived_thread_page_with_oversized_or_corrupt_document_shows_an_error(
     archivist: Client, archived: ArchivedThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = page_of(archived.pk, "archivedthread")
@@ -98,7 +98,7 @@ def test_oversized_or_corrupt_archived_thread_is_reported(
     assert "corrupt" in archivist.get(url).content.decode()
 
 
-def test_archived_thread_list_reads_no_documents(
+def test_archived_thread_list_queries_read_no_documents(
     archivist: Client, archived: ArchivedThread, django_assert_max_num_queries: Any
 ) -> None:
     with django_assert_max_num_queries(8) as queries:

@@ -71,7 +71,7 @@ def archived() -> list[str]:
     ],
     ids=["erase", "retry", "cancel", "fork", "update_state"],
 )
-def test_operation_on_thread_archived_before_its_lock_raises_not_found(
+def test_erase_retry_and_cancel_of_thread_archived_before_its_lock_raise_no_such_thread(
     ended: Ended, monkeypatch: pytest.MonkeyPatch, act: Callable[[str, Any], object]
 ) -> None:
     thread = ended()
@@ -89,7 +89,7 @@ def test_operation_on_thread_archived_before_its_lock_raises_not_found(
         act(thread.thread_id, run.pk)
 
 
-def test_archive_covers_every_table_referring_to_threads() -> None:
+def test_archive_includes_every_model_with_a_foreign_key_to_thread_tables() -> None:
     known = set(list_thread_tables())
     leading = {
         model
@@ -101,7 +101,7 @@ def test_archive_covers_every_table_referring_to_threads() -> None:
     assert leading <= known
 
 
-def test_archive_orders_tables_by_references() -> None:
+def test_archive_lists_each_model_after_the_models_it_references() -> None:
     before: set[Any] = set()
     for model in THREAD_TABLES:
         before.add(model)
@@ -110,7 +110,7 @@ def test_archive_orders_tables_by_references() -> None:
 
 
 @pytest.mark.promise("P14")
-def test_archived_thread_is_restored_unchanged(ended: Ended) -> None:
+def test_restore_of_archived_thread_recreates_equal_rows_and_run_result(ended: Ended) -> None:
     thread = ended(subject=Group.objects.create(name="about"), metadata={"a": 1}, key="k")
     before = rows_of(thread)
     assert [name for name, rows in before.items() if not rows] == []
@@ -128,7 +128,7 @@ def test_archived_thread_is_restored_unchanged(ended: Ended) -> None:
     assert services.run_result(thread.runs.get().pk) == result
 
 
-def test_archived_thread_keeps_search_columns(ended: Ended) -> None:
+def test_archived_thread_row_has_key_subject_state_and_times_of_the_thread(ended: Ended) -> None:
     about = Group.objects.create(name="about")
     thread = ended(subject=about, key="k")
     run = thread.runs.get()
@@ -141,7 +141,7 @@ def test_archived_thread_keeps_search_columns(ended: Ended) -> None:
     assert found.subject_type == thread.subject_type
 
 
-def test_active_or_recently_ended_thread_is_not_archived(
+def test_archive_skips_threads_that_are_active_interrupted_or_ended_recently(
     ended: Ended, advance: Callable[[], int]
 ) -> None:
     recent, goes_on = ended(days=10), ended(days=90)
@@ -153,7 +153,7 @@ def test_active_or_recently_ended_thread_is_not_archived(
     assert kept == {recent.thread_id, goes_on.thread_id, waiting.thread_id}
 
 
-def test_run_created_before_the_lock_prevents_archiving(
+def test_archive_skips_thread_that_got_a_queued_run_before_the_lock(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = ended()
@@ -163,7 +163,7 @@ def test_run_created_before_the_lock_prevents_archiving(
     assert (archived(), Thread.objects.count()) == ([], 1)
 
 
-def test_archiving_starts_with_the_longest_ended_threads(
+def test_archive_with_limit_moves_the_longest_ended_threads_first(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.contrib.archive.retention.BATCH", 2)
@@ -175,7 +175,7 @@ def test_archiving_starts_with_the_longest_ended_threads(
     assert archive_ended(30, 100) == 0
 
 
-def test_archiving_by_graph_moves_only_its_threads(
+def test_archive_with_graph_argument_moves_only_threads_of_the_graph(
     ended: Ended, advance: Callable[[], int]
 ) -> None:
     other = ended()
@@ -187,7 +187,7 @@ def test_archiving_by_graph_moves_only_its_threads(
     assert Thread.objects.get() == other
 
 
-def test_thread_referenced_by_project_rows_is_not_archived(
+def test_archive_skips_thread_referenced_by_rows_outside_the_archive_tables(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, other = ended(), ended()
@@ -199,7 +199,7 @@ def test_thread_referenced_by_project_rows_is_not_archived(
     assert Thread.objects.get() == thread
 
 
-def test_row_added_during_archiving_rolls_back_the_move(
+def test_archive_rolls_back_thread_with_rows_added_during_the_move(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, other = ended(), ended()
@@ -219,7 +219,7 @@ def test_row_added_during_archiving_rolls_back_the_move(
     assert archived() == [other.thread_id]
 
 
-def test_archiving_failure_is_logged_without_contents(
+def test_archive_failure_log_entry_names_thread_and_error_class_without_contents(
     ended: Ended, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(rows: Any) -> Any:
@@ -233,7 +233,9 @@ def test_archiving_failure_is_logged_without_contents(
     assert SECRET not in caplog.text
 
 
-def test_sweep_archives_only_with_archive_days_set(ended: Ended, settings: Any) -> None:
+def test_sweep_archives_ended_threads_only_with_archive_days_set(
+    ended: Ended, settings: Any
+) -> None:
     thread = ended()
     sweep()
     assert archived() == []
@@ -242,7 +244,7 @@ def test_sweep_archives_only_with_archive_days_set(ended: Ended, settings: Any) 
     assert archived() == [thread.thread_id]
 
 
-def test_archiving_without_partition_moves_no_thread(
+def test_archive_without_permission_to_create_partitions_moves_no_thread(
     ended: Ended, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*args: Any) -> None:
@@ -258,7 +260,7 @@ def test_archiving_without_partition_moves_no_thread(
 
 
 @pytest.mark.promise("P22")
-def test_sweep_logs_archiving_failure_without_contents(
+def test_sweep_logs_archive_failure_with_retry_command_and_without_contents(
     ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*args: Any) -> Any:
@@ -276,7 +278,7 @@ def test_sweep_logs_archiving_failure_without_contents(
     assert Thread.objects.get() == thread
 
 
-def test_restored_thread_stays_for_the_full_period(ended: Ended) -> None:
+def test_restored_thread_is_archived_again_only_after_the_full_period(ended: Ended) -> None:
     thread = ended()
     archive_ended(30, 10)
     restore_thread(thread.thread_id)
@@ -285,7 +287,7 @@ def test_restored_thread_stays_for_the_full_period(ended: Ended) -> None:
     assert archive_ended(30, 10) == 1
 
 
-def test_archived_thread_is_deleted_after_retention_period(ended: Ended) -> None:
+def test_purge_deletes_archived_threads_older_than_the_retention_period(ended: Ended) -> None:
     old, recent = ended(days=400), ended(days=100)
     archive_ended(30, 10)
     kept = ended(days=300)
@@ -295,7 +297,7 @@ def test_archived_thread_is_deleted_after_retention_period(ended: Ended) -> None
     assert old.thread_id not in archived()
 
 
-def test_deletion_of_archived_threads_respects_its_limit(
+def test_purge_of_archived_threads_deletes_the_oldest_up_to_its_limit(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 1)
@@ -306,7 +308,9 @@ def test_deletion_of_archived_threads_respects_its_limit(
 
 
 class TestReading:
-    def test_archived_thread_contains_runs_interrupts_and_decisions(self, ended: Ended) -> None:
+    def test_archived_thread_lookup_returns_runs_interrupts_decisions_and_audit_entries(
+        self, ended: Ended
+    ) -> None:
         thread = ended(text="read me", key="k")
         archive_ended(30, 10)
         found = archived_thread(thread.thread_id)
@@ -320,7 +324,7 @@ class TestReading:
         assert "secret_digest" not in str(found.rows)
 
     @pytest.mark.promise("P18")
-    def test_archived_thread_without_permission_is_not_found(
+    def test_archived_thread_lookup_without_archive_permission_raises_thread_not_found(
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
@@ -334,7 +338,7 @@ class TestReading:
             archived_thread("nobody")
 
     @pytest.mark.promise("P18")
-    def test_archived_thread_of_reserved_graph_requires_its_group(
+    def test_archived_thread_of_group_reserved_graph_is_found_by_group_members_and_superusers(
         self, ended: Ended, user: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(
@@ -353,7 +357,7 @@ class TestReading:
         assert archived_thread(thread.thread_id, by=boss).graph == "approval"
 
     @pytest.mark.promise("P22")
-    def test_archived_traceback_requires_operate_permission(
+    def test_archived_thread_traceback_is_returned_only_with_operate_permission(
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
@@ -364,7 +368,9 @@ class TestReading:
         olga = user("olga", "view_archivedthread", "operate_run")
         assert SECRET in str(archived_thread(thread.thread_id, by=olga).rows)
 
-    def test_corrupt_archive_document_is_an_error(self, ended: Ended) -> None:
+    def test_corrupt_archive_document_raises_corrupt_payload_error_on_read_and_restore(
+        self, ended: Ended
+    ) -> None:
         thread = ended()
         archive_ended(30, 10)
         row = ArchivedThread.objects.get()
@@ -376,7 +382,7 @@ class TestReading:
                 restore_thread(thread.thread_id)
         assert archived() == [thread.thread_id]
 
-    def test_archive_document_of_later_format_is_rejected(
+    def test_archive_document_with_later_format_number_raises_corrupt_payload_error(
         self, ended: Ended, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         thread = ended()
@@ -386,7 +392,7 @@ class TestReading:
         with pytest.raises(CorruptPayloadError, match="format 2"):
             archived_thread(thread.thread_id)
 
-    def test_restore_ignores_removed_columns(
+    def test_restore_ignores_archived_columns_missing_from_the_models(
         self, ended: Ended, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         thread = ended()
@@ -405,7 +411,7 @@ class TestReading:
         restore_thread(thread.thread_id)
         assert rows_of(thread) == before
 
-    def test_archive_document_is_encrypted_with_a_key_set(
+    def test_archive_document_is_encrypted_with_encryption_keys_set_and_restores_equal_rows(
         self, ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Without compression the words would be there to be read.
@@ -424,12 +430,12 @@ class TestReading:
 
 
 @pytest.mark.promise("P16")
-def test_compression_dictionary_of_archive_is_unchanged() -> None:
+def test_archive_compression_dictionary_has_its_released_digest() -> None:
     assert digest(DICTIONARY) == "2099d21a2a9434ad449705b7acb6bd7e"
 
 
 @pytest.mark.promise("P16")
-def test_thread_archived_by_earlier_release_is_restored() -> None:
+def test_thread_archived_by_an_earlier_release_is_restored_with_result_and_decision() -> None:
     row = json.loads((Path(__file__).parent / "stored.json").read_text())
     row["document"] = base64.b64decode(row["document"])
     for name in ("started_at", "ended_at"):
@@ -446,7 +452,9 @@ def test_thread_archived_by_earlier_release_is_restored() -> None:
 
 
 class TestRestore:
-    def test_restore_clears_references_to_deleted_users(self, ended: Ended) -> None:
+    def test_restore_after_user_deletion_clears_user_reference_and_keeps_label(
+        self, ended: Ended
+    ) -> None:
         thread = ended()
         archive_ended(30, 10)
         User.objects.all().delete()
@@ -458,7 +466,7 @@ class TestRestore:
         assert audit.find_first_fault(thread) is None
 
     @pytest.mark.promise("P18")
-    def test_restore_requires_operate_permission(
+    def test_restore_without_operate_permission_raises_not_allowed_error(
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
@@ -471,7 +479,9 @@ class TestRestore:
         restore_thread(thread.thread_id, by=user("olga", "view_run", "operate_run"))
         assert archived() == []
 
-    def test_restore_does_not_replace_thread_with_same_id(self, ended: Ended) -> None:
+    def test_restore_of_archived_thread_whose_id_is_in_use_raises_thread_exists_error(
+        self, ended: Ended
+    ) -> None:
         thread = ended()
         archive_ended(30, 10)
         Thread.objects.create(thread_id=thread.thread_id)
@@ -481,7 +491,7 @@ class TestRestore:
         assert Thread.objects.count() == 1
 
     @pytest.mark.promise("P2")
-    def test_start_with_key_of_archived_run_returns_that_run(self, ended: Ended) -> None:
+    def test_start_with_key_of_archived_run_returns_the_archived_run(self, ended: Ended) -> None:
         thread = ended(text="x", key="k")
         run = thread.runs.get()
         archive_ended(30, 10)
@@ -492,7 +502,7 @@ class TestRestore:
             services.start("approval", {"text": "y"}, key="k")
         assert services.start("plain", {"payload": "x"}, key="k").created
 
-    def test_start_on_archived_thread_restores_the_thread(
+    def test_start_on_archived_thread_id_restores_the_thread_and_adds_a_run(
         self, ended: Ended, advance: Callable[[], int]
     ) -> None:
         thread = ended(thread_id="talk")
@@ -507,7 +517,7 @@ class TestRestore:
         assert audit.find_first_fault(thread) is None
 
     @pytest.mark.promise("P18")
-    def test_start_on_hidden_archived_thread_is_not_found(
+    def test_start_on_archived_thread_hidden_from_user_raises_thread_not_found(
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         ended(thread_id="talk")
@@ -518,7 +528,9 @@ class TestRestore:
         assert Thread.objects.count() == 0
 
     @pytest.mark.promise("P20")
-    def test_archived_thread_can_be_erased(self, ended: Ended) -> None:
+    def test_erase_of_archived_thread_removes_contents_and_logs_the_erasure(
+        self, ended: Ended
+    ) -> None:
         thread = ended(text=SECRET)
         archive_ended(30, 10)
         services.erase_thread(thread.thread_id)
@@ -529,7 +541,7 @@ class TestRestore:
         assert found.rows["AuditEntry"][-1]["verb"] == "erase"
 
     @pytest.mark.promise("P18")
-    def test_erasing_archived_thread_requires_operate_permission(
+    def test_erase_of_archived_thread_without_operate_permission_raises_not_allowed_error(
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
@@ -540,7 +552,7 @@ class TestRestore:
             services.erase_thread(thread.thread_id, by=user("looker", "view_run"))
         assert archived() == [thread.thread_id]
 
-    def test_retry_of_archived_run_is_not_found(self, ended: Ended) -> None:
+    def test_retry_of_archived_run_raises_run_not_found(self, ended: Ended) -> None:
         thread = ended()
         run = thread.runs.get().pk
         archive_ended(30, 10)
@@ -549,7 +561,9 @@ class TestRestore:
 
 
 class TestCommands:
-    def test_archive_and_restore_commands_move_threads(self, ended: Ended) -> None:
+    def test_archive_and_restore_commands_move_threads_and_print_their_number(
+        self, ended: Ended
+    ) -> None:
         thread, recent = ended(), ended(days=10)
         assert self.call("archive", "--older-than", "30d") == "1 thread archived.\n"
         assert archived() == [thread.thread_id]
@@ -557,7 +571,9 @@ class TestCommands:
         assert Thread.objects.count() == 2
         assert recent.thread_id not in archived()
 
-    def test_archive_command_dry_run_only_counts(self, ended: Ended) -> None:
+    def test_archive_command_dry_run_prints_the_number_and_archives_nothing(
+        self, ended: Ended
+    ) -> None:
         ended()
         ended()
         said = self.call("archive", "--older-than=30d", "--dry-run")
@@ -566,7 +582,7 @@ class TestCommands:
         assert said == "0 threads would be archived.\n"
         assert archived() == []
 
-    def test_archive_command_processes_every_portion(
+    def test_archive_command_archives_all_threads_in_batches(
         self, ended: Ended, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("hitl_django.contrib.archive.verbs.archive.PORTION", 2)
@@ -575,11 +591,15 @@ class TestCommands:
         assert self.call("archive", "--older-than=30") == "3 threads archived.\n"
 
     @pytest.mark.parametrize("text", ["", "-1", "90h", "d", "many"])
-    def test_archive_command_rejects_invalid_number_of_days(self, text: str) -> None:
+    def test_archive_command_with_invalid_number_of_days_raises_command_error(
+        self, text: str
+    ) -> None:
         with pytest.raises(CommandError, match="number of days"):
             self.call("archive", f"--older-than={text}")
 
-    def test_restore_command_fails_for_unavailable_thread(self, ended: Ended) -> None:
+    def test_restore_command_for_unarchived_or_reused_thread_id_raises_command_error(
+        self, ended: Ended
+    ) -> None:
         thread = ended()
         with pytest.raises(CommandError, match="Unknown archived thread"):
             self.call("restore", thread.thread_id)
@@ -588,7 +608,9 @@ class TestCommands:
         with pytest.raises(CommandError, match="in use by another thread"):
             self.call("restore", thread.thread_id)
 
-    def test_restore_command_continues_after_unknown_thread(self, ended: Ended) -> None:
+    def test_restore_command_restores_remaining_threads_after_an_unknown_id(
+        self, ended: Ended
+    ) -> None:
         thread = ended()
         archive_ended(30, 10)
         with pytest.raises(CommandError, match="Unknown archived thread 'unknown'"):
@@ -605,7 +627,7 @@ class TestCommands:
 
 @pytest.mark.database("postgresql")
 class TestPartitions:
-    def test_archive_has_a_partition_per_month(self, ended: Ended) -> None:
+    def test_archive_table_has_one_partition_per_month_of_run_end(self, ended: Ended) -> None:
         for month in (3, 12):
             thread = ended()
             Thread.objects.filter(pk=thread.pk).update(
@@ -619,21 +641,23 @@ class TestPartitions:
             cursor.execute("DROP TABLE hitl_archive_archivedthread_2024_12")
         assert ArchivedThread.objects.get().ended_at == datetime(2024, 3, 31, tzinfo=UTC)
 
-    def test_archived_row_without_partition_is_rejected(self) -> None:
+    def test_archived_row_without_partition_for_its_month_raises_integrity_error(self) -> None:
         at = datetime(1999, 1, 1, tzinfo=UTC)
         with pytest.raises(IntegrityError, match="no partition"):
             ArchivedThread.objects.create(
                 id=1, runs=1, interrupts=0, started_at=at, ended_at=at, document=b""
             )
 
-    def test_archive_partitions_are_created_once(self, django_assert_num_queries: Any) -> None:
+    def test_archive_partitions_already_created_take_one_query(
+        self, django_assert_num_queries: Any
+    ) -> None:
         moments = [datetime(2024, 3, day, tzinfo=UTC) for day in (1, 31)]
         partitions.make_partitions("default", moments)
         with django_assert_num_queries(1):
             partitions.make_partitions("default", moments)
 
 
-def test_archiving_removes_links_and_events_of_thread(ended: Ended) -> None:
+def test_archiving_a_thread_deletes_its_review_links_events_and_interrupts(ended: Ended) -> None:
     ended()
     archive_ended(30, 10)
     for model in (ReviewLink, RunEvent, Interrupt):

@@ -37,7 +37,9 @@ def restore_until(nth: int, after: bool, thread_id: str) -> None:
 @pytest.mark.crash
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("after", [False, True])
-def test_killed_archiving_or_restore_leaves_thread_in_one_place(ended: Ended, after: bool) -> None:
+def test_archiving_or_restore_killed_at_any_statement_leaves_thread_in_exactly_one_table(
+    ended: Ended, after: bool
+) -> None:
     thread = ended()
     before = rows_of(thread)
     for act, given in ((archive_until, ()), (restore_until, (thread.thread_id,))):
@@ -61,7 +63,7 @@ def run(act: Callable[..., None], *given: Any) -> bool:
 
 
 @pytest.mark.database("postgresql")
-def test_start_waiting_for_archiving_restores_the_thread(ended: Ended) -> None:
+def test_start_concurrent_with_archiving_waits_and_restores_the_thread(ended: Ended) -> None:
     thread = ended(thread_id="talk")
     started: list[Any] = []
 
@@ -85,7 +87,7 @@ def test_start_waiting_for_archiving_restores_the_thread(ended: Ended) -> None:
 
 
 @pytest.mark.database("postgresql")
-def test_archiving_skips_locked_thread(ended: Ended) -> None:
+def test_archive_skips_thread_locked_by_another_transaction(ended: Ended) -> None:
     held, other = ended(), ended()
     archived: list[int] = []
 

@@ -51,7 +51,7 @@ def _in_utc() -> Any:
         yield
 
 
-def test_report_counts_days_by_creation_and_decision(ann: User) -> None:
+def test_insights_report_counts_interrupts_by_creation_day_and_decision_day(ann: User) -> None:
     decide(ann, at=NOON, took=3600)
     decide(ann, at=NOON, took=86400)
     decide(ann, at=NOON + timedelta(days=1), took=60)
@@ -60,14 +60,14 @@ def test_report_counts_days_by_creation_and_decision(ann: User) -> None:
     assert (found.asked, found.decided) == (3, 3)
 
 
-def test_report_days_use_the_current_time_zone(ann: User) -> None:
+def test_insights_report_days_start_at_midnight_of_the_current_time_zone(ann: User) -> None:
     decide(ann, at=datetime(2026, 3, 10, 2, tzinfo=UTC))
     with timezone.override("America/Chicago"):
         assert figures(ann).decided == 0
         assert figures(ann, DAY - timedelta(1), DAY - timedelta(1)).decided == 1
 
 
-def test_report_has_median_and_90th_percentile(ann: User) -> None:
+def test_insights_report_contains_median_and_90th_percentile_of_decision_time(ann: User) -> None:
     for seconds in (10, 20, 30, 40, 1000):
         decide(ann, took=seconds)
     found = figures(ann)
@@ -78,7 +78,7 @@ def test_report_has_median_and_90th_percentile(ann: User) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_report_without_database_percentiles_uses_latest_decisions(
+def test_insights_report_without_database_percentiles_uses_a_sample_of_latest_decisions(
     ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.contrib.insights.reports.SAMPLE", 2)
@@ -88,12 +88,12 @@ def test_report_without_database_percentiles_uses_latest_decisions(
     assert (found.median, found.sample) == (pytest.approx(15, abs=0.01), 2)
 
 
-def test_report_without_decisions_has_no_times_and_shares(ann: User) -> None:
+def test_insights_report_without_decisions_has_no_median_graphs_or_reviewers(ann: User) -> None:
     found = figures(ann)
     assert (found.median, found.p90, found.graphs, found.reviewers) == (None, None, [], [])
 
 
-def test_report_has_shares_per_graph_and_reviewer(ann: User) -> None:
+def test_insights_report_counts_decision_types_per_graph_and_reviewer(ann: User) -> None:
     ben = User.objects.create_user("ben")
     decide(ann, graph="a")
     decide(ann, "reject", graph="a")
@@ -107,13 +107,13 @@ def test_report_has_shares_per_graph_and_reviewer(ann: User) -> None:
     assert figures(ann, graph="a").decided == 2
 
 
-def test_report_excludes_expiries_and_partial_approvals(ann: User) -> None:
+def test_insights_report_excludes_expiries_and_decisions_without_quorum(ann: User) -> None:
     decide(None, "expire")
     Decision.objects.filter(pk=decide(ann).pk).update(effective=None)
     assert figures(ann).decided == 0
 
 
-def test_reviewer_figures_require_their_own_permission(ann: User) -> None:
+def test_insights_report_lists_reviewers_only_with_reviewer_insights_permission(ann: User) -> None:
     lead = User.objects.create_user("lead")
     lead.user_permissions.add(Permission.objects.get(codename="view_interrupt"))
     decide(ann)
@@ -129,7 +129,7 @@ class OnlyOpen(ModelPermissionPolicy):
 
 
 @pytest.mark.promise("P22")
-def test_report_excludes_interrupts_hidden_by_policy(ann: User, settings: Any) -> None:
+def test_insights_report_excludes_interrupts_hidden_by_policy(ann: User, settings: Any) -> None:
     settings.HITL = {"POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
     seen = decide(ann, graph="open")
     SpotCheck.objects.create(
@@ -148,7 +148,7 @@ def test_report_excludes_interrupts_hidden_by_policy(ann: User, settings: Any) -
     assert sum(band.count for band in found.waiting) == 0
 
 
-def test_report_groups_pending_interrupts_by_age(ann: User) -> None:
+def test_insights_report_groups_pending_interrupts_by_age_and_counts_overdue(ann: User) -> None:
     now = timezone.now()
     for hours in (0.5, 2, 5, 30, 100, 300, 400):
         item = make_interrupt({}, due_at=now - timedelta(hours=1) if hours > 200 else None)
@@ -159,7 +159,9 @@ def test_report_groups_pending_interrupts_by_age(ann: User) -> None:
 
 
 @pytest.mark.parametrize(("days", "fits"), [(0, True), (365, True), (366, False), (-1, False)])
-def test_report_period_is_ordered_and_at_most_a_year(days: int, fits: bool) -> None:
+def test_insights_report_period_in_wrong_order_or_above_a_year_raises_invalid_input_error(
+    days: int, fits: bool
+) -> None:
     last = DAY + timedelta(days)
     if fits:
         assert len(services.Period.build(DAY, last).days) == days + 1
@@ -168,7 +170,7 @@ def test_report_period_is_ordered_and_at_most_a_year(days: int, fits: bool) -> N
             services.Period.build(DAY, last)
 
 
-def test_report_query_count_is_constant(ann: User) -> None:
+def test_insights_report_query_count_is_constant_for_one_and_thirteen_graphs(ann: User) -> None:
     def count() -> int:
         with CaptureQueriesContext(connection) as queries:
             figures(ann, DAY - timedelta(30), DAY)
@@ -183,7 +185,7 @@ def test_report_query_count_is_constant(ann: User) -> None:
     assert count() == few <= 11
 
 
-def test_report_offers_graphs_with_visible_interrupts(ann: User) -> None:
+def test_graph_choices_of_insights_report_are_graphs_with_visible_interrupts(ann: User) -> None:
     assert services.list_graphs_with_interrupts(ann) == []
     make_interrupt({}, graph="approval")
     assert services.list_graphs_with_interrupts(ann) == ["approval"]

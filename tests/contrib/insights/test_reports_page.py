@@ -68,7 +68,9 @@ def links(page: Any) -> list[tuple[str, str]]:
 
 
 class TestPage:
-    def test_insights_numbers_link_to_lists_with_equal_count(self, admin_client: Client) -> None:
+    def test_insights_page_numbers_link_to_lists_with_as_many_rows(
+        self, admin_client: Client
+    ) -> None:
         ann, ben = (User.objects.create_user(name) for name in ("ann", "ben"))
         for number, (by, kind) in enumerate(
             [(ann, "approve"), (ann, "approve"), (ann, "edit"), (ben, "reject"), (None, "respond")]
@@ -94,7 +96,7 @@ class TestPage:
                 counted += 1
         assert counted > 30
 
-    def test_insights_page_shows_graph_titles(
+    def test_insights_page_and_decision_filter_show_graph_titles(
         self, admin_client: Client, asked: Callable[..., Interrupt]
     ) -> None:
         item = asked("approval")
@@ -106,7 +108,9 @@ class TestPage:
         (chosen,) = [spec for spec in rows.context["cl"].filter_specs if spec.title == "graph"]
         assert chosen.lookup_choices == [("approval", "Approval")]
 
-    def test_insights_times_and_agreement_link_to_their_rows(self, admin_client: Client) -> None:
+    def test_insights_page_decision_times_and_agreement_link_to_matching_rows(
+        self, admin_client: Client
+    ) -> None:
         ann, ben = (User.objects.create_user(name) for name in ("ann", "ben"))
         for by, graph, result, days in (
             (ann, "approval", "agree", 1),
@@ -142,7 +146,7 @@ class TestPage:
                 rows = admin_client.get(one.url)
                 assert rows.context["cl"].result_count == int(one.text.split()[2]), one
 
-    def test_insights_page_of_graph_links_to_its_rows(
+    def test_insights_page_filtered_by_graph_links_to_rows_of_the_graph(
         self, admin_client: Client, asked: Callable[..., Interrupt]
     ) -> None:
         item = asked("approval")
@@ -156,13 +160,15 @@ class TestPage:
             if text.isdigit():
                 assert admin_client.get(url).context["cl"].result_count == int(text), url
 
-    def test_insights_page_links_to_immediate_decisions(self, admin_client: Client) -> None:
+    def test_insights_page_decision_times_of_zero_seconds_are_links(
+        self, admin_client: Client
+    ) -> None:
         made = decide(None)
         Interrupt.objects.update(created_at=made.created_at)
         times = [text for _url, text in links(admin_client.get(PAGE)) if text == "0 s"]
         assert len(times) == 4  # of all days, and of that one
 
-    def test_insights_page_shows_reviewers_only_with_permission(
+    def test_insights_page_shows_reviewer_names_only_with_reviewer_insights_permission(
         self, lead: Callable[..., Client]
     ) -> None:
         ann = User.objects.create_user("ann-of-accounting")
@@ -178,7 +184,7 @@ class TestPage:
         assert client.get(narrowed).context["cl"].result_count == 1
 
     @pytest.mark.parametrize("key", ["nonsense", "9" * 40, "0"])
-    def test_decision_list_of_unknown_reviewer_is_empty(
+    def test_decision_list_filtered_by_unknown_reviewer_shows_no_rows(
         self, key: str, admin_client: Client
     ) -> None:
         decide(None)
@@ -194,7 +200,7 @@ class TestPage:
          "first=2020-01-01&last=2026-01-01", "first=0001-01-01&last=0001-01-01",
          "first=9999-12-31&last=9999-12-31"],
     )  # fmt: skip
-    def test_insights_page_with_invalid_query_shows_errors(
+    def test_insights_page_with_invalid_period_or_graph_returns_400_with_form_errors(
         self, query: str, admin_client: Client
     ) -> None:
         page = admin_client.get(f"{PAGE}?{query}")
@@ -203,7 +209,9 @@ class TestPage:
         assert "tiles" not in page.context
         assert admin_client.get(f"{DECISIONS}?{query}").status_code == 302
 
-    def test_insights_page_query_count_is_constant(self, admin_client: Client) -> None:
+    def test_insights_page_query_count_is_constant_for_one_and_six_reviewers(
+        self, admin_client: Client
+    ) -> None:
         def count() -> int:
             with CaptureQueriesContext(connection) as queries:
                 assert admin_client.get(PAGE).status_code == 200
@@ -216,7 +224,9 @@ class TestPage:
             decide(User.objects.create_user(f"r{number}"), days=number, graph=f"g{number}")
         assert count() == few <= 14
 
-    def test_insights_charts_are_labelled_without_inline_style(self, admin_client: Client) -> None:
+    def test_insights_page_charts_have_accessible_names_and_no_inline_styles(
+        self, admin_client: Client
+    ) -> None:
         decide(User.objects.create_user("ann"), title="x", graph="<b>&")
         html = text_of(admin_client.get(PAGE))
         assert "style=" not in html.partition("content-main")[2]
@@ -228,7 +238,9 @@ class TestPage:
         assert "<b>&" not in html
         assert "&lt;b&gt;&amp;" in html
 
-    def test_insights_page_shows_spot_check_agreement(self, admin_client: Client) -> None:
+    def test_insights_page_shows_spot_check_agreement_per_graph_and_reviewer(
+        self, admin_client: Client
+    ) -> None:
         ann = User.objects.create_user("ann")
         for result in ("agree", "agree", "disagree", ""):
             made = decide(ann, graph="a")
@@ -239,20 +251,22 @@ class TestPage:
 
 
 class TestPlots:
-    def test_line_chart_breaks_at_missing_values(self) -> None:
+    def test_line_chart_has_a_gap_at_missing_values(self) -> None:
         svg = plots.draw_lines("x", "t", "d", "abcd", [plots.Series("s", [1, 2, None, 4])])
         assert svg.count("<circle") == 1
         assert len(re.findall(r'<path d="M', svg)) == 1
 
     @pytest.mark.parametrize("largest", [0, 1, 3, 9, 10, 99, 12345, 0.2])
-    def test_line_chart_scale_has_few_steps_above_maximum(self, largest: float) -> None:
+    def test_line_chart_axis_has_two_to_six_levels_up_to_the_maximum(self, largest: float) -> None:
         svg = plots.draw_lines("x", "t", "d", ["a", "b"], [plots.Series("s", [0, largest])])
         levels = re.findall(r'text-anchor="end">([\d.]+)<', svg)
         assert 2 <= len(levels) <= 6
         assert float(levels[-1]) >= largest
 
     @pytest.mark.parametrize("places", [1, 2, 3, 4, 30, 366])
-    def test_line_chart_labels_include_first_and_last(self, places: int) -> None:
+    def test_line_chart_axis_labels_are_unique_and_include_first_and_last(
+        self, places: int
+    ) -> None:
         names = [f"day{n}" for n in range(places)]
         svg = plots.draw_lines("x", "t", "d", names, [plots.Series("s", [1.0] * places)])
         found = re.findall(r">(day\d+)<", svg)
@@ -263,7 +277,9 @@ class TestPlots:
         ("seconds", "words"),
         [(None, "–"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (5400, "1.5 h"), (129600, "1.5 d")],
     )
-    def test_duration_is_formatted_in_one_unit(self, seconds: float | None, words: str) -> None:
+    def test_describe_seconds_formats_duration_in_a_single_unit(
+        self, seconds: float | None, words: str
+    ) -> None:
         assert reports_page.describe_seconds(seconds) == words
 
 
@@ -276,7 +292,9 @@ def rows_of(response: Any) -> list[dict[str, str]]:
 
 
 class TestDecisionsAsCsv:
-    def test_decisions_csv_keeps_exact_values(self, lead: Callable[..., Client]) -> None:
+    def test_decisions_csv_contains_quotes_newlines_and_unicode_unchanged(
+        self, lead: Callable[..., Client]
+    ) -> None:
         client = lead("export_decisions", "view_reviewer_insights")
         reason = 'It was "late",\r\nand; wet\u2028so – no.'
         made = decide(User.objects.create_user("ann"), title="Refund, “120”?", graph="typed")
@@ -291,7 +309,9 @@ class TestDecisionsAsCsv:
         assert float(row["seconds"]) == pytest.approx(3600)
 
     @pytest.mark.parametrize("text", FORMULAS)
-    def test_decisions_csv_contains_no_formulas(self, text: str, admin_client: Client) -> None:
+    def test_decisions_csv_prefixes_cells_that_start_like_formulas(
+        self, text: str, admin_client: Client
+    ) -> None:
         ann = User.objects.create_user("ann")
         made = decide(ann, title=text, graph=text.strip() or "x", node=text)
         Decision.objects.filter(pk=made.pk).update(reason=text, by_label=text, via=text)
@@ -300,14 +320,14 @@ class TestDecisionsAsCsv:
             assert row[name] == f"'{text}", name
         assert not [v for v in row.values() if v[:1] in "=+-@\t\r\n" and v]
 
-    def test_decisions_csv_without_permission_omits_reviewers(
+    def test_decisions_csv_without_reviewer_insights_permission_omits_reviewer_names(
         self, lead: Callable[..., Client]
     ) -> None:
         decide(User.objects.create_user("ann-of-accounting"))
         response = lead("export_decisions").get(DECISIONS)
         assert "ann-of-accounting" not in response.getvalue().decode()
 
-    def test_decisions_csv_is_read_in_pages(
+    def test_decisions_csv_reads_rows_in_pages_by_creation_time(
         self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("hitl_django.contrib.insights.exports.PAGE", 2)
@@ -324,7 +344,7 @@ class TestDecisionsAsCsv:
         assert not bound.search(first)
         assert all(bound.search(sql) for sql in more)
 
-    def test_decisions_csv_is_limited_to_period_and_graph(
+    def test_decisions_csv_contains_only_decisions_of_the_period_and_graph(
         self, admin_client: Client, asked: Callable[..., Interrupt]
     ) -> None:
         services.decide(asked("approval").pk, "approve", by=User.objects.create_superuser("ann"))
@@ -334,7 +354,7 @@ class TestDecisionsAsCsv:
         found = rows_of(admin_client.get(f"{DECISIONS}?graph=approval"))
         assert [row["graph"] for row in found] == ["approval"]
 
-    def test_csv_is_streamed_under_asgi(self) -> None:
+    def test_csv_download_under_asgi_streams_rows(self) -> None:
         request = ASGIRequest({"type": "http", "method": "GET", "path": "/", "headers": []}, None)
 
         async def read() -> bytes:
@@ -343,7 +363,7 @@ class TestDecisionsAsCsv:
 
         assert asyncio.run(read()).decode("utf-8-sig") == "a\r\n1\r\n'=1\r\n"
 
-    def test_csv_keeps_numbers_and_empty_cells(self) -> None:
+    def test_csv_download_writes_numbers_booleans_and_empty_cells_without_prefix(self) -> None:
         response = csv_download.stream_csv(HttpRequest(), "x.csv", ["a"], [[-1.5, None, True, ""]])
         assert response.getvalue().decode("utf-8-sig").splitlines()[1] == "-1.5,,yes,"
 
@@ -357,7 +377,7 @@ class TestAuditLogCsv:
         services.decide(item.pk, "approve", by=ann, reason="=fine – “so”")
         return item.thread
 
-    def test_audit_csv_is_verifiable_without_the_database(
+    def test_audit_log_csv_hash_chain_can_be_verified_without_the_database(
         self, decided: Thread, admin_client: Client
     ) -> None:
         rows = rows_of(admin_client.get(RECORD))
@@ -371,14 +391,16 @@ class TestAuditLogCsv:
         decided.refresh_from_db()
         assert previous == decided.audit_hash
 
-    def test_audit_csv_reveals_later_changes(self, decided: Thread, admin_client: Client) -> None:
+    def test_audit_log_csv_row_changed_in_the_database_has_a_wrong_hash(
+        self, decided: Thread, admin_client: Client
+    ) -> None:
         AuditEntry.objects.filter(thread=decided, seq=2).update(actor_label="somebody else")
         assert audit.find_first_fault(decided) == 2
         row = rows_of(admin_client.get(RECORD))[1]
         hashed = (row["prev_hash"] + row["hashed"]).encode()
         assert hashlib.sha256(hashed).hexdigest() != row["hash"]
 
-    def test_audit_csv_escapes_formulas_and_keeps_exact_text(
+    def test_audit_log_csv_escapes_formula_in_name_and_keeps_exact_name_in_json(
         self, decided: Thread, admin_client: Client
     ) -> None:
         row = rows_of(admin_client.get(RECORD))[-1]
@@ -389,14 +411,14 @@ class TestAuditLogCsv:
         assert told["name"] == "=ann"
         assert row["hashed"].startswith("{")
 
-    def test_audit_csv_requires_both_permissions(
+    def test_audit_log_csv_without_reviewer_insights_permission_returns_403(
         self, decided: Thread, lead: Callable[..., Client]
     ) -> None:
         assert lead("export_decisions").get(RECORD).status_code == 403
         assert RECORD not in text_of(lead().get(PAGE))
         assert lead("view_reviewer_insights").get(RECORD).status_code == 200
 
-    def test_audit_csv_omits_threads_with_hidden_interrupts(
+    def test_audit_log_csv_omits_threads_with_any_hidden_interrupt(
         self, decided: Thread, admin_client: Client, settings: Any
     ) -> None:
         settings.HITL = {"POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
@@ -406,7 +428,7 @@ class TestAuditLogCsv:
         Interrupt.objects.filter(graph="shut").update(thread=decided)
         assert rows_of(admin_client.get(RECORD)) == []
 
-    def test_audit_csv_lists_entries_thread_by_thread(
+    def test_audit_log_csv_lists_entries_in_order_per_thread(
         self, admin_client: Client, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("hitl_django.services.reviews.audit_export.THREADS", 2)

@@ -38,7 +38,7 @@ def url_of(look: SpotCheck) -> str:
     return page_of(look, "spotcheck")
 
 
-def test_spot_check_page_shows_decision_only_after_result(
+def test_spot_check_page_shows_approver_reason_and_response_only_after_the_result(
     look: SpotCheck, reviewer: Client
 ) -> None:
     hidden = ("ann-the-first", SECRET, "to-the-graph")
@@ -63,7 +63,7 @@ def test_spot_check_page_shows_graph_title(look: SpotCheck, reviewer: Client) ->
     assert "<bdi>approval</bdi>" not in page
 
 
-def test_spot_check_disagreement_requires_reason_and_keeps_input(
+def test_spot_check_disagreement_without_reason_shows_an_error_and_typed_values(
     look: SpotCheck, reviewer: Client
 ) -> None:
     page = reviewer.post(url_of(look), {"result": "disagree", "reason": "  "})
@@ -76,7 +76,7 @@ def test_spot_check_disagreement_requires_reason_and_keeps_input(
     assert SpotCheck.objects.get().reason == "Too much."
 
 
-def test_spot_check_is_hidden_from_approver_until_result(
+def test_spot_check_page_returns_404_for_the_approver_until_the_result_is_saved(
     look: SpotCheck, person: Callable[[str], Any]
 ) -> None:
     ann = Client()
@@ -87,7 +87,7 @@ def test_spot_check_is_hidden_from_approver_until_result(
     assert "Too much." in text_of(ann.get(url_of(look)))
 
 
-def test_concurrent_spot_check_result_is_rejected_with_message(
+def test_spot_check_result_saved_concurrently_by_another_user_is_not_overwritten(
     look: SpotCheck, reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = record_spot_check
@@ -102,20 +102,24 @@ def test_concurrent_spot_check_result_is_rejected_with_message(
     assert (SpotCheck.objects.get().result, SpotCheck.objects.get().reason) == ("agree", "")
 
 
-def test_late_spot_check_result_is_rejected_with_message(look: SpotCheck, reviewer: Client) -> None:
+def test_spot_check_result_after_a_saved_result_shows_already_checked(
+    look: SpotCheck, reviewer: Client
+) -> None:
     record_spot_check(look.pk, True, by=User.objects.create_superuser("ben"))
     page = reviewer.post(url_of(look), {"result": "disagree", "reason": "x"}, follow=True)
     assert "Another reviewer has already checked this approval" in text_of(page)
     assert SpotCheck.objects.get().by_label == "ben"
 
 
-def test_repeated_spot_check_result_shows_no_error(look: SpotCheck, reviewer: Client) -> None:
+def test_spot_check_result_submitted_twice_by_the_same_user_shows_no_error(
+    look: SpotCheck, reviewer: Client
+) -> None:
     reviewer.post(url_of(look), {"result": "agree"})
     page = reviewer.post(url_of(look), {"result": "agree"}, follow=True)
     assert "was not stored" not in text_of(page)
 
 
-def test_spot_check_page_without_permission_has_no_form(
+def test_spot_check_page_without_decide_permission_has_no_form_and_post_returns_403(
     look: SpotCheck, browse: Callable[[str], Client]
 ) -> None:
     page = text_of(browse("reader").get(url_of(look)))
@@ -125,7 +129,7 @@ def test_spot_check_page_without_permission_has_no_form(
     assert SpotCheck.objects.get().result == ""
 
 
-def test_spot_check_filter_hides_approver_of_pending_checks(
+def test_spot_check_list_filtered_by_approver_omits_pending_checks(
     look: SpotCheck, admin_client: Client, reviewer: Client
 ) -> None:
     ann = look.decision.by_id
@@ -146,12 +150,12 @@ def test_spot_check_list_is_filtered_by_result(
     assert page.context["cl"].result_count == count
 
 
-def test_spot_check_list_reads_no_payload(look: SpotCheck, reviewer: Client) -> None:
+def test_spot_check_list_query_defers_the_payload(look: SpotCheck, reviewer: Client) -> None:
     page: Any = reviewer.get(list_of("spotcheck"))
     (row,) = page.context["cl"].result_list
     assert "payload" in row.interrupt.get_deferred_fields()
 
 
-def test_spot_check_of_erased_request_is_shown(look: SpotCheck, reviewer: Client) -> None:
+def test_spot_check_page_of_erased_request_shows_erased(look: SpotCheck, reviewer: Client) -> None:
     Interrupt.objects.update(title="", payload=None)
     assert "(erased)" in text_of(reviewer.get(url_of(look)))

@@ -60,7 +60,7 @@ def look(sampled: Any, ask: Any, ann: User) -> SpotCheck:
     return SpotCheck.objects.get()
 
 
-def test_spot_check_sample_is_deterministic_and_matches_rate() -> None:
+def test_spot_check_sampling_is_deterministic_and_matches_the_rate() -> None:
     keys = [uuid4() for _ in range(4000)]
     found = {key for key in keys if spot_checks.is_sampled(key, 0.05)}
     assert 120 < len(found) < 290
@@ -70,7 +70,7 @@ def test_spot_check_sample_is_deterministic_and_matches_rate() -> None:
     assert all(spot_checks.is_sampled(key, 1) for key in keys)
 
 
-def test_spot_check_sample_depends_on_secret_key(settings: Any) -> None:
+def test_spot_check_sampling_changes_with_secret_key(settings: Any) -> None:
     keys = [uuid4() for _ in range(200)]
     found = [spot_checks.is_sampled(key, 0.5) for key in keys]
     settings.SECRET_KEY = "another"
@@ -78,18 +78,18 @@ def test_spot_check_sample_depends_on_secret_key(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, True, "0.5"])
-def test_spot_check_rate_outside_range_is_rejected(rate: Any) -> None:
+def test_spot_check_rate_outside_zero_to_one_raises_value_error(rate: Any) -> None:
     with pytest.raises(ValueError, match="number from 0 to 1"):
         spot_check("sampled", rate=rate)
 
 
-def test_spot_check_rate_of_unknown_graph_is_a_warning() -> None:
+def test_spot_check_rate_for_unregistered_graph_fails_system_check_with_warning() -> None:
     spot_check("unknown", rate=0.5)
     found = [each.id for each in run_checks(tags=["hitl_django"]) if "'unknown'" in each.msg]
     assert found == ["hitl_insights.W001"]
 
 
-def test_sampled_approval_does_not_delay_the_run(
+def test_run_with_sampled_approval_succeeds_before_the_spot_check_result(
     look: SpotCheck, advance: Callable[[], int]
 ) -> None:
     assert (look.result, look.decision.type) == ("", "approve")
@@ -99,19 +99,21 @@ def test_sampled_approval_does_not_delay_the_run(
 
 
 @pytest.mark.parametrize(("kind", "rate"), [("reject", 1.0), ("approve", 0.0)])
-def test_only_approvals_of_sampled_graphs_are_sampled(
+def test_rejections_and_approvals_at_rate_zero_create_no_spot_check(
     kind: str, rate: float, sampled: Any, ask: Any, ann: User
 ) -> None:
     services.decide(ask(sampled(rate)).pk, kind, by=ann)
     assert not SpotCheck.objects.exists()
 
 
-def test_approval_by_code_is_not_sampled(sampled: Any, ask: Any) -> None:
+def test_approval_without_user_creates_no_spot_check(sampled: Any, ask: Any) -> None:
     services.decide(ask(sampled(1.0)).pk, "approve")
     assert not SpotCheck.objects.exists()
 
 
-def test_repeated_decision_is_sampled_once(sampled: Any, ask: Any, ann: User) -> None:
+def test_decision_repeated_with_the_same_key_creates_one_spot_check(
+    sampled: Any, ask: Any, ann: User
+) -> None:
     item = ask(sampled(1.0))
     for _ in range(2):
         services.decide(item.pk, "approve", by=ann, key="k")
@@ -119,7 +121,7 @@ def test_repeated_decision_is_sampled_once(sampled: Any, ask: Any, ann: User) ->
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-def test_spot_check_result_does_not_affect_the_run(
+def test_spot_check_result_changes_no_run_or_interrupt_and_is_logged(
     agrees: bool, look: SpotCheck, ben: User, advance: Callable[[], int]
 ) -> None:
     advance()
@@ -134,14 +136,14 @@ def test_spot_check_result_does_not_affect_the_run(
     assert audit.find_first_fault(look.interrupt.thread) is None
 
 
-def test_spot_check_of_own_approval_is_rejected(look: SpotCheck, ann: User) -> None:
+def test_spot_check_of_own_approval_raises_not_allowed_error(look: SpotCheck, ann: User) -> None:
     with pytest.raises(NotAllowedError, match="yourself"):
         record_spot_check(look.pk, True, by=ann)
     look.refresh_from_db()
     assert look.result == ""
 
 
-def test_spot_check_without_permission_is_rejected(
+def test_spot_check_without_decide_permission_raises_not_allowed_error(
     look: SpotCheck, user: Callable[..., User]
 ) -> None:
     with pytest.raises(NotAllowedError):
@@ -150,12 +152,14 @@ def test_spot_check_without_permission_is_rejected(
         record_spot_check(look.pk, True, by=user("nobody"))
 
 
-def test_spot_check_disagreement_without_reason_is_rejected(look: SpotCheck, ben: User) -> None:
+def test_spot_check_disagreement_without_reason_raises_invalid_input_error(
+    look: SpotCheck, ben: User
+) -> None:
     with pytest.raises(InvalidInputError):
         record_spot_check(look.pk, False, reason=" ", by=ben)
 
 
-def test_second_spot_check_result_is_rejected(
+def test_second_spot_check_result_raises_already_decided_error(
     look: SpotCheck, ben: User, user: Callable[..., User]
 ) -> None:
     cleo = user("cleo", "view_interrupt", "decide_interrupt")
@@ -166,7 +170,7 @@ def test_second_spot_check_result_is_rejected(
     assert (look.result, look.by_label) == ("agree", "ben")
 
 
-def test_concurrent_spot_check_result_keeps_the_first(
+def test_spot_check_result_saved_after_reading_raises_already_decided_error(
     look: SpotCheck, ben: User, ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     SpotCheck.objects.update(result="agree")
@@ -176,7 +180,7 @@ def test_concurrent_spot_check_result_keeps_the_first(
     assert SpotCheck.objects.get().result == "agree"
 
 
-def test_erased_thread_keeps_spot_check_result_without_reason(
+def test_erase_of_thread_clears_spot_check_reason_and_keeps_result(
     look: SpotCheck, ben: User, advance: Callable[[], int]
 ) -> None:
     record_spot_check(look.pk, False, reason="Dana lied.", by=ben)

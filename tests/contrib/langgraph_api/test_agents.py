@@ -34,7 +34,9 @@ def _agents(graphs: None) -> Iterator[None]:
     done.clear()
 
 
-def test_middleware_decisions_resume_the_tool_calls(client: Any) -> None:
+def test_langgraph_client_resumes_middleware_interrupt_with_decisions_per_tool_call(
+    client: Any,
+) -> None:
     thread = client.threads.create()["thread_id"]
     list(client.runs.stream(thread, "agent", input=HELP, stream_mode="updates"))
     (asked,) = client.threads.get_state(thread)["interrupts"]
@@ -64,7 +66,7 @@ def test_middleware_decisions_resume_the_tool_calls(client: Any) -> None:
     assert Decision.objects.count() == 1
 
 
-def test_update_state_as_node_sets_the_next_node(client: Any) -> None:
+def test_langgraph_client_update_state_as_node_runs_the_successors_of_the_node(client: Any) -> None:
     def build() -> Any:
         graph = StateGraph(agents.Desk)
         for name in ("a", "b", "c"):
@@ -81,7 +83,7 @@ def test_update_state_as_node_sets_the_next_node(client: Any) -> None:
     assert said == ["help", "a", "b", "c", "by hand", "c"]
 
 
-def test_agent_state_and_history_are_returned(client: Any) -> None:
+def test_langgraph_client_reads_state_and_history_of_an_agent_thread(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "agent", input=HELP)
     state = client.threads.get_state(thread)
@@ -93,7 +95,7 @@ def test_agent_state_and_history_are_returned(client: Any) -> None:
     assert history[-1]["metadata"]["source"] == "input"
 
 
-def test_agent_schemas_and_subgraphs_are_returned(client: Any) -> None:
+def test_langgraph_client_reads_schemas_graph_and_subgraphs_of_an_agent(client: Any) -> None:
     schemas = client.assistants.get_schemas("agent")
     assert "messages" in schemas["input_schema"]["properties"]
     nodes = [node["id"] for node in client.assistants.get_graph("agent")["nodes"]]
@@ -101,7 +103,7 @@ def test_agent_schemas_and_subgraphs_are_returned(client: Any) -> None:
     assert list(client.assistants.get_subgraphs("desk")) == ["first"]
 
 
-def test_subgraph_state_has_its_interrupts(client: Any) -> None:
+def test_langgraph_client_reads_and_resumes_interrupts_of_subgraph_tasks(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "desk", input=HELP)
     state = client.threads.get_state(thread, subgraphs=True)
@@ -143,7 +145,7 @@ class Route(TypedDict, total=False):
     ],
 )
 @pytest.mark.parametrize("begin", [{"log": ["in"]}, {"goto": "third"}])
-def test_command_moves_graph_as_in_langgraph(
+def test_langgraph_client_goto_and_update_commands_give_equal_state_as_langgraph(
     client: Any, command: dict[str, Any], begin: dict[str, Any]
 ) -> None:
     register_langgraph("route")(lambda: build_route().compile())
@@ -170,7 +172,9 @@ def test_command_moves_graph_as_in_langgraph(
     assert found["next"] == list(expected.next)
 
 
-def test_command_with_update_and_goto_restarts_the_agent(client: Any) -> None:
+def test_langgraph_client_update_and_goto_command_supersedes_interrupt_and_restarts_agent(
+    client: Any,
+) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "agent", input=HELP)
     asked = Interrupt.objects.get()
@@ -183,7 +187,9 @@ def test_command_with_update_and_goto_restarts_the_agent(client: Any) -> None:
 
 
 @pytest.mark.parametrize("command", [{"goto": "nowhere"}, {"update": {"nonsense": 1}}])
-def test_command_with_unknown_target_is_rejected(client: Any, command: dict[str, Any]) -> None:
+def test_langgraph_client_command_with_unknown_node_or_key_returns_422_and_changes_nothing(
+    client: Any, command: dict[str, Any]
+) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "agent", input=HELP)
     before = client.threads.get_state(thread)

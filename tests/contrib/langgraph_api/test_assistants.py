@@ -14,7 +14,7 @@ from hitl_django.contrib.langgraph_api.documents import build_assistant_id
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_each_registered_graph_is_an_assistant(client: Any) -> None:
+def test_assistant_search_lists_each_registered_graph_with_its_title(client: Any) -> None:
     found = client.assistants.search(graph_id="chat")
     (chat,) = found
     assert (chat["graph_id"], chat["name"], chat["version"]) == ("chat", "Chat", 1)
@@ -23,18 +23,18 @@ def test_each_registered_graph_is_an_assistant(client: Any) -> None:
     assert client.assistants.count() > 1
 
 
-def test_assistant_is_found_by_id_and_graph_name(client: Any) -> None:
+def test_assistant_is_returned_by_id_and_by_graph_name(client: Any) -> None:
     by_name = client.assistants.get("chat")
     assert client.assistants.get(by_name["assistant_id"]) == by_name
     with pytest.raises(NotFoundError):
         client.assistants.get("nonsense")
 
 
-def test_assistant_id_equals_langgraphs() -> None:
+def test_assistant_id_is_the_uuid_langgraph_derives_from_the_graph_name() -> None:
     assert build_assistant_id("agent") == "fe096781-5601-53d2-b2f6-0d3403f7e9ca"
 
 
-def test_assistant_search_is_paginated(client: Any) -> None:
+def test_assistant_search_pages_results_with_limit_offset_and_select(client: Any) -> None:
     page = client.assistants.search(limit=2, sort_by="graph_id", response_format="object")
     assert (len(page["assistants"]), page["next"]) == (2, "2")
     (next_one,) = client.assistants.search(
@@ -46,7 +46,7 @@ def test_assistant_search_is_paginated(client: Any) -> None:
     assert next_one["graph_id"] > names[-1]
 
 
-def test_assistant_graph_schemas_and_subgraphs_are_returned(client: Any) -> None:
+def test_assistant_graph_schemas_and_nested_subgraphs_are_returned(client: Any) -> None:
     drawn = client.assistants.get_graph("outer")
     assert [node["id"] for node in drawn["nodes"]] == ["__start__", "inner", "__end__"]
     deep = client.assistants.get_graph("outer", xray=True)
@@ -63,7 +63,7 @@ def test_assistant_graph_schemas_and_subgraphs_are_returned(client: Any) -> None
         client.assistants.get_subgraphs("outer", namespace="nothing")
 
 
-def test_graph_without_permission_is_not_an_assistant(
+def test_assistant_of_graph_without_permission_returns_404(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     client = client_of(make_user("nobody"))

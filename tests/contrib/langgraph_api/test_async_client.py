@@ -29,7 +29,7 @@ async def go_the_whole_way(client: Any) -> list[Any]:
     return found
 
 
-def test_async_client_streams_resumes_and_deletes_a_thread(async_client: Any) -> None:
+def test_langgraph_async_client_streams_resumes_and_deletes_a_thread(async_client: Any) -> None:
     parts = asyncio.run(go_the_whole_way(async_client))
     assert parts[-1].event == "end"
     assert parts[-2].data["log"] == ["hello", "greeted", "closed"]

@@ -62,13 +62,15 @@ DEEP: Any = {"a": {"a": {"a": {"a": {"a": {"a": 1}}}}}}
 
 @pytest.mark.parametrize("path", ["threads/search", "threads/count", "assistants/search"])
 @pytest.mark.parametrize("metadata", [MANY, DEEP, {"a": "x" * 5_000}], ids=["keys", "deep", "long"])
-def test_metadata_filter_too_large_is_rejected(call: Call, path: str, metadata: Any) -> None:
+def test_search_with_too_large_or_deep_metadata_filter_returns_400(
+    call: Call, path: str, metadata: Any
+) -> None:
     response, _ = call(path, metadata=metadata)
     assert response.status_code == 400
     assert response.json()["errors"][0]["pointer"] == "/metadata"
 
 
-def test_search_by_user_without_permissions_reads_no_threads(
+def test_thread_search_without_permissions_returns_no_threads_and_adds_no_queries(
     call_as: Callable[[Any], Call], make_user: Callable[..., Any]
 ) -> None:
     start("chat", 1)
@@ -79,14 +81,14 @@ def test_search_by_user_without_permissions_reads_no_threads(
     assert call("threads/count", metadata={"a": 1}, status="idle")[0].json() == 0
 
 
-def test_store_search_with_thousands_of_filter_keys_finds_items() -> None:
+def test_store_search_with_1100_filter_keys_finds_the_matching_item() -> None:
     store, value = DjangoStore(), {f"k{n}": f"v{n}" for n in range(1_100)}
     store.put(("a",), "match", value)
     store.put(("a",), "other", {**value, "k1099": "different"})
     assert [item.key for item in store.search(("a",), filter=value)] == ["match"]
 
 
-def test_search_query_count_is_constant(call: Call) -> None:
+def test_thread_search_query_count_is_constant_for_two_and_eight_threads(call: Call) -> None:
     start("chat", 2)
     select = {"select": ["thread_id", "status", "interrupts", "metadata", "updated_at"]}
     few, queries = call("threads/search", **select)
@@ -97,7 +99,7 @@ def test_search_query_count_is_constant(call: Call) -> None:
     assert queries == same
 
 
-def test_search_reads_states_of_all_threads_at_once(call: Call) -> None:
+def test_thread_search_reads_states_of_all_threads_in_constant_queries(call: Call) -> None:
     """Long lists are stored in parts and wide states apart from their versions."""
     long = start("chat", 3)
     with testing.inline() as advance:
@@ -117,14 +119,16 @@ def test_search_reads_states_of_all_threads_at_once(call: Call) -> None:
     assert first == queries
 
 
-def test_search_omits_damaged_values(call: Call) -> None:
+def test_thread_search_returns_no_values_for_thread_with_damaged_data(call: Call) -> None:
     sound, damaged = start("plain", 1) + start("plain", 1)
     ChannelBlob.objects.filter(thread__thread_id=damaged).update(data=b"damaged")
     shown = {each["thread_id"]: each["values"] for each in call("threads/search")[0].json()}
     assert shown == {sound: services.thread_state(sound).values, damaged: None}
 
 
-def test_search_shows_values_within_bounds(call: Call, monkeypatch: Any) -> None:
+def test_thread_search_returns_values_of_at_most_the_allowed_number_of_threads(
+    call: Call, monkeypatch: Any
+) -> None:
     start("chat", 6)
     monkeypatch.setattr(threads, "MOST_STATES", 4)
     shown = call("threads/search")[0].json()
@@ -137,7 +141,7 @@ def test_search_shows_values_within_bounds(call: Call, monkeypatch: Any) -> None
     assert all(each["values"] is None for each in shown)
 
 
-def test_search_for_ids_reads_no_runs(call: Call) -> None:
+def test_thread_search_selecting_ids_and_metadata_reads_no_runs(call: Call) -> None:
     start("chat", 3)
     with CaptureQueriesContext(connection) as queries:
         response, _ = call("threads/search", select=["thread_id", "metadata"])
@@ -145,7 +149,7 @@ def test_search_for_ids_reads_no_runs(call: Call) -> None:
     assert not [each for each in queries if "hitl_django_run" in each["sql"]]
 
 
-def test_status_filter_shows_only_visible_runs(
+def test_thread_search_by_status_ignores_runs_hidden_from_the_user(
     call_as: Callable[[Any], Call], make_user: Callable[..., Any]
 ) -> None:
     asking, failed = start("chat", 1) + start("failing", 1)
@@ -161,7 +165,7 @@ def test_status_filter_shows_only_visible_runs(
     assert Thread.objects.count() == 2
 
 
-def test_metadata_too_large_for_lists_is_rejected(call: Call) -> None:
+def test_thread_metadata_of_20000_characters_returns_413(call: Call) -> None:
     (thread,) = start("chat", 1)
     large = {"note": "x" * 20_000}
     assert call("threads", metadata=large)[0].status_code == 413
@@ -170,7 +174,9 @@ def test_metadata_too_large_for_lists_is_rejected(call: Call) -> None:
     assert Thread.objects.get().metadata == {}
 
 
-def test_history_stops_at_its_byte_limit(call: Call, monkeypatch: Any) -> None:
+def test_thread_history_at_byte_limit_returns_one_state_and_can_be_continued(
+    call: Call, monkeypatch: Any
+) -> None:
     (thread,) = start("chat", 1)
     whole = call(f"threads/{thread}/history")[0].json()
     monkeypatch.setattr(thread_states, "MOST_BYTES", 1)
@@ -180,7 +186,9 @@ def test_history_stops_at_its_byte_limit(call: Call, monkeypatch: Any) -> None:
     assert call(f"threads/{thread}/history", before=before)[0].json() == whole[1:2]
 
 
-def test_history_filter_reads_a_limited_number_of_checkpoints(call: Call, monkeypatch: Any) -> None:
+def test_thread_history_filter_compares_a_limited_number_of_checkpoints(
+    call: Call, monkeypatch: Any
+) -> None:
     (thread,) = start("chat", 1)
     oldest = {"metadata": {"step": -1}}
     assert len(call(f"threads/{thread}/history", **oldest)[0].json()) == 1

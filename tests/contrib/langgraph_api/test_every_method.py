@@ -238,11 +238,15 @@ def caller(request: Any) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
 
 
 @pytest.mark.parametrize("build", [get_sync_client, get_client])
-def test_every_client_method_is_listed(build: Callable[..., Any]) -> None:
+def test_every_method_of_langgraph_clients_is_listed_as_offered_or_not_offered(
+    build: Callable[..., Any],
+) -> None:
     assert list_methods(build(url="http://nowhere", api_key=None)) == {*OFFERED, *NOT_OFFERED}
 
 
-def test_every_response_matches_its_annotated_type(caller: Any, made: Made) -> None:
+def test_langgraph_client_response_of_every_offered_method_matches_its_annotation(
+    caller: Any, made: Made
+) -> None:
     client, run = caller
     for method, calls in OFFERED.items():
         said = find_type(client, method)
@@ -251,7 +255,7 @@ def test_every_response_matches_its_annotated_type(caller: Any, made: Made) -> N
                 check_answer(value, said)
 
 
-def test_unsupported_method_is_501(caller: Any, made: Made) -> None:
+def test_langgraph_client_method_not_offered_returns_501_problem(caller: Any, made: Made) -> None:
     client, run = caller
     for method, call in NOT_OFFERED.items():
         with pytest.raises((APIStatusError, httpx.HTTPStatusError)) as refused:

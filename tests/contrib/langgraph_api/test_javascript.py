@@ -33,7 +33,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "client.mjs"
 
 
-def test_javascript_client_streams_resumes_and_lists_threads(
+def test_langgraph_javascript_client_streams_resumes_and_lists_threads(
     program: Path, address: str, admin: Any
 ) -> None:
     arguments = ["node", str(program), address, sign_in(admin)["Authorization"]]

@@ -105,7 +105,7 @@ def read_messages(found: list[Any]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("after", SIDES)
-def test_stream_across_worker_kill_has_no_gap_or_duplicate(
+def test_langgraph_stream_across_worker_kill_at_any_commit_has_no_gaps_or_duplicates(
     after: bool, talk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count, whole = count_commits(talk, monkeypatch)

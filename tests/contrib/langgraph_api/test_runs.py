@@ -34,7 +34,9 @@ def start(client: Any, graph: str = "chat", **options: Any) -> tuple[str, Any]:
     return thread, client.runs.create(thread, graph, input={"log": ["hello"]}, **options)
 
 
-def test_interrupted_run_is_resumed_by_a_decision(client: Any) -> None:
+def test_langgraph_resume_command_stores_a_decision_of_the_user_and_ends_the_run(
+    client: Any,
+) -> None:
     thread, run = start(client)
     assert client.runs.get(thread, run["run_id"])["status"] == "interrupted"
     assert client.threads.get(thread)["status"] == "interrupted"
@@ -47,7 +49,7 @@ def test_interrupted_run_is_resumed_by_a_decision(client: Any) -> None:
     assert AuditEntry.objects.get(verb="decide").actor_label == "dana"
 
 
-def test_wait_returns_interrupts_and_then_the_result(client: Any) -> None:
+def test_langgraph_wait_returns_interrupts_and_after_resume_the_result(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     asked = client.runs.wait(thread, "chat", input={"log": ["hello"]})
     assert asked["log"] == ["hello", "greeted"]
@@ -56,14 +58,16 @@ def test_wait_returns_interrupts_and_then_the_result(client: Any) -> None:
     assert done == {"log": ["hello", "greeted", "closed"], "answer": {"approved": True}}
 
 
-def test_run_without_thread_gets_its_own_thread(client: Any) -> None:
+def test_langgraph_run_without_thread_id_creates_a_thread(client: Any) -> None:
     assert client.runs.wait(None, "plain", input={"log": ["hello"]})["log"][-1] == "closed"
     made = client.runs.create(None, "plain", input={"log": []})
     assert client.runs.join(made["thread_id"], made["run_id"])["log"] == ["greeted", "closed"]
     assert len({made["thread_id"], *Run.objects.values_list("thread__thread_id", flat=True)}) == 2
 
 
-def test_several_interrupts_are_resumed_together_by_id(client: Any) -> None:
+def test_langgraph_resume_with_unknown_or_missing_ids_returns_409_for_several_interrupts(
+    client: Any,
+) -> None:
     thread, _ = start(client, "sides")
     left, right = Interrupt.objects.order_by("node")
     with pytest.raises(ConflictError):
@@ -76,7 +80,7 @@ def test_several_interrupts_are_resumed_together_by_id(client: Any) -> None:
     assert set(values["log"][1:]) == {"left l", "right r"}
 
 
-def test_invalid_resume_value_is_rejected_with_its_pointer(client: Any) -> None:
+def test_langgraph_resume_value_violating_schema_returns_422_with_pointer(client: Any) -> None:
     thread, _ = start(client)
     with pytest.raises(UnprocessableEntityError) as refused:
         client.runs.create(thread, "chat", command={"resume": {"approved": "perhaps"}})
@@ -86,7 +90,9 @@ def test_invalid_resume_value_is_rejected_with_its_pointer(client: Any) -> None:
     assert Interrupt.objects.get().status == Interrupt.Status.PENDING
 
 
-def test_resume_after_decision_elsewhere_is_conflict(client: Any, admin: Any) -> None:
+def test_langgraph_resume_after_decision_in_admin_returns_409_with_the_decision(
+    client: Any, admin: Any
+) -> None:
     thread, run = start(client)
     interrupt = Interrupt.objects.get()
     services.decide(interrupt.pk, resume={"approved": False}, by=admin, via="admin")
@@ -100,7 +106,9 @@ def test_resume_after_decision_elsewhere_is_conflict(client: Any, admin: Any) ->
     assert Decision.objects.count() == 1
 
 
-def test_concurrent_resumes_record_one_decision(client: Any) -> None:
+def test_langgraph_concurrent_resumes_store_one_decision_and_return_409_to_three(
+    client: Any,
+) -> None:
     thread, _ = start(client)
     together = threading.Barrier(4)
 
@@ -117,7 +125,7 @@ def test_concurrent_resumes_record_one_decision(client: Any) -> None:
     assert Decision.objects.count() == 1
 
 
-def test_resume_requires_decide_permission(
+def test_langgraph_resume_without_decide_permission_returns_403(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     thread, _ = start(client)
@@ -131,7 +139,9 @@ def test_resume_requires_decide_permission(
     assert Decision.objects.get().by_label == "rita"
 
 
-def test_resume_without_interrupt_or_input_during_interrupt_is_conflict(client: Any) -> None:
+def test_langgraph_resume_without_interrupt_and_input_during_interrupt_return_409(
+    client: Any,
+) -> None:
     thread = client.threads.create()["thread_id"]
     with pytest.raises(ConflictError) as refused:
         client.runs.create(thread, "chat", command=GO_ON)
@@ -144,7 +154,9 @@ def test_resume_without_interrupt_or_input_during_interrupt_is_conflict(client: 
     assert Interrupt.objects.get().status == Interrupt.Status.PENDING
 
 
-def test_missing_thread_is_created_only_on_request(client: Any) -> None:
+def test_langgraph_run_on_missing_thread_returns_404_unless_if_not_exists_is_create(
+    client: Any,
+) -> None:
     with pytest.raises(NotFoundError):
         client.runs.create("new", "plain", input={"log": []})
     made = client.runs.create("new", "plain", input={"log": []}, if_not_exists="create")
@@ -155,7 +167,7 @@ def test_missing_thread_is_created_only_on_request(client: Any) -> None:
         client.runs.create("new", "nonsense", input={"log": []})
 
 
-def test_runs_are_listed_and_cancelled(client: Any) -> None:
+def test_langgraph_runs_are_listed_by_status_and_cancelled_once(client: Any) -> None:
     thread, run = start(client)
     client.runs.cancel(thread, run["run_id"])
     with pytest.raises(ConflictError):
@@ -175,7 +187,7 @@ def test_runs_are_listed_and_cancelled(client: Any) -> None:
     assert outcome["__error__"]["error"] == "RunCancelled"
 
 
-def test_breakpoints_of_run_are_resumed_without_input(client: Any) -> None:
+def test_langgraph_run_with_breakpoints_pauses_and_resumes_without_input(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "plain", input={"log": []}, interrupt_before=["close"])
     state = client.threads.get_state(thread)
@@ -189,20 +201,22 @@ def test_breakpoints_of_run_are_resumed_without_input(client: Any) -> None:
         client.runs.create(None, "plain", input={"log": []}, interrupt_before=["nonsense"])
 
 
-def test_compiled_breakpoint_is_resumed_without_input(client: Any) -> None:
+def test_langgraph_run_at_compiled_breakpoint_resumes_without_input(client: Any) -> None:
     thread, _ = start(client, "stopping")
     assert client.threads.get(thread)["interrupts"] == {}
     assert client.runs.wait(thread, "stopping", input=None)["log"][-1] == "closed"
 
 
-def test_run_durability_sets_the_number_of_checkpoints(client: Any) -> None:
+def test_langgraph_run_with_durability_exit_stores_fewer_checkpoints_than_sync(client: Any) -> None:
     each, at_exit = (
         start(client, "plain", durability=durability)[0] for durability in ("sync", "exit")
     )
     assert len(client.threads.get_history(each)) > len(client.threads.get_history(at_exit))
 
 
-def test_run_from_checkpoint_repeats_or_accepts_new_input(client: Any) -> None:
+def test_langgraph_run_from_checkpoint_repeats_later_nodes_or_accepts_new_input(
+    client: Any,
+) -> None:
     thread, _ = start(client, "plain")
     history = client.threads.get_history(thread)
     before_close = next(each for each in history if each["next"] == ["close"])
@@ -216,7 +230,9 @@ def test_run_from_checkpoint_repeats_or_accepts_new_input(client: Any) -> None:
     assert values["log"] == ["hello", "greeted", "closed", "more", "greeted", "closed"]
 
 
-def test_reject_strategy_on_busy_thread_is_conflict(client: Any, settings: Any) -> None:
+def test_langgraph_run_with_reject_strategy_on_busy_thread_returns_409(
+    client: Any, settings: Any
+) -> None:
     thread, _ = start(client, "plain")
     earlier = client.threads.get_history(thread)[1]["checkpoint"]
     settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
@@ -238,7 +254,7 @@ def test_reject_strategy_on_busy_thread_is_conflict(client: Any, settings: Any) 
     assert set(Run.objects.values_list("pk", "state")) == known
 
 
-def test_fork_racing_with_a_queued_run_is_conflict(
+def test_langgraph_fork_concurrent_with_a_new_run_returns_409(
     client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, _ = start(client, "plain")
@@ -271,7 +287,7 @@ def told_to_nobody(client: Any, settings: Any, **options: Any) -> tuple[str, lis
 
 
 @pytest.mark.parametrize("options", [{}, {"multitask_strategy": "enqueue"}])
-def test_input_runs_after_the_previous_run(
+def test_langgraph_run_on_busy_thread_is_pending_until_the_previous_run_ends(
     options: dict[str, Any], client: Any, settings: Any
 ) -> None:
     thread, runs = told_to_nobody(client, settings, **options)
@@ -294,7 +310,7 @@ def test_input_runs_after_the_previous_run(
     assert client.runs.join(thread, runs[0]["run_id"])["log"] == first
 
 
-def test_run_ending_during_join_does_not_time_out(
+def test_langgraph_join_of_run_that_ends_between_checks_returns_its_result(
     client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, runs = told_to_nobody(client, settings)
@@ -309,7 +325,9 @@ def test_run_ending_during_join_does_not_time_out(
     assert client.runs.join(thread, runs[0]["run_id"])["log"] == ["one", "greeted", "closed"]
 
 
-def test_waiting_input_can_be_cancelled(client: Any, settings: Any) -> None:
+def test_langgraph_pending_run_is_cancelled_without_affecting_the_active_run(
+    client: Any, settings: Any
+) -> None:
     thread, runs = told_to_nobody(client, settings)
     client.runs.cancel(thread, runs[1]["run_id"])
     for _ in range(2):
@@ -318,7 +336,9 @@ def test_waiting_input_can_be_cancelled(client: Any, settings: Any) -> None:
     assert {run["status"] for run in client.runs.list(thread)} == {"success", "interrupted"}
 
 
-def test_input_at_current_checkpoint_waits_for_active_run(client: Any, settings: Any) -> None:
+def test_langgraph_run_from_current_checkpoint_waits_for_the_active_run(
+    client: Any, settings: Any
+) -> None:
     thread, _ = start(client, "plain")
     shown = client.threads.get_history(thread)
     settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
@@ -336,7 +356,7 @@ def test_input_at_current_checkpoint_waits_for_active_run(client: Any, settings:
     assert (log.count("more"), log.count("closed")) == (2, 4)
 
 
-def test_input_waits_for_interrupt_only_with_enqueue_strategy(client: Any) -> None:
+def test_langgraph_run_during_interrupt_returns_409_without_enqueue_strategy(client: Any) -> None:
     thread, asked = start(client)
     with pytest.raises(ConflictError):
         client.runs.create(thread, "chat", input={"log": ["more"]})
@@ -354,7 +374,9 @@ def test_input_waits_for_interrupt_only_with_enqueue_strategy(client: Any) -> No
 
 
 @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
-def test_unsupported_multitask_strategy_is_rejected(strategy: str, client: Any) -> None:
+def test_langgraph_run_with_interrupt_or_rollback_strategy_returns_400_with_pointer(
+    strategy: str, client: Any
+) -> None:
     thread = client.threads.create()["thread_id"]
     with pytest.raises(BadRequestError) as refused:
         client.runs.create(thread, "plain", multitask_strategy=strategy, input={"log": []})
@@ -364,7 +386,7 @@ def test_unsupported_multitask_strategy_is_rejected(strategy: str, client: Any) 
     assert not Run.objects.exists()
 
 
-def test_newest_checkpoint_in_request_starts_no_fork(
+def test_langgraph_request_naming_the_newest_checkpoint_resumes_without_fork(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     """React's hook names it with all that it sends, where it shows the history."""
@@ -382,7 +404,7 @@ def test_newest_checkpoint_in_request_starts_no_fork(
     assert Run.objects.count() == 2
 
 
-def test_run_from_checkpoint_streams_its_updates(client: Any) -> None:
+def test_langgraph_run_from_checkpoint_streams_only_updates_of_repeated_nodes(client: Any) -> None:
     thread, _ = start(client, "plain")
     history = client.threads.get_history(thread)
     earlier = next(each["checkpoint"] for each in history if each["next"] == ["close"])
@@ -392,7 +414,7 @@ def test_run_from_checkpoint_streams_its_updates(client: Any) -> None:
     ]
 
 
-def test_command_updates_the_state_and_selects_the_node(client: Any) -> None:
+def test_langgraph_command_updates_state_and_runs_the_goto_node(client: Any) -> None:
     thread, _ = start(client, "plain")
     values = client.runs.wait(
         thread, "plain", command={"update": {"log": ["told"]}, "goto": "close"}
@@ -405,7 +427,7 @@ def test_command_updates_the_state_and_selects_the_node(client: Any) -> None:
             client.runs.create(thread, "plain", command=command)
 
 
-def test_failed_run_is_retried_without_input(client: Any) -> None:
+def test_langgraph_run_without_input_on_failed_thread_retries_the_failed_run(client: Any) -> None:
     thread, run = start(client, "failing")
     assert client.threads.get(thread)["status"] == "error"
     assert client.runs.create(thread, "failing", input=None)["run_id"] == run["run_id"]
@@ -413,7 +435,9 @@ def test_failed_run_is_retried_without_input(client: Any) -> None:
         client.runs.wait(thread, "failing", input=None)
 
 
-def test_unsupported_run_option_is_rejected_by_name(client: Any, address: str) -> None:
+def test_langgraph_run_with_unsupported_option_returns_400_naming_the_option(
+    client: Any, address: str
+) -> None:
     for options, error in (
         ({"on_completion": "delete"}, BadRequestError),
         ({"stream_mode": "debug"}, BadRequestError),
@@ -434,7 +458,7 @@ class Blind(ModelPermissionPolicy):
         return runs.none()
 
 
-def test_wait_without_view_permission_starts_no_run(
+def test_langgraph_wait_without_view_permission_returns_403_and_starts_no_run(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Blind"}
@@ -445,7 +469,7 @@ def test_wait_without_view_permission_starts_no_run(
     assert not Run.objects.exists()
 
 
-def test_creator_can_wait_for_the_run(
+def test_langgraph_wait_by_user_with_start_permission_returns_values_of_own_run(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     starter = client_of(make_user("sam", "start_run"))

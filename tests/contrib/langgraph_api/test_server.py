@@ -28,16 +28,20 @@ def http(client: Any) -> httpx.Client:
     return found
 
 
-def test_ok_is_public_and_info_requires_authentication(address: str) -> None:
+def test_langgraph_ok_endpoint_is_public_and_info_endpoint_requires_authentication(
+    address: str,
+) -> None:
     assert httpx.get(f"{address}/ok").json() == {"ok": True}
     assert httpx.get(f"{address}/info").status_code in (401, 403)
 
 
-def test_info_has_the_assistants_flag(http: httpx.Client) -> None:
+def test_langgraph_info_endpoint_reports_assistants_flag(http: httpx.Client) -> None:
     assert http.get("info").json()["flags"]["assistants"] is True
 
 
-def test_api_key_is_resolved_to_an_active_user(address: str, admin: Any, settings: Any) -> None:
+def test_langgraph_api_key_authenticates_its_user_while_active(
+    address: str, admin: Any, settings: Any
+) -> None:
     with (
         get_sync_client(url=address, api_key="key of dana") as client,
         get_sync_client(url=address, api_key="key of nobody") as stranger,
@@ -72,7 +76,9 @@ def test_api_key_is_resolved_to_an_active_user(address: str, admin: Any, setting
         ("DELETE", "threads/a/runs/1f1e7b85-c9de-68c2-974c-7429a8843ceb"),
     ],
 )
-def test_unsupported_endpoint_is_501(http: httpx.Client, method: str, path: str) -> None:
+def test_langgraph_unsupported_endpoint_returns_501_problem(
+    http: httpx.Client, method: str, path: str
+) -> None:
     answer = http.request(method, path, json=[] if path.endswith("batch") else {})
     assert answer.status_code == 501
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -88,31 +94,37 @@ def test_unsupported_endpoint_is_501(http: httpx.Client, method: str, path: str)
         ("threads/search", {"values": {"a": 1}}),
     ],
 )
-def test_unsupported_field_is_501_with_its_name(http: httpx.Client, path: str, body: Any) -> None:
+def test_langgraph_unsupported_body_field_returns_501_naming_the_field(
+    http: httpx.Client, path: str, body: Any
+) -> None:
     answer = http.post(path, json=body)
     assert answer.status_code == 501
     assert list(body)[-1] in answer.json()["detail"]
 
 
-def test_unsupported_field_can_be_empty(http: httpx.Client) -> None:
+def test_langgraph_unsupported_body_field_with_empty_value_is_accepted(http: httpx.Client) -> None:
     body = {"assistant_id": "plain", "input": {"log": []}, "config": {"configurable": {}}}
     assert http.post("runs", json={**body, "context": {}, "webhook": None}).status_code == 200
 
 
-def test_unknown_url_is_404_problem(http: httpx.Client) -> None:
+def test_langgraph_unknown_url_returns_404_problem(http: httpx.Client) -> None:
     for path in ("nonsense", "threads/", "threads/a/nonsense", ""):
         answer = http.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-def test_start_throttle_applies(client: Any, settings: Any) -> None:
+def test_langgraph_run_creation_above_throttle_start_returns_429(
+    client: Any, settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "THROTTLE_START": "1/hour"}
     client.runs.create(None, "plain", input={"log": []})
     with pytest.raises(RateLimitError):
         client.runs.create(None, "plain", input={"log": []})
 
 
-def test_body_too_large_or_malformed_is_rejected(http: httpx.Client) -> None:
+def test_langgraph_body_too_large_returns_413_and_malformed_json_is_reported(
+    http: httpx.Client,
+) -> None:
     with override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=1000):
         body = {"assistant_id": "plain", "input": {"log": ["x" * 2000]}}
         assert http.post("runs", json=body).status_code == 413
@@ -120,14 +132,14 @@ def test_body_too_large_or_malformed_is_rejected(http: httpx.Client) -> None:
     assert http.post("runs", content=b"{", headers=kind).json()["code"] == "malformed_json"
 
 
-def test_anonymous_request_is_rejected_at_every_url(
+def test_langgraph_anonymous_request_to_any_url_is_rejected(
     address: str, make_user: Callable[..., Any]
 ) -> None:
     for path in ("assistants/plain", "threads/a", "threads/a/state", "store/items", "nonsense"):
         assert httpx.get(f"{address}/{path}").status_code in (401, 403)
 
 
-def test_run_accepts_context_and_configurable(http: httpx.Client) -> None:
+def test_langgraph_run_stores_context_and_public_configurable_keys(http: httpx.Client) -> None:
     body = {
         "assistant_id": "plain",
         "input": {"log": []},

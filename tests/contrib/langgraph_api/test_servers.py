@@ -57,7 +57,9 @@ def shown(run: Run) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_stream_across_server_kill_has_no_gap_or_duplicate(kind: str, serve: Any) -> None:
+def test_langgraph_stream_across_server_kill_has_no_gaps_or_duplicates(
+    kind: str, serve: Any
+) -> None:
     server = serve(kind)
     with connect(server) as client:
         seen = []
@@ -90,7 +92,9 @@ def read_on(steps: Iterator[bytes | float], *, until: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_async_stream_ends_when_the_user_is_deactivated(leaves: bool, settings: Any) -> None:
+def test_langgraph_async_stream_ends_when_its_user_is_deactivated(
+    leaves: bool, settings: Any
+) -> None:
     settings.HITL = {"EVENT_POLL_SECONDS": 0.0}
     user = get_user_model().objects.create_superuser(USER)
     run = services.start("chaos line", EMPTY)

@@ -29,7 +29,7 @@ def client(address: str, settings: Any, client_of: Any, make_user: Callable[...,
     return client_of(make_user("dana"))
 
 
-def test_store_items_are_put_read_searched_and_deleted(client: Any) -> None:
+def test_langgraph_store_items_are_put_read_searched_and_deleted(client: Any) -> None:
     shelf = ["users", "dana", "notes"]
     client.store.put_item(shelf, "a", {"text": "first", "n": 1})
     client.store.put_item(shelf, "b", {"text": "second", "n": 2}, ttl=60)
@@ -47,7 +47,7 @@ def test_store_items_are_put_read_searched_and_deleted(client: Any) -> None:
     assert client.store.get_item(shelf, "a") is None
 
 
-def test_policy_controls_access_to_namespaces(client: Any) -> None:
+def test_langgraph_store_call_outside_namespaces_allowed_by_policy_returns_403(client: Any) -> None:
     assert client.store.search_items(["shared"]) == {"items": []}
     refused: list[Callable[[], Any]] = [
         lambda: client.store.put_item(["shared"], "a", {}),
@@ -63,7 +63,7 @@ def test_policy_controls_access_to_namespaces(client: Any) -> None:
     assert not StoreItem.objects.exists()
 
 
-def test_invalid_store_item_or_search_is_rejected(client: Any) -> None:
+def test_langgraph_store_call_with_invalid_key_filter_or_query_is_rejected(client: Any) -> None:
     shelf = ["users", "dana"]
     with pytest.raises(APIStatusError) as refused:
         client.store.put_item([*shelf, "x" * 1999], "a", {})
@@ -77,7 +77,7 @@ def test_invalid_store_item_or_search_is_rejected(client: Any) -> None:
     assert refused.value.response.json()["errors"][0]["pointer"] == "/query"
 
 
-def test_default_policy_denies_store_access(
+def test_langgraph_store_under_default_policy_returns_403_to_superuser(
     address: str, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     admin = client_of(make_user("root", is_superuser=True))

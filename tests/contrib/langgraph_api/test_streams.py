@@ -49,7 +49,7 @@ def events(parts: list[Any]) -> list[str]:
     return [part.event for part in parts]
 
 
-def test_stream_has_events_of_its_modes_and_end(client: Any) -> None:
+def test_langgraph_stream_contains_metadata_chosen_modes_and_end_events(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     parts = stream(client, thread, "chat", input=HELLO, stream_mode=["values", "updates"])
     assert events(parts) == [
@@ -66,7 +66,7 @@ def test_stream_has_events_of_its_modes_and_end(client: Any) -> None:
     assert events(more)[0] == "metadata"
 
 
-def test_tasks_and_checkpoints_stream_has_langgraphs_fields(client: Any) -> None:
+def test_langgraph_stream_of_tasks_and_checkpoints_has_fields_of_langgraph(client: Any) -> None:
     parts = stream(client, None, "plain", input=HELLO, stream_mode=["tasks", "checkpoints"])
     assert set(events(parts)) == {"metadata", "tasks", "checkpoints", "end"}
     last = [part.data for part in parts if part.event == "checkpoints"][-1]
@@ -75,25 +75,25 @@ def test_tasks_and_checkpoints_stream_has_langgraphs_fields(client: Any) -> None
     assert last["config"] == {"configurable": last["checkpoint"]}
 
 
-def test_stream_has_subgraph_events_only_on_request(client: Any) -> None:
+def test_langgraph_stream_contains_subgraph_events_only_with_stream_subgraphs(client: Any) -> None:
     above = stream(client, None, "outer", input=HELLO, stream_mode="updates")
     deep = stream(client, None, "outer", input=HELLO, stream_mode="updates", stream_subgraphs=True)
     assert not any("|" in name for name in events(above))
     assert any(name.startswith("updates|inner:") for name in events(deep))
 
 
-def test_version_2_stream_has_interrupts(client: Any) -> None:
+def test_langgraph_version_2_stream_ends_with_interrupts(client: Any) -> None:
     parts = stream(client, None, "chat", input=HELLO, stream_mode="values", version="v2")
     assert parts[-1]["interrupts"][0]["value"] == {"title": "Continue?"}
 
 
-def test_failed_run_ends_its_stream_with_error(client: Any) -> None:
+def test_langgraph_stream_of_failed_run_ends_with_error_and_end_events(client: Any) -> None:
     parts = stream(client, None, "failing", input=HELLO)
     assert events(parts)[-2:] == ["error", "end"]
     assert parts[-2].data["error"] == "RunFailed"
 
 
-def test_stream_is_joined_after_any_event_id(client: Any) -> None:
+def test_langgraph_stream_joined_after_an_event_id_contains_only_later_events(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     parts = stream(client, thread, "chat", input=HELLO, stream_mode=["values", "updates"])
     run = parts[0].data["run_id"]
@@ -118,7 +118,7 @@ def test_stream_is_joined_after_any_event_id(client: Any) -> None:
     assert len(join("-1")) > len(parts)
 
 
-def test_resumed_stream_starts_with_values_without_interrupt(client: Any) -> None:
+def test_langgraph_stream_after_resume_starts_with_values_without_interrupts(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     asked = stream(client, thread, "chat", input=HELLO, stream_mode="values")[-2].data
     more = stream(client, thread, "chat", command=GO_ON, stream_mode="values")
@@ -135,7 +135,9 @@ def test_resumed_stream_starts_with_values_without_interrupt(client: Any) -> Non
     assert told(list(join)) == told(more)
 
 
-def test_joined_stream_accepts_modes_as_json_list(client: Any) -> None:
+def test_langgraph_joined_stream_accepts_modes_as_json_list_and_rejects_invalid_modes(
+    client: Any,
+) -> None:
     """As LangGraph's JavaScript client writes them."""
     run = client.runs.create(None, "plain", input=HELLO, stream_mode=["values", "updates"])
     place, http = f"runs/{run['run_id']}/stream", client.http.client
@@ -148,7 +150,9 @@ def test_joined_stream_accepts_modes_as_json_list(client: Any) -> None:
         assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
 
 
-def test_values_not_recorded_are_sent_at_the_end(client: Any, graphs: None) -> None:
+def test_langgraph_stream_of_run_without_stored_values_ends_with_final_values(
+    client: Any, graphs: None
+) -> None:
     from hitl_django import services
 
     services.start("chat", HELLO, thread_id="mine")
@@ -157,7 +161,7 @@ def test_values_not_recorded_are_sent_at_the_end(client: Any, graphs: None) -> N
     assert parts[1].data["log"] == ["hello", "greeted", "closed"]
 
 
-def test_values_too_large_for_an_event_are_complete(client: Any) -> None:
+def test_langgraph_stream_contains_complete_values_above_event_size_limit(client: Any) -> None:
     long = "x" * 40_000
     parts = stream(client, None, "plain", input={"log": [long]}, stream_mode="values")
     values = [part.data["log"] for part in parts if part.event == "values"]
@@ -165,7 +169,9 @@ def test_values_too_large_for_an_event_are_complete(client: Any) -> None:
     assert all(each[0] == long for each in values)
 
 
-def test_large_values_after_resume_have_no_interrupt(client: Any) -> None:
+def test_langgraph_stream_after_resume_with_large_values_contains_no_interrupts(
+    client: Any,
+) -> None:
     thread = client.threads.create()["thread_id"]
     stream(client, thread, "chat", input={"log": ["x" * 40_000]})
     more = stream(client, thread, "chat", command=GO_ON, stream_mode="values")
@@ -173,14 +179,14 @@ def test_large_values_after_resume_have_no_interrupt(client: Any) -> None:
     assert not any("__interrupt__" in part.data for part in more[1:-1])
 
 
-def test_stream_without_state_permission_has_no_values(
+def test_langgraph_stream_without_state_permission_contains_no_values(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     starter = client_of(make_user("sam", "start_run", "view_run"))
     assert events(stream(starter, None, "plain", input=HELLO)) == ["metadata", "end"]
 
 
-def test_run_is_streamed_and_joined_without_thread_id(client: Any) -> None:
+def test_langgraph_run_url_without_thread_id_joins_and_streams_the_run(client: Any) -> None:
     run = client.runs.create(None, "plain", input=HELLO)["run_id"]
     http = client.http.client
     assert http.get(f"runs/{run}/join").json()["log"][-1] == "closed"
@@ -190,7 +196,7 @@ def test_run_is_streamed_and_joined_without_thread_id(client: Any) -> None:
         assert http.get(f"runs/{uuid4()}/{rest}").status_code == 404
 
 
-def test_stream_has_model_messages(client: Any) -> None:
+def test_langgraph_stream_contains_model_message_chunks(client: Any) -> None:
     def speak(state: Any) -> Any:
         return {"log": [Speaker(pieces=["one ", "two"]).invoke("speak").text]}
 
@@ -208,7 +214,7 @@ def test_stream_has_model_messages(client: Any) -> None:
 
 @pytest.mark.parametrize("follow", ["stream", "wait"])
 @pytest.mark.parametrize("is_undone", [False, True])
-def test_stream_and_wait_last_until_decision_is_final(
+def test_langgraph_stream_and_wait_last_until_the_undo_period_ends(
     follow: str, is_undone: bool, client: Any, settings: Any, admin: Any
 ) -> None:
     """Until then the run stays as it was, with the moment at which it goes on."""
@@ -244,7 +250,9 @@ def test_stream_and_wait_last_until_decision_is_final(
     assert found == (["hello", "greeted"] if is_undone else ["hello", "greeted", "closed"])
 
 
-def test_interrupted_connection_resumes_the_stream(client: Any, settings: Any, admin: Any) -> None:
+def test_langgraph_stream_interrupted_by_the_server_is_resumed_without_repeats(
+    client: Any, settings: Any, admin: Any
+) -> None:
     """Each answer ends after a moment, so that the client comes back while the run goes on."""
     settings.HITL = {
         "DISPATCH": f"{__name__}.Nobody",

@@ -29,7 +29,9 @@ def start(client: Any, graph: str = "chat", **options: Any) -> str:
     return thread
 
 
-def test_existing_thread_is_returned_only_with_do_nothing(client: Any) -> None:
+def test_langgraph_create_of_existing_thread_returns_409_unless_if_exists_is_do_nothing(
+    client: Any,
+) -> None:
     made = client.threads.create(thread_id="mine", metadata={"customer": 7}, graph_id="chat")
     assert (made["thread_id"], made["status"]) == ("mine", "idle")
     assert made["metadata"]["customer"] == 7
@@ -41,7 +43,7 @@ def test_existing_thread_is_returned_only_with_do_nothing(client: Any) -> None:
     assert AuditEntry.objects.get(verb="create_thread").actor_label == "dana"
 
 
-def test_threads_are_filtered_by_status_and_metadata(client: Any) -> None:
+def test_langgraph_thread_search_filters_by_status_metadata_and_ids(client: Any) -> None:
     asking, done = start(client), start(client, "plain")
     client.threads.update(asking, metadata={"customer": 7, "tags": ["a", "b"]})
     client.threads.update(done, metadata={"customer": 7, "note": '"quoted" ü'})
@@ -65,7 +67,7 @@ def test_threads_are_filtered_by_status_and_metadata(client: Any) -> None:
     assert find(ids=[idle, "nonsense"]) == {idle}
 
 
-def test_thread_search_paginates_filtered_threads(client: Any) -> None:
+def test_langgraph_thread_search_pages_filtered_threads_with_limit_and_offset(client: Any) -> None:
     made = [client.threads.create(metadata={"n": n % 2})["thread_id"] for n in range(6)]
     odd = client.threads.search(metadata={"n": 1}, limit=2, offset=1)
     assert [each["thread_id"] for each in odd] == [made[3], made[1]]
@@ -75,7 +77,9 @@ def test_thread_search_paginates_filtered_threads(client: Any) -> None:
     assert brief == {"thread_id": made[-1], "status": "idle"}
 
 
-def test_threads_are_sorted_by_each_supported_field(client: Any) -> None:
+def test_langgraph_thread_search_sorts_by_each_field_and_rejects_unknown_fields(
+    client: Any,
+) -> None:
     first, second, third, fourth = (
         client.threads.create(thread_id=name)["thread_id"] for name in ("d", "a", "c", "b")
     )
@@ -112,7 +116,7 @@ def test_threads_are_sorted_by_each_supported_field(client: Any) -> None:
     assert refused.value.response.json()["errors"][0]["pointer"] == "/sort_by"
 
 
-def test_thread_order_does_not_reveal_hidden_runs(
+def test_langgraph_thread_search_order_is_independent_of_runs_hidden_from_the_user(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     """Whoever sees no runs can't tell from the order how they have ended."""
@@ -124,7 +128,7 @@ def test_thread_order_does_not_reveal_hidden_runs(
         assert {each["status"] for each in found} == {"idle"}
 
 
-def test_interrupted_thread_has_interrupts_and_values(client: Any) -> None:
+def test_langgraph_interrupted_thread_contains_interrupts_by_task_and_values(client: Any) -> None:
     thread = start(client)
     shown = client.threads.get(thread)
     interrupt = Interrupt.objects.get()
@@ -134,7 +138,7 @@ def test_interrupted_thread_has_interrupts_and_values(client: Any) -> None:
     assert shown["values"] == {"log": ["hello", "greeted"]}
 
 
-def test_metadata_update_merges_keys(client: Any) -> None:
+def test_langgraph_thread_metadata_update_merges_keys_and_is_logged(client: Any) -> None:
     thread = client.threads.create(metadata={"a": 1, "b": 1})["thread_id"]
     changed = client.threads.update(thread, metadata={"b": 2, "c": 3})
     assert changed["metadata"] == {"a": 1, "b": 2, "c": 3}
@@ -142,7 +146,9 @@ def test_metadata_update_merges_keys(client: Any) -> None:
     assert AuditEntry.objects.filter(verb="change_metadata").count() == 2
 
 
-def test_copied_thread_has_history_and_no_interrupt(client: Any) -> None:
+def test_langgraph_copied_thread_has_state_and_history_and_no_pending_interrupt(
+    client: Any,
+) -> None:
     thread = start(client)
     client.threads.copy(thread)
     (copy,) = Thread.objects.exclude(thread_id=thread).values_list("thread_id", flat=True)
@@ -155,7 +161,9 @@ def test_copied_thread_has_history_and_no_interrupt(client: Any) -> None:
     assert client.threads.get_state(thread)["next"] == ["ask"]
 
 
-def test_only_ended_thread_is_deleted(client: Any) -> None:
+def test_langgraph_delete_of_interrupted_thread_returns_409_and_of_ended_thread_erases_it(
+    client: Any,
+) -> None:
     thread = start(client)
     with pytest.raises(ConflictError):
         client.threads.delete(thread)
@@ -170,7 +178,7 @@ def test_only_ended_thread_is_deleted(client: Any) -> None:
         client.threads.get(empty)
 
 
-def test_state_and_history_are_read_at_any_checkpoint(client: Any) -> None:
+def test_langgraph_thread_state_and_history_are_read_at_any_checkpoint(client: Any) -> None:
     thread = start(client)
     now = client.threads.get_state(thread)
     assert (now["values"], now["next"]) == ({"log": ["hello", "greeted"]}, ["ask"])
@@ -195,7 +203,7 @@ def test_state_and_history_are_read_at_any_checkpoint(client: Any) -> None:
         client.threads.get_state(thread, checkpoint_id="nonsense")
 
 
-def test_subgraph_state_is_read_by_its_checkpoint(client: Any) -> None:
+def test_langgraph_subgraph_state_is_read_by_checkpoint_namespace(client: Any) -> None:
     thread = start(client, "outer")
     task = client.threads.get_state(thread)["tasks"][0]
     assert task["state"] is None
@@ -208,7 +216,9 @@ def test_subgraph_state_is_read_by_its_checkpoint(client: Any) -> None:
         client.threads.get_state(thread, checkpoint={"checkpoint_ns": "nothing:at-all"})
 
 
-def test_update_state_sets_the_state_to_resume_from(client: Any) -> None:
+def test_langgraph_update_state_supersedes_interrupt_and_run_continues_from_new_state(
+    client: Any,
+) -> None:
     thread = start(client)
     made = client.threads.update_state(thread, {"log": ["told"]}, as_node="ask")
     state = client.threads.get_state(thread)
@@ -222,7 +232,9 @@ def test_update_state_sets_the_state_to_resume_from(client: Any) -> None:
     assert values["log"] == ["hello", "greeted", "told", "closed"]
 
 
-def test_invalid_update_state_changes_nothing(client: Any) -> None:
+def test_langgraph_update_state_with_unknown_key_or_node_returns_422_and_changes_nothing(
+    client: Any,
+) -> None:
     from langgraph_sdk.errors import UnprocessableEntityError
 
     thread = start(client)
@@ -237,7 +249,7 @@ def test_invalid_update_state_changes_nothing(client: Any) -> None:
     assert Run.objects.get().state == Run.State.INTERRUPTED
 
 
-def test_thread_values_require_state_permission(
+def test_langgraph_thread_values_are_returned_only_with_state_permission(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     thread = start(client)
@@ -257,7 +269,7 @@ def test_thread_values_require_state_permission(
         viewer.threads.create()
 
 
-def test_hidden_thread_is_404(
+def test_langgraph_thread_hidden_from_user_returns_404(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     thread = start(client)
@@ -280,7 +292,7 @@ def test_hidden_thread_is_404(
         nobody.threads.create(thread_id=thread, if_exists="do_nothing")
 
 
-def test_error_message_is_shown_only_to_operators(
+def test_langgraph_run_error_message_is_returned_only_with_operate_permission(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     thread = start(client, "failing")
@@ -293,7 +305,7 @@ def test_error_message_is_shown_only_to_operators(
     assert "a secret" in str(client.runs.join(thread, Run.objects.get().pk))
 
 
-def test_metadata_is_changed_only_by_creator_and_operators(
+def test_langgraph_thread_metadata_is_changed_only_by_creator_or_operator(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     starter = client_of(make_user("sam", "start_run", "view_thread"))
@@ -308,7 +320,7 @@ def test_metadata_is_changed_only_by_creator_and_operators(
     assert Thread.objects.get(thread_id=thread).metadata == {"a": 1, "b": 1}
 
 
-def test_thread_without_runs_has_empty_state(client: Any) -> None:
+def test_langgraph_state_of_thread_without_runs_is_empty(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     state = client.threads.get_state(thread)
     assert (state["values"], state["next"], state["tasks"]) == ({}, [], [])

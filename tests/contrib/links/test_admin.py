@@ -33,7 +33,7 @@ def host(browse: Callable[[str], Client], person: Callable[[str], Any]) -> Clien
     return browse("reviewer")
 
 
-def test_review_link_url_is_shown_once_after_creation(
+def test_review_link_url_is_shown_at_creation_and_on_no_later_page(
     host: Client, asked: Callable[..., Interrupt]
 ) -> None:
     interrupt = asked("approval")
@@ -57,7 +57,9 @@ def test_review_link_url_is_shown_once_after_creation(
     assert Client().get(urlsplit(address).path).status_code == 200
 
 
-def test_review_link_form_shows_field_errors(host: Client, asked: Callable[..., Interrupt]) -> None:
+def test_review_link_form_with_invalid_field_shows_its_error_and_creates_no_link(
+    host: Client, asked: Callable[..., Interrupt]
+) -> None:
     interrupt = asked("approval")
     url = add_url(interrupt.pk)
     for wrong in ({"name": ""}, {"name": "system"}, {"days": "0"}, {"decisions": ["expire"]}):
@@ -69,7 +71,7 @@ def test_review_link_form_shows_field_errors(host: Client, asked: Callable[..., 
     assert not ReviewLink.objects.exists()
 
 
-def test_review_links_are_revoked_by_admin_action(
+def test_review_link_list_action_revokes_unused_links_and_reports_used_links(
     host: Client, asked: Callable[..., Interrupt]
 ) -> None:
     links = [create_review_link(asked("approval").pk, name=name) for name in ("Lena", "Dana")]
@@ -84,7 +86,7 @@ def test_review_links_are_revoked_by_admin_action(
 
 
 @pytest.mark.promise("P18")
-def test_review_links_are_hidden_without_permission(
+def test_review_link_pages_without_permission_are_inaccessible(
     browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     interrupt = asked("approval")
@@ -102,12 +104,12 @@ def test_review_links_are_hidden_without_permission(
     assert add_url(interrupt.pk) not in browse("reviewer").get(page_of(interrupt)).content.decode()
 
 
-def test_review_link_form_for_unknown_request_is_404(host: Client) -> None:
+def test_review_link_form_for_unknown_request_returns_404(host: Client) -> None:
     for nothing in ("", "x", "11111111-2222-4333-8444-555555555555"):
         assert host.get(add_url(nothing)).status_code == 404
 
 
-def test_review_link_list_query_count_is_constant(
+def test_review_link_list_query_count_is_constant_for_one_and_four_links(
     host: Client, person: Callable[[str], Any], asked: Callable[..., Interrupt]
 ) -> None:
     def queries() -> int:

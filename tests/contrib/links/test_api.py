@@ -18,7 +18,9 @@ from .conftest import signature_of
 DANA = {"name": "Dana K.", "decisions": ["approve", "reject"]}
 
 
-def test_review_link_is_created_listed_and_used(api: Any, asked: Any) -> None:
+def test_review_link_created_over_the_api_is_listed_and_cannot_be_revoked_after_use(
+    api: Any, asked: Any
+) -> None:
     interrupt = asked(free=True)
     response = api.post("links", interrupt.pk, body=DANA)
     assert (response.status_code, response["Cache-Control"]) == (201, "no-store")
@@ -40,7 +42,7 @@ def test_review_link_is_created_listed_and_used(api: Any, asked: Any) -> None:
     assert api.post("links", interrupt.pk, body=DANA).json()["code"] == "already_decided"
 
 
-def test_revoked_review_link_stays_in_the_list(api: Any, asked: Any) -> None:
+def test_review_link_revoked_over_the_api_is_listed_as_revoked(api: Any, asked: Any) -> None:
     interrupt, other = asked(), asked()
     link = create_review_link(interrupt.pk, name="Dana K.")
     assert api.call("DELETE", "link-detail", other.pk, link.id).status_code == 404
@@ -62,7 +64,7 @@ def test_revoked_review_link_stays_in_the_list(api: Any, asked: Any) -> None:
         ({"name": "Dana", "email": "dana"}, 422, "/email"),
     ],
 )
-def test_invalid_review_link_error_points_to_field(
+def test_review_link_creation_with_invalid_field_returns_error_with_pointer(
     api: Any, asked: Any, body: Any, status: int, pointer: str
 ) -> None:
     response = api.post("links", asked().pk, body=body)

@@ -58,7 +58,7 @@ def picture(page: Any, name: str) -> None:
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
-def test_link_page_form_decides_typed_request(
+def test_link_page_form_in_browser_saves_an_edit_of_typed_fields(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     run = start("typed", amount=12.5, customer="Dana")
@@ -85,7 +85,9 @@ def test_link_page_form_decides_typed_request(
 
 
 @pytest.mark.promise("P22")
-def test_link_page_sends_no_referrer(visit: Callable[..., Any], start: Callable[..., Run]) -> None:
+def test_link_page_in_browser_sends_no_referrer(
+    visit: Callable[..., Any], start: Callable[..., Run]
+) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
     url = create_review_link(interrupt.pk, name="Lena Roth").url
     page = visit(url, viewport=PHONE)
@@ -102,7 +104,7 @@ def test_link_page_sends_no_referrer(visit: Callable[..., Any], start: Callable[
     assert Decision.objects.get().type == "reject"
 
 
-def test_link_page_decides_with_blocked_cookies(
+def test_link_page_in_browser_with_blocked_cookies_saves_the_decision(
     chromium: Any, live_server: Any, start: Callable[..., Run], tmp_path: Path
 ) -> None:
     blocked = {"profile": {"default_content_setting_values": {"cookies": 2}}}
@@ -124,7 +126,7 @@ def test_link_page_decides_with_blocked_cookies(
     assert Decision.objects.get().type == "reject"
 
 
-def test_link_page_keeps_input_after_secret_key_change(
+def test_link_page_in_browser_after_secret_key_change_shows_typed_reason_for_resubmission(
     visit: Callable[..., Any], start: Callable[..., Run], settings: Any
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
@@ -141,7 +143,7 @@ def test_link_page_keeps_input_after_secret_key_change(
     assert Decision.objects.get().reason == "The figures are of last year."
 
 
-def test_link_page_resubmits_input_after_database_failure(
+def test_link_page_in_browser_after_database_outage_resubmits_typed_reason(
     visit: Callable[..., Any], start: Callable[..., Run], settings: Any
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
@@ -160,7 +162,7 @@ def test_link_page_resubmits_input_after_database_failure(
 
 
 @pytest.mark.any_database
-def test_link_page_fits_a_phone_screen(
+def test_link_page_in_browser_fits_a_phone(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("typed", amount=12.5, customer="D" * 300))
@@ -177,7 +179,7 @@ def test_link_page_fits_a_phone_screen(
     picture(page, "link-long-phone-light")
 
 
-def test_revoked_link_page_hides_the_request(
+def test_link_page_of_revoked_link_shows_revoked_without_the_request(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))

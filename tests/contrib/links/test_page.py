@@ -21,7 +21,7 @@ from tests.admin.test_hostile import MARK, TEXTS, assert_inert, hostile_interrup
 from .conftest import DANA, link_to, send, signature_of
 
 
-def test_link_page_shows_request_and_stores_decision(
+def test_link_page_shows_the_request_and_stores_decision_with_reason(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     interrupt = asked()
@@ -41,7 +41,7 @@ def test_link_page_shows_request_and_stores_decision(
 
 
 @pytest.mark.parametrize("where", ["on another question", "on a later version"])
-def test_link_page_shows_only_its_own_decision(
+def test_link_page_after_decision_shows_decision_made_with_the_link_only(
     asked: Callable[..., Interrupt], visitor: Client, where: str
 ) -> None:
     interrupt, other = asked(), asked(text="other news")
@@ -58,7 +58,7 @@ def test_link_page_shows_only_its_own_decision(
 
 
 @pytest.mark.promise("P8")
-def test_link_is_valid_after_secret_key_change(
+def test_link_page_accepts_decision_after_secret_key_change(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     url = link_to(asked())
@@ -67,7 +67,7 @@ def test_link_is_valid_after_secret_key_change(
     assert Decision.objects.get().by_label == DANA
 
 
-def test_link_page_validates_typed_response(
+def test_link_page_with_invalid_number_shows_errors_and_leaves_link_open(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked("typed"))
@@ -81,7 +81,7 @@ def test_link_page_validates_typed_response(
 
 
 @pytest.mark.parametrize("method", ["get", "head"])
-def test_link_page_get_changes_nothing(
+def test_link_page_get_and_head_with_decision_parameter_save_nothing(
     asked: Callable[..., Interrupt], visitor: Client, method: str
 ) -> None:
     interrupt = asked()
@@ -94,14 +94,14 @@ def test_link_page_get_changes_nothing(
 
 
 @pytest.mark.parametrize("method", ["put", "patch", "delete", "options", "trace"])
-def test_link_page_rejects_other_http_methods(
+def test_link_page_returns_405_for_methods_other_than_get_head_and_post(
     asked: Callable[..., Interrupt], visitor: Client, method: str
 ) -> None:
     response = getattr(Client(), method)(link_to(asked()))
     assert response.status_code == 405
 
 
-def test_link_page_rejects_cross_site_form(
+def test_link_page_post_without_signature_returns_403(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked())
@@ -110,7 +110,7 @@ def test_link_page_rejects_cross_site_form(
     assert not Decision.objects.exists()
 
 
-def test_link_page_without_csrf_middleware_rejects_unsigned_form(
+def test_link_page_post_without_signature_and_csrf_middleware_returns_403(
     asked: Callable[..., Interrupt], settings: Any
 ) -> None:
     kept = [name for name in settings.MIDDLEWARE if "Csrf" not in name]
@@ -119,7 +119,7 @@ def test_link_page_without_csrf_middleware_rejects_unsigned_form(
     assert Client(enforce_csrf_checks=True).post(url, {"decision": "approve"}).status_code == 403
 
 
-def test_link_page_ignores_login_required_middleware(
+def test_link_page_is_accessible_with_login_required_middleware(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     login = "django.contrib.auth.middleware.LoginRequiredMiddleware"
@@ -141,7 +141,7 @@ def test_link_page_ignores_login_required_middleware(
         (lambda interrupt: services.cancel(interrupt.run_id), "This request is closed"),
     ],
 )
-def test_unusable_link_page_is_410_without_the_request(
+def test_link_page_of_unusable_link_returns_410_with_reason_and_without_the_request(
     asked: Callable[..., Interrupt], visitor: Client, spend: Any, headline: str
 ) -> None:
     interrupt = asked(text="a secret plan")
@@ -157,7 +157,7 @@ def test_unusable_link_page_is_410_without_the_request(
     assert not Decision.objects.filter(via="link").exists()
 
 
-def test_link_page_with_invalid_token_is_404(visitor: Client) -> None:
+def test_link_page_with_invalid_token_returns_404(visitor: Client) -> None:
     for token in ("x", "A" * 64, "../admin"):
         response = visitor.get(f"/hitl/links/{token}/")
         assert response.status_code == 404
@@ -183,7 +183,7 @@ def test_link_page_headers_forbid_caching_indexing_and_framing(
 
 
 @pytest.mark.promise("P21")
-def test_link_page_visits_are_throttled(
+def test_link_page_visits_above_throttle_link_return_429(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "THROTTLE_LINK": "2/day"}
@@ -200,7 +200,7 @@ def test_link_page_visits_are_throttled(
     assert visitor.get(url).status_code == 200
 
 
-def test_link_page_offers_only_decisions_of_its_link(
+def test_link_page_offers_and_accepts_only_decisions_allowed_by_the_link(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked(), decisions=["approve"])
@@ -215,7 +215,7 @@ def test_link_page_offers_only_decisions_of_its_link(
 @pytest.mark.any_database
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_link_page_escapes_hostile_text(text: str, visitor: Client) -> None:
+def test_link_page_escapes_hostile_request_text_and_link_name(text: str, visitor: Client) -> None:
     interrupt = hostile_interrupt(text)
     name = f"{MARK} <b>"
     link = create_review_link(interrupt.pk, name=name, expires=timedelta(days=1))
@@ -228,7 +228,7 @@ def test_link_page_escapes_hostile_text(text: str, visitor: Client) -> None:
 
 
 @pytest.mark.promise("P22")
-def test_link_token_is_never_logged(
+def test_link_token_appears_in_no_log_entry(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any, caplog: Any
 ) -> None:
     interrupt = asked()
@@ -244,7 +244,7 @@ def test_link_token_is_never_logged(
     assert token not in caplog.text
 
 
-def test_link_page_names_the_creator(
+def test_link_page_names_the_creator_of_the_link(
     asked: Callable[..., Interrupt], visitor: Client, django_user_model: Any
 ) -> None:
     ada = django_user_model.objects.create_superuser("ada")
@@ -254,7 +254,7 @@ def test_link_page_names_the_creator(
     assert "ask ada for a new link" in visitor.get(link.url).content.decode()
 
 
-def test_link_page_truncated_text_mentions_no_download(
+def test_link_page_with_truncated_text_offers_no_download(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     item = asked()
@@ -266,7 +266,7 @@ def test_link_page_truncated_text_mentions_no_download(
 
 
 @pytest.mark.parametrize("graph", ["approval", "typed"])
-def test_link_page_preview_shows_input_and_stores_nothing(
+def test_link_page_preview_shows_typed_values_and_saves_nothing(
     asked: Callable[..., Interrupt], visitor: Client, graph: str
 ) -> None:
     url = link_to(asked(graph))
@@ -284,7 +284,7 @@ def test_link_page_preview_shows_input_and_stores_nothing(
     assert Decision.objects.get().type == "reject"
 
 
-def test_link_page_preview_requires_signature(
+def test_link_page_preview_without_signature_returns_403(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked())
@@ -293,7 +293,7 @@ def test_link_page_preview_requires_signature(
     assert "Not submitted yet. This is what will be sent:" not in response.content.decode()
 
 
-def test_link_page_undoes_its_own_decision(
+def test_link_page_undo_button_reopens_the_request_until_the_time_limit(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}

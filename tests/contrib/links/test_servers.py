@@ -53,7 +53,9 @@ def ask(server: Server, method: str, url: str, body: str | None = None) -> tuple
 
 @pytest.mark.promise("P22")
 @pytest.mark.parametrize("kind", ["gunicorn with access log", "uvicorn with access log"])
-def test_access_log_hides_link_token(kind: str, serve: Callable[[str], Server]) -> None:
+def test_web_server_access_log_contains_hidden_instead_of_link_token(
+    kind: str, serve: Callable[[str], Server]
+) -> None:
     server, url = serve(kind), new_link()
     secret = url.rstrip("/").rpartition("/")[2]
     status, page = ask(server, "GET", url)
@@ -80,7 +82,7 @@ def test_access_log_hides_link_token(kind: str, serve: Callable[[str], Server]) 
 
 
 @pytest.mark.promise("P21")
-def test_oversized_link_form_gets_413_page(
+def test_link_page_form_above_upload_limit_gets_413_page_from_web_server(
     serve: Callable[[str], Server],
 ) -> None:
     """A browser reads no answer before it has sent all of its form."""

@@ -47,7 +47,9 @@ def maker(user: Callable[..., Any]) -> Any:
     return user("mia", "view_interrupt", "decide_interrupt", "link_interrupt")
 
 
-def test_link_decision_is_stored_under_its_name(interrupt: Interrupt, maker: Any) -> None:
+def test_link_decision_is_stored_with_name_of_the_link_and_logged_with_its_creator(
+    interrupt: Interrupt, maker: Any
+) -> None:
     link = create_review_link(interrupt.pk, name=DANA, email="dana@example.com", by=maker)
     assert resolve_link(token_of(link)).state == "open"
     made = decide_by_link(token_of(link), "approve", reason="fine")
@@ -67,7 +69,9 @@ def test_link_decision_is_stored_under_its_name(interrupt: Interrupt, maker: Any
     assert audit.find_first_fault(interrupt.thread) is None
 
 
-def test_link_secret_is_not_stored(interrupt: Interrupt, settings: Any) -> None:
+def test_link_secret_is_in_the_url_and_in_no_stored_row(
+    interrupt: Interrupt, settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
     link = create_review_link(interrupt.pk, name=DANA)
     assert link.url.startswith("https://shop.example/hitl/links/")
@@ -79,7 +83,7 @@ def test_link_secret_is_not_stored(interrupt: Interrupt, settings: Any) -> None:
 
 
 @pytest.mark.parametrize("change", ["another end", "another row", "cut", "longer", "no base64", ""])
-def test_invalid_link_token_is_not_found(interrupt: Interrupt, change: str) -> None:
+def test_altered_link_token_raises_link_not_found(interrupt: Interrupt, change: str) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA))
     other = token_of(create_review_link(interrupt.pk, name="Eve"))
     changed = {
@@ -97,7 +101,7 @@ def test_invalid_link_token_is_not_found(interrupt: Interrupt, change: str) -> N
 
 
 @pytest.mark.promise("P1")
-def test_link_is_usable_once(interrupt: Interrupt) -> None:
+def test_second_decision_with_a_link_raises_link_unusable_error(interrupt: Interrupt) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA))
     decide_by_link(token, "approve")
     with pytest.raises(LinkUnusableError) as caught:
@@ -107,7 +111,7 @@ def test_link_is_usable_once(interrupt: Interrupt) -> None:
 
 
 @pytest.mark.promise("P5")
-def test_invalid_response_leaves_link_unused(advance: Any) -> None:
+def test_invalid_response_with_a_link_leaves_the_link_open(advance: Any) -> None:
     run = services.start("typed", {"amount": 12.5, "customer": "Dana"})
     advance()
     interrupt = Interrupt.objects.get(run=run.id)
@@ -130,7 +134,7 @@ SPENT: dict[str, Callable[[Interrupt, LinkInfo, Any], Any]] = {
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("state", SPENT)
-def test_unusable_link_reports_state_and_writes_nothing(
+def test_decision_with_unusable_link_raises_error_with_state_and_writes_nothing(
     interrupt: Interrupt, maker: Any, unchanged: Callable[..., None], state: str
 ) -> None:
     link = create_review_link(interrupt.pk, name=DANA, by=maker)
@@ -145,7 +149,7 @@ def test_unusable_link_reports_state_and_writes_nothing(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("name", ["mia", "system"])
-def test_link_of_inactive_or_deleted_creator_is_void(
+def test_link_of_deactivated_or_deleted_creator_has_state_void(
     interrupt: Interrupt, user: Callable[..., Any], name: str
 ) -> None:
     maker = user(name, "view_interrupt", "decide_interrupt", "link_interrupt")
@@ -158,7 +162,9 @@ def test_link_of_inactive_or_deleted_creator_is_void(
 
 
 @pytest.mark.promise("P18")
-def test_link_of_creator_without_view_permission_is_void(interrupt: Interrupt, maker: Any) -> None:
+def test_link_of_creator_without_view_permission_has_state_void(
+    interrupt: Interrupt, maker: Any
+) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))
     maker.user_permissions.remove(Permission.objects.get(codename="view_interrupt"))
     assert resolve_link(token).state == "void"
@@ -166,7 +172,7 @@ def test_link_of_creator_without_view_permission_is_void(interrupt: Interrupt, m
         decide_by_link(token, "approve")
 
 
-def test_changed_interrupt_requires_a_new_link(interrupt: Interrupt) -> None:
+def test_link_to_interrupt_with_newer_version_has_state_stale(interrupt: Interrupt) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA))
     Interrupt.objects.update(version=3)
     assert resolve_link(token).state == "stale"
@@ -174,7 +180,9 @@ def test_changed_interrupt_requires_a_new_link(interrupt: Interrupt) -> None:
     assert decide_by_link(again, "approve").version == 3
 
 
-def test_link_accepts_only_its_decisions(interrupt: Interrupt) -> None:
+def test_link_decision_outside_its_allowed_decisions_raises_invalid_answer_error(
+    interrupt: Interrupt,
+) -> None:
     link = create_review_link(interrupt.pk, name=DANA, decisions=["reject", "approve"])
     assert link.decisions == ["approve", "reject"]
     with pytest.raises(InvalidAnswerError):
@@ -196,14 +204,18 @@ def test_link_accepts_only_its_decisions(interrupt: Interrupt) -> None:
         ({"expires": timedelta(days=366)}, "expires_at"),
     ],
 )
-def test_link_with_invalid_option_is_rejected(interrupt: Interrupt, given: Any, field: str) -> None:
+def test_link_creation_with_invalid_option_raises_invalid_input_error_for_its_field(
+    interrupt: Interrupt, given: Any, field: str
+) -> None:
     with pytest.raises(InvalidInputError) as caught:
         create_review_link(interrupt.pk, **{"name": DANA, **given})
     assert [name for name, _ in caught.value.faults] == [field]
     assert not ReviewLink.objects.exists()
 
 
-def test_link_name_and_expiry_are_limited(interrupt: Interrupt) -> None:
+def test_link_creation_with_too_late_expiry_raises_invalid_input_error(
+    interrupt: Interrupt,
+) -> None:
     link = create_review_link(interrupt.pk, name="x" * 255, expires=LONGEST)
     assert len(link.name) == 255
     assert create_review_link(interrupt.pk, name="x").state == "open"
@@ -212,14 +224,16 @@ def test_link_name_and_expiry_are_limited(interrupt: Interrupt) -> None:
         create_review_link(interrupt.pk, name=DANA, expires=longer)
 
 
-def test_link_expiry_accepts_datetime(interrupt: Interrupt) -> None:
+def test_link_expiry_accepts_aware_and_naive_datetimes(interrupt: Interrupt) -> None:
     end = timezone.now() + timedelta(days=2)
     assert create_review_link(interrupt.pk, name=DANA, expires=end).expires_at == end
     naive = timezone.make_naive(end)  # a clock on the wall, of the site's own time zone
     assert create_review_link(interrupt.pk, name=DANA, expires=naive).expires_at == end
 
 
-def test_link_to_decided_interrupt_is_rejected(interrupt: Interrupt) -> None:
+def test_link_creation_for_decided_interrupt_raises_already_decided_error(
+    interrupt: Interrupt,
+) -> None:
     services.decide(interrupt.pk, "approve")
     with pytest.raises(AlreadyDecidedError):
         create_review_link(interrupt.pk, name=DANA)
@@ -227,7 +241,7 @@ def test_link_to_decided_interrupt_is_rejected(interrupt: Interrupt) -> None:
 
 @pytest.mark.promise("P18")
 @pytest.mark.promise("P20")
-def test_link_creation_without_permission_is_rejected_and_audited(
+def test_link_creation_without_link_permission_raises_not_allowed_error_and_is_logged(
     interrupt: Interrupt, reviewer: Any, user: Callable[..., Any]
 ) -> None:
     with pytest.raises(NotAllowedError):
@@ -252,7 +266,7 @@ def test_link_creation_without_permission_is_rejected_and_audited(
 
 
 @pytest.mark.promise("P18")
-def test_link_listing_and_revoking_require_permission(
+def test_link_listing_and_revocation_without_view_permission_raise_not_found(
     interrupt: Interrupt, reviewer: Any, user: Callable[..., Any]
 ) -> None:
     link = create_review_link(interrupt.pk, name=DANA)
@@ -275,7 +289,9 @@ def test_link_listing_and_revoking_require_permission(
     assert resolve_link(token_of(link)).state == "open"
 
 
-def test_used_link_cannot_be_revoked(interrupt: Interrupt, maker: Any, reviewer: Any) -> None:
+def test_revocation_of_used_link_raises_link_unusable_error(
+    interrupt: Interrupt, maker: Any, reviewer: Any
+) -> None:
     link = create_review_link(interrupt.pk, name=DANA, by=maker)
     with pytest.raises(NotAllowedError):
         revoke_link(link.id, by=reviewer)
@@ -287,7 +303,9 @@ def test_used_link_cannot_be_revoked(interrupt: Interrupt, maker: Any, reviewer:
     assert [one.state for one in list_links(interrupt.pk, by=maker)] == ["used"]
 
 
-def test_revoked_link_cannot_be_revoked_again(interrupt: Interrupt, maker: Any) -> None:
+def test_second_revocation_of_a_link_raises_link_unusable_error_and_is_not_logged(
+    interrupt: Interrupt, maker: Any
+) -> None:
     link = create_review_link(interrupt.pk, name=DANA, by=maker)
     revoke_link(link.id)
     before = ReviewLink.objects.values().get()
@@ -298,14 +316,16 @@ def test_revoked_link_cannot_be_revoked_again(interrupt: Interrupt, maker: Any) 
     assert AuditEntry.objects.filter(verb="revoke").count() == 1
 
 
-def test_revoked_link_is_unusable_with_any_decision(interrupt: Interrupt) -> None:
+def test_decision_with_revoked_link_raises_link_unusable_error(interrupt: Interrupt) -> None:
     link = create_review_link(interrupt.pk, name=DANA, decisions=["approve"])
     revoke_link(link.id)
     with pytest.raises(LinkUnusableError):
         decide_by_link(token_of(link), "reject")
 
 
-def test_interrupt_lists_only_its_own_links(interrupt: Interrupt, advance: Any) -> None:
+def test_link_list_of_an_interrupt_omits_links_of_other_interrupts(
+    interrupt: Interrupt, advance: Any
+) -> None:
     other = asked("typed", {"amount": 12.5, "customer": "Dana"}, advance)
     mine = create_review_link(interrupt.pk, name=DANA)
     also = create_review_link(other.pk, name=DANA)
@@ -315,7 +335,9 @@ def test_interrupt_lists_only_its_own_links(interrupt: Interrupt, advance: Any) 
     assert resolve_link(token_of(also)).interrupt_id == other.pk
 
 
-def test_link_list_query_count_is_constant(interrupt: Interrupt, maker: Any) -> None:
+def test_link_list_query_count_is_constant_for_one_and_six_links(
+    interrupt: Interrupt, maker: Any
+) -> None:
     def queries_for(links: int) -> int:
         for _ in range(links):
             create_review_link(interrupt.pk, name=DANA, by=User.objects.get(pk=maker.pk))
@@ -326,7 +348,7 @@ def test_link_list_query_count_is_constant(interrupt: Interrupt, maker: Any) -> 
     assert queries_for(1) == queries_for(5)
 
 
-def test_link_is_blocked_by_required_claim_of_another_user(
+def test_link_under_required_claim_is_usable_only_if_its_creator_is_the_claimant(
     interrupt: Interrupt, maker: Any, reviewer: Any
 ) -> None:
     Interrupt.objects.update(claim_required=True)
@@ -345,7 +367,7 @@ def test_link_is_blocked_by_required_claim_of_another_user(
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_optional_or_expired_claim_does_not_block_link(
+def test_link_is_usable_under_optional_or_expired_claim_of_another_user(
     interrupt: Interrupt, maker: Any, reviewer: Any, required: bool
 ) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))
@@ -358,20 +380,24 @@ def test_optional_or_expired_claim_does_not_block_link(
     assert decide_by_link(token, "approve").by_label == DANA
 
 
-def test_erased_thread_has_no_link_email(interrupt: Interrupt) -> None:
+def test_erase_of_thread_clears_email_of_its_links(interrupt: Interrupt) -> None:
     create_review_link(interrupt.pk, name=DANA, email="dana@example.com")
     services.cancel(interrupt.run_id)
     services.erase_thread(Thread.objects.get().thread_id)
     assert ReviewLink.objects.get().email == ""
 
 
-def test_link_to_interrupt_with_quorum_is_rejected(interrupt: Interrupt) -> None:
+def test_link_creation_for_interrupt_with_quorum_raises_invalid_input_error(
+    interrupt: Interrupt,
+) -> None:
     Interrupt.objects.update(quorum=2)
     with pytest.raises(InvalidInputError, match="requires several approvals, which need accounts"):
         create_review_link(interrupt.pk, name=DANA)
 
 
-def test_link_creation_respects_no_self_approval(interrupt: Interrupt, maker: Any) -> None:
+def test_link_creation_by_run_starter_without_self_approval_is_rejected_and_logged(
+    interrupt: Interrupt, maker: Any
+) -> None:
     Interrupt.objects.update(no_self_approval=True)
     Run.objects.update(started_by=maker)
     # That is said, and recorded, whatever else is in the way.
@@ -385,7 +411,9 @@ def test_link_creation_respects_no_self_approval(interrupt: Interrupt, maker: An
     assert create_review_link(interrupt.pk, name=DANA, by=maker).state == "open"
 
 
-def test_link_creation_without_included_urls_fails(interrupt: Interrupt, maker: Any) -> None:
+def test_link_creation_without_included_package_urls_raises_improperly_configured(
+    interrupt: Interrupt, maker: Any
+) -> None:
     before = AuditEntry.objects.count()
     with (
         override_settings(ROOT_URLCONF="tests.services.bare"),

@@ -26,7 +26,7 @@ def fill(visitor: Client) -> Callable[..., dict[str, str]]:
     return fill_in
 
 
-def test_unsigned_link_form_is_returned_with_its_input(
+def test_link_form_without_signature_returns_403_with_typed_reason_for_resubmission(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked())
@@ -43,7 +43,7 @@ def test_unsigned_link_form_is_returned_with_its_input(
     assert Decision.objects.get().reason == "too early"
 
 
-def test_link_form_signature_is_bound_to_its_link(
+def test_link_form_with_signature_of_another_link_returns_403(
     asked: Callable[..., Interrupt], visitor: Client, fill: Any
 ) -> None:
     interrupt = asked()
@@ -56,7 +56,7 @@ def test_link_form_signature_is_bound_to_its_link(
     assert not Decision.objects.exists()
 
 
-def test_link_form_signature_is_valid_with_fallback_key(
+def test_link_form_signed_with_a_fallback_secret_key_is_accepted(
     asked: Callable[..., Interrupt], visitor: Client, fill: Any, settings: Any
 ) -> None:
     url, other = link_to(asked()), link_to(asked())
@@ -67,7 +67,7 @@ def test_link_form_signature_is_valid_with_fallback_key(
     assert visitor.post(other, late).status_code == 403
 
 
-def test_link_page_in_two_tabs_stores_first_submission(
+def test_link_form_submitted_from_second_tab_after_a_decision_saves_nothing(
     asked: Callable[..., Interrupt], visitor: Client, fill: Any
 ) -> None:
     url = link_to(asked())
@@ -78,7 +78,7 @@ def test_link_page_in_two_tabs_stores_first_submission(
 
 
 @pytest.mark.parametrize("missing", ["sessions", "csrf"])
-def test_link_form_requires_no_host_middleware_or_cookies(
+def test_link_form_works_without_session_csrf_and_message_middleware(
     missing: str, asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     url = link_to(asked())
@@ -97,7 +97,7 @@ def test_link_form_requires_no_host_middleware_or_cookies(
 
 
 @pytest.mark.parametrize("held_up", ["calls", "claim", "key"])
-def test_rejected_link_form_keeps_its_input(
+def test_link_form_rejected_by_throttle_claim_or_key_change_shows_typed_reason(
     held_up: str,
     asked: Callable[..., Interrupt],
     visitor: Client,

@@ -64,7 +64,7 @@ def leave_night(user: Any) -> None:
 @pytest.mark.parametrize(
     "topic", ["requested", "assigned", "mentioned", "due", "overdue", "escalated"]
 )
-def test_interrupt_mail_is_sent_only_to_permitted_users(
+def test_interrupt_email_is_sent_only_to_users_permitted_at_sending_time(
     mails: MailServer, person: Person, ask: Ask, send: Send, topic: str
 ) -> None:
     """One member stays in the group, one leaves before the mail is sent, one never was in it."""
@@ -104,7 +104,7 @@ def test_interrupt_mail_is_sent_only_to_permitted_users(
 
 
 @pytest.mark.usefixtures("hidden")
-def test_digest_lists_only_interrupts_visible_to_recipient(
+def test_digest_email_lists_only_interrupts_visible_to_its_recipient(
     mails: MailServer, person: Person, ask: Ask, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduled_notifications, "_find_hour", lambda now: now)
@@ -128,7 +128,7 @@ def test_digest_lists_only_interrupts_visible_to_recipient(
 
 @pytest.mark.usefixtures("hidden")
 @pytest.mark.parametrize("channel", ["slack", "webhook"])
-def test_channel_message_shows_only_interrupts_visible_to_creator(
+def test_slack_and_webhook_messages_contain_only_interrupts_visible_to_the_creator(
     person: Person, ask: Ask, monkeypatch: pytest.MonkeyPatch, channel: str
 ) -> None:
     sent: list[bytes] = []

@@ -40,7 +40,7 @@ def list_sent(mails: MailServer) -> Callable[[], list[str]]:
     return list_new
 
 
-def test_event_mails_survive_kill_at_any_commit(
+def test_event_emails_are_sent_once_after_worker_kill_at_any_commit(
     person: Person, ask: Ask, send: Send, list_sent: Callable[[], list[str]]
 ) -> None:
     ravi = person("ravi", "Night")
@@ -58,7 +58,7 @@ def test_event_mails_survive_kill_at_any_commit(
     commits.assert_same_after_kills(tell, wait=end_claims, effects=list_sent)
 
 
-def test_digest_mails_survive_kill_at_any_commit(
+def test_digest_emails_are_sent_once_after_worker_kill_at_any_commit(
     person: Person, ask: Ask, send: Send, list_sent: Callable[[], list[str]], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "DIGEST_HOUR": 0}
@@ -76,7 +76,7 @@ def test_digest_mails_survive_kill_at_any_commit(
     commits.assert_same_after_kills(tell, wait=end_claims, effects=list_sent)
 
 
-def test_first_mail_with_daily_default_survives_kill(
+def test_emails_with_daily_default_are_sent_once_after_worker_kill_at_any_commit(
     person: Person, ask: Ask, send: Send, list_sent: Callable[[], list[str]], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "NOTIFICATION_DEFAULT": "daily"}

@@ -46,7 +46,7 @@ def faults() -> list[str]:
     return [row.fault for row in Delivery.objects.filter(state="dead").order_by("created_at")]
 
 
-def test_request_mail_is_sent_to_group_members_only(
+def test_email_for_request_assigned_to_group_is_sent_to_group_members_only(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     for name, group in (("rita", "Night"), ("ravi", "Night"), ("olga", "Day"), ("vik", "")):
@@ -56,7 +56,7 @@ def test_request_mail_is_sent_to_group_members_only(
     assert recipients(mails) == ["ravi@shop.example", "rita@shop.example"]
 
 
-def test_request_mail_is_sent_to_assignee_only(
+def test_email_for_request_with_assignee_is_sent_to_assignee_only(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -66,7 +66,7 @@ def test_request_mail_is_sent_to_assignee_only(
     assert recipients(mails) == ["ravi@shop.example"]
 
 
-def test_mail_uses_email_field_of_user_model(
+def test_email_is_sent_to_address_in_email_field_of_user_model(
     mails: MailServer, person: Person, ask: Ask, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(get_user_model(), "EMAIL_FIELD", "last_name")
@@ -77,7 +77,7 @@ def test_mail_uses_email_field_of_user_model(
     assert recipients(mails) == ["office@shop.example"]
 
 
-def test_interrupt_without_group_and_assignee_sends_no_mail(
+def test_request_without_group_and_assignee_creates_no_email_delivery(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -85,7 +85,7 @@ def test_interrupt_without_group_and_assignee_sends_no_mail(
     assert not Delivery.objects.exists()
 
 
-def test_unsent_event_is_one_delivery(
+def test_request_for_30_members_is_one_delivery_until_sent(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     for number in range(30):
@@ -97,7 +97,7 @@ def test_unsent_event_is_one_delivery(
     assert len(set(recipients(mails))) == 30
 
 
-def test_request_mail_has_title_and_link_without_payload(
+def test_request_email_contains_title_link_and_due_time_without_payload(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -118,7 +118,7 @@ def test_request_mail_has_title_and_link_without_payload(
     assert "<script" not in html
 
 
-def test_request_mail_shows_graph_title(
+def test_request_email_contains_the_graph_title(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -136,7 +136,7 @@ class Open(ModelPermissionPolicy):
         return channel == "email"
 
 
-def test_request_mail_has_payload_if_policy_allows(
+def test_request_email_contains_the_payload_if_policy_allows(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -149,7 +149,7 @@ def test_request_mail_has_payload_if_policy_allows(
 HOSTILE = "Pay\r\nBcc: all@shop.example\r\n\r\n<b onclick=x>now</b> \u202egnp"
 
 
-def test_mail_with_hostile_title_adds_no_header_or_markup(
+def test_email_for_hostile_title_has_no_added_headers_or_markup(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -164,7 +164,7 @@ def test_mail_with_hostile_title_adds_no_header_or_markup(
     assert "&lt;b onclick=x&gt;" in html
 
 
-def test_mail_uses_language_of_recipient(
+def test_email_subject_is_in_the_language_of_the_recipient(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     save_preferences(person("rita", "Night"), {"language": "de"})
@@ -173,7 +173,7 @@ def test_mail_uses_language_of_recipient(
     assert mails.next()["Subject"].startswith("Prüfung angefordert:")
 
 
-def test_mail_has_one_click_unsubscribe_header(
+def test_email_has_one_click_unsubscribe_header_that_turns_off_its_topic(
     mails: MailServer, person: Person, ask: Ask, send: Send, client: Any
 ) -> None:
     rita = person("rita", "Night")
@@ -197,7 +197,7 @@ def test_mail_has_one_click_unsubscribe_header(
     assert faults() == ["No recipients with immediate notifications."]
 
 
-def test_mail_is_not_sent_without_permission_or_address(
+def test_email_is_not_sent_to_user_without_permission_address_or_activity(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night", sees=False)
@@ -209,7 +209,7 @@ def test_mail_is_not_sent_without_permission_or_address(
     assert faults() == ["The request doesn't exist, or the user can't view it."]
 
 
-def test_request_mail_is_not_sent_after_decision(
+def test_request_email_is_not_sent_after_the_decision(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita = person("rita", "Night")
@@ -219,7 +219,7 @@ def test_request_mail_is_not_sent_after_decision(
 
 
 @pytest.mark.parametrize("verb", ["assign", "comment"])
-def test_mail_is_not_sent_for_own_actions(
+def test_email_for_assignment_or_mention_is_not_sent_to_the_acting_user(
     mails: MailServer, person: Person, ask: Ask, send: Send, verb: str
 ) -> None:
     rita, ravi = person("rita"), person("ravi")
@@ -237,7 +237,7 @@ def test_mail_is_not_sent_for_own_actions(
     assert mail["Subject"] == f"{words[verb]}: Refund 120 EUR?"
 
 
-def test_mail_is_not_sent_to_replaced_assignee(
+def test_assignment_email_is_not_sent_to_an_assignee_already_replaced(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, ravi, vik = person("rita"), person("ravi"), person("vik")
@@ -248,7 +248,7 @@ def test_mail_is_not_sent_to_replaced_assignee(
     assert recipients(mails) == ["vik@shop.example"]
 
 
-def test_group_assignment_sends_mail_to_other_members(
+def test_group_assignment_email_is_sent_to_members_except_the_acting_user(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, _ = person("rita", "Night"), person("ravi", "Night")
@@ -261,7 +261,9 @@ def test_group_assignment_sends_mail_to_other_members(
     )
 
 
-def test_overdue_mail_is_sent_once(mails: MailServer, person: Person, ask: Ask, send: Send) -> None:
+def test_overdue_email_is_sent_once_and_not_to_users_who_turned_it_off(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
     person("rita", "Night")
     save_preferences(person("ravi", "Night"), {"overdue": "off"})
     item = ask(group="Night", due=timedelta(hours=1))
@@ -275,7 +277,7 @@ def test_overdue_mail_is_sent_once(mails: MailServer, person: Person, ask: Ask, 
     assert mail["Subject"] == "Overdue: Refund 120 EUR?"
 
 
-def test_escalation_mail_is_sent_to_new_group(
+def test_escalation_email_is_sent_once_to_the_new_group(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -294,7 +296,7 @@ def test_escalation_mail_is_sent_to_new_group(
     assert (mail["To"], mail["Subject"]) == ("olga@shop.example", "Escalated: Refund 120 EUR?")
 
 
-def test_mail_is_sent_once_for_repeated_event(
+def test_event_processed_and_redelivered_repeatedly_sends_one_email_per_recipient(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -310,7 +312,7 @@ def test_mail_is_sent_once_for_repeated_event(
     assert recipients(mails) == ["ravi@shop.example", "rita@shop.example"]
 
 
-def test_redelivered_mail_keeps_its_message_id(
+def test_redelivered_email_has_the_message_id_of_the_first_email(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -323,7 +325,7 @@ def test_redelivered_mail_keeps_its_message_id(
     assert first["Message-ID"] == second["Message-ID"] == f"<{told.pk}@shop.example>"
 
 
-def test_rejected_recipient_is_dead_and_delays_no_other(
+def test_email_rejected_with_550_becomes_dead_and_next_recipient_gets_email(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -338,7 +340,7 @@ def test_rejected_recipient_is_dead_and_delays_no_other(
 
 
 @pytest.mark.parametrize("address", ["rita@shop.example\nBcc: all@shop.example", "rita@", "@"])
-def test_invalid_address_is_dead_and_delays_no_other(
+def test_email_to_invalid_address_becomes_dead_and_next_recipient_gets_email(
     mails: MailServer, person: Person, ask: Ask, send: Send, address: str
 ) -> None:
     person("rita", "Night", email=address)
@@ -349,7 +351,7 @@ def test_invalid_address_is_dead_and_delays_no_other(
     assert len(faults()) == 1
 
 
-def test_temporarily_rejected_mail_is_sent_later(
+def test_email_rejected_with_451_is_pending_and_sent_later(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -364,7 +366,7 @@ def test_temporarily_rejected_mail_is_sent_later(
     assert len(mails.all()) == 1
 
 
-def test_unavailable_mail_server_is_paused_and_loses_no_mail(
+def test_unavailable_mail_server_pauses_the_endpoint_until_all_emails_are_sent(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -383,7 +385,7 @@ def test_unavailable_mail_server_is_paused_and_loses_no_mail(
     assert endpoint.failures == 0
 
 
-def test_failed_mail_server_login_keeps_mail_pending(
+def test_failed_mail_server_login_leaves_the_email_pending(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -396,7 +398,7 @@ def test_failed_mail_server_login_keeps_mail_pending(
 
 
 @pytest.mark.usefixtures("db")
-def test_notification_without_endpoint_writes_no_row(person: Person, ask: Ask) -> None:
+def test_notifications_without_endpoints_write_no_delivery(person: Person, ask: Ask) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")
     item = ask(group="Night", due=timedelta(hours=1))
     services.assign(item.pk, to=ravi, by=rita)
@@ -405,7 +407,7 @@ def test_notification_without_endpoint_writes_no_row(person: Person, ask: Ask) -
     assert not Delivery.objects.exists()
 
 
-def test_channel_of_removed_app_gets_no_deliveries(
+def test_endpoint_with_unregistered_channel_gets_no_deliveries(
     mails: MailServer, person: Person, ask: Ask
 ) -> None:
     person("rita", "Night")
@@ -415,7 +417,7 @@ def test_channel_of_removed_app_gets_no_deliveries(
     assert not Delivery.objects.exists()
 
 
-def test_webhooks_get_no_personal_notification_events(
+def test_webhooks_get_no_assignment_or_mention_events(
     mails: MailServer, person: Person, ask: Ask
 ) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")
@@ -429,7 +431,7 @@ def test_webhooks_get_no_personal_notification_events(
 
 
 @pytest.mark.django_db
-def test_mail_endpoint_is_created_again_after_flush() -> None:
+def test_mail_endpoint_is_created_again_after_database_flush() -> None:
     # ``manage.py flush`` sends post_migrate without the state of the apps.
     make_mail_endpoint(using="default")
     assert WebhookEndpoint.objects.filter(pk=mail_channel.ENDPOINT, channel="email").exists()

@@ -46,7 +46,7 @@ def choices_of(user: Any) -> list[str]:
     return [wanted.get(topic) for topic in TOPICS]
 
 
-def test_notification_settings_change_only_own_preferences(person: Person) -> None:
+def test_notification_settings_form_changes_only_preferences_of_its_user(person: Person) -> None:
     rita, ravi = person("rita"), person("ravi")
     client = log_in(rita)
     page = client.get(PAGE).content.decode()
@@ -60,21 +60,21 @@ def test_notification_settings_change_only_own_preferences(person: Person) -> No
     assert '<option value="daily" selected>' in client.get(PAGE).content.decode()
 
 
-def test_notification_settings_with_invalid_choice_save_nothing(person: Person) -> None:
+def test_notification_settings_form_with_invalid_choice_saves_nothing(person: Person) -> None:
     client = log_in(person("rita"))
     page = client.post(PAGE, {**dict.fromkeys(TOPICS, "now"), "requested": "hourly"})
     assert b"errornote" in page.content
     assert not NotificationPreferences.objects.exists()
 
 
-def test_notification_settings_require_view_permission(person: Person) -> None:
+def test_notification_settings_page_without_view_permission_returns_403(person: Person) -> None:
     client = log_in(person("vik", sees=False))
     assert client.get(PAGE).status_code == 403
     assert b"Notification settings" not in client.get("/admin/").content
     assert b"Notification settings" in log_in(person("rita")).get("/admin/").content
 
 
-def test_notification_settings_of_another_user_are_inaccessible(person: Person) -> None:
+def test_notification_settings_pages_of_another_user_are_inaccessible(person: Person) -> None:
     rita = person("rita")
     save_preferences(rita, {"requested": "off"})
     client = log_in(person("ravi"))
@@ -83,7 +83,7 @@ def test_notification_settings_of_another_user_are_inaccessible(person: Person) 
 
 
 @pytest.mark.parametrize("column", ["email", "last_login"])
-def test_notification_settings_without_address_show_a_notice(
+def test_notification_settings_page_of_user_without_email_address_shows_a_notice(
     person: Person, column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(get_user_model(), "EMAIL_FIELD", column)
@@ -94,7 +94,9 @@ def test_notification_settings_without_address_show_a_notice(
 
 
 @pytest.mark.parametrize("name", ["notificationpreferences", "slackchannel"])
-def test_cross_site_form_changes_no_notification_settings(admin_user: Any, name: str) -> None:
+def test_notification_and_slack_forms_without_csrf_token_return_403(
+    admin_user: Any, name: str
+) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(admin_user)
     page = f"/admin/hitl_notifications/{name}/"
@@ -105,7 +107,9 @@ def test_cross_site_form_changes_no_notification_settings(admin_user: Any, name:
     assert not SlackChannel.objects.exists()
 
 
-def test_unsubscribe_link_ignores_the_logged_in_user(person: Person) -> None:
+def test_unsubscribe_link_changes_its_recipient_instead_of_the_logged_in_user(
+    person: Person,
+) -> None:
     rita, ravi = person("rita"), person("ravi")
     client = Client(enforce_csrf_checks=True)
     client.force_login(ravi)
@@ -123,7 +127,7 @@ def test_unsubscribe_link_ignores_the_logged_in_user(person: Person) -> None:
         (DIGEST, "this", ["now", "now", "off", "now", "now"]),
     ],
 )
-def test_unsubscribe_link_turns_off_topics_without_login(
+def test_unsubscribe_link_post_turns_off_chosen_topics_without_login(
     person: Person, client: Client, what: str, chosen: str, left: list[str]
 ) -> None:
     rita = person("rita")
@@ -137,7 +141,7 @@ def test_unsubscribe_link_turns_off_topics_without_login(
     assert choices_of(rita) == left
 
 
-def test_unsubscribe_link_with_invalid_token_is_404(person: Person, client: Client) -> None:
+def test_unsubscribe_link_with_invalid_token_returns_404(person: Person, client: Client) -> None:
     rita = person("rita")
     token = signing.dumps([str(rita.pk), "all"], salt="another")
     odd = [signing.dumps(value, salt=SALT) for value in (None, 1, ["x"], ["x", "all"], [9999, ALL])]
@@ -148,7 +152,9 @@ def test_unsubscribe_link_with_invalid_token_is_404(person: Person, client: Clie
     assert not NotificationPreferences.objects.exists()
 
 
-def test_oversized_unsubscribe_form_changes_nothing(person: Person, client: Client) -> None:
+def test_unsubscribe_form_above_size_limit_returns_400_and_changes_nothing(
+    person: Person, client: Client
+) -> None:
     rita = person("rita")
     sent = client.post(path_of(rita, ALL), {"x": "y" * 3_000_000})
     assert sent.status_code == 400

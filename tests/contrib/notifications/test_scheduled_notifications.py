@@ -37,7 +37,7 @@ def told(event: str) -> int:
     return Delivery.objects.filter(event=event).count()
 
 
-def test_due_soon_mail_is_sent_once(
+def test_due_soon_email_is_sent_once_over_repeated_sweeps(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -51,7 +51,7 @@ def test_due_soon_mail_is_sent_once(
     assert mail["Subject"] == "Due soon: Refund 120 EUR?"
 
 
-def test_new_interrupt_with_near_due_time_publishes_no_due_event(
+def test_request_created_shortly_before_its_due_time_publishes_no_due_event(
     mails: MailServer, person: Person, ask: Ask
 ) -> None:
     person("rita", "Night")
@@ -60,7 +60,7 @@ def test_new_interrupt_with_near_due_time_publishes_no_due_event(
     assert told("interrupt.due") == 0
 
 
-def test_due_soon_mail_is_sent_to_claimer_instead_of_group(
+def test_due_soon_email_is_sent_to_the_claimant_instead_of_the_group(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -74,7 +74,7 @@ def test_due_soon_mail_is_sent_to_claimer_instead_of_group(
     assert [mail["To"] for mail in mails.all()] == ["ravi@shop.example"]
 
 
-def test_due_events_over_several_batches_are_complete(
+def test_due_events_in_several_sweep_batches_are_published_for_every_request(
     mails: MailServer, person: Person, ask: Ask, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -86,7 +86,7 @@ def test_due_events_over_several_batches_are_complete(
     assert told("interrupt.due") == 7
 
 
-def test_concurrent_sweeps_publish_due_event_once(
+def test_due_event_is_published_once_by_concurrent_sweeps(
     mails: MailServer, person: Person, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person("rita", "Night")
@@ -98,7 +98,7 @@ def test_concurrent_sweeps_publish_due_event_once(
     assert told("interrupt.due") == 1
 
 
-def test_sweep_without_notifications_writes_nothing(mails: MailServer) -> None:
+def test_sweep_without_due_notifications_changes_no_rows(mails: MailServer) -> None:
     sweep()
     marks = list(NotificationCursor.objects.values())
     sweep()
@@ -118,7 +118,7 @@ def any_hour(settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("any_hour")
-def test_daily_digest_lists_pending_requests_in_one_mail(
+def test_daily_digest_email_lists_twenty_requests_and_counts_the_rest(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")
@@ -149,7 +149,7 @@ def test_daily_digest_lists_pending_requests_in_one_mail(
     assert mail.get_body(("html",)).get_content().count("Refund") == 20
 
 
-def test_mention_is_in_exactly_one_digest(
+def test_mention_is_listed_in_exactly_one_digest_email(
     mails: MailServer, person: Person, ask: Ask, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduled_notifications, "_find_hour", lambda now: now)
@@ -167,7 +167,9 @@ def test_mention_is_in_exactly_one_digest(
 
 
 @pytest.mark.usefixtures("any_hour")
-def test_empty_digest_is_not_sent(mails: MailServer, person: Person, ask: Ask, send: Send) -> None:
+def test_digest_without_pending_requests_is_not_sent(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
     rita = person("rita", "Night")
     save_preferences(rita, {"requested": "daily"})
     services.decide(ask(group="Night").pk, "approve", by=rita)
@@ -177,7 +179,7 @@ def test_empty_digest_is_not_sent(mails: MailServer, person: Person, ask: Ask, s
     assert mails.all() == []
 
 
-def test_digest_is_not_sent_before_its_hour(
+def test_digest_is_not_published_before_digest_hour(
     mails: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_the_hour()
@@ -187,7 +189,7 @@ def test_digest_is_not_sent_before_its_hour(
 
 
 @pytest.mark.usefixtures("any_hour")
-def test_daily_notification_default_sends_digest(
+def test_request_with_notification_default_daily_sends_only_a_digest_email(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "NOTIFICATION_DEFAULT": "daily"}

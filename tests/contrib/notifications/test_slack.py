@@ -69,7 +69,7 @@ def texts(body: Any) -> str:
     return json.dumps(body["blocks"], ensure_ascii=False)
 
 
-def test_slack_message_shows_title_group_and_due_time(
+def test_slack_message_contains_title_group_due_time_and_link_without_payload(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     person("rita", "Night")
@@ -91,7 +91,9 @@ def test_slack_message_shows_title_group_and_due_time(
     assert "amount" not in said
 
 
-def test_slack_message_shows_graph_title(receive: Receive, connect: Connect, ask: Ask) -> None:
+def test_slack_message_contains_the_graph_title(
+    receive: Receive, connect: Connect, ask: Ask
+) -> None:
     receiver = receive()
     channel = connect(receiver)
     Interrupt.objects.filter(pk=ask().pk).update(graph="essay")
@@ -102,7 +104,7 @@ def test_slack_message_shows_graph_title(receive: Receive, connect: Connect, ask
 HOSTILE = "<!channel> *pay* <https://evil.example|here> & @here\n<@U123>"
 
 
-def test_slack_message_with_hostile_title_has_no_formatting(
+def test_slack_message_for_hostile_title_contains_no_formatting_or_mentions(
     receive: Receive, connect: Connect, ask: Ask
 ) -> None:
     receiver = receive()
@@ -123,7 +125,7 @@ def test_slack_message_with_hostile_title_has_no_formatting(
     assert formatted == []
 
 
-def test_slack_channel_gets_only_its_group_and_graphs(
+def test_slack_channel_gets_only_requests_of_its_group_and_graphs(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     person("rita", "Night")
@@ -136,7 +138,9 @@ def test_slack_channel_gets_only_its_group_and_graphs(
     assert not Delivery.objects.filter(endpoint=other.pk).exists()
 
 
-def test_slack_channel_gets_overdue_requests(receive: Receive, connect: Connect, ask: Ask) -> None:
+def test_slack_channel_gets_a_message_for_overdue_requests(
+    receive: Receive, connect: Connect, ask: Ask
+) -> None:
     receiver = receive()
     channel = connect(receiver)
     item = ask(due=timedelta(hours=1))
@@ -148,7 +152,7 @@ def test_slack_channel_gets_overdue_requests(receive: Receive, connect: Connect,
     assert json.loads(receiver.next().body)["text"] == "Overdue: Refund 120 EUR?"
 
 
-def test_slack_channel_gets_assignments_to_its_group(
+def test_slack_channel_gets_a_message_for_assignment_to_its_group(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     rita, ravi = person("rita", "Night"), person("ravi")
@@ -164,7 +168,7 @@ def test_slack_channel_gets_assignments_to_its_group(
     assert Delivery.objects.count() == 1
 
 
-def test_unassigned_request_is_not_sent_to_slack(
+def test_slack_message_for_request_unassigned_before_sending_becomes_dead(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     rita = person("rita", "Night")
@@ -176,7 +180,7 @@ def test_unassigned_request_is_not_sent_to_slack(
 
 
 @pytest.mark.parametrize(("group", "word"), [("Leads", "Escalated"), ("Nobody", "Overdue")])
-def test_slack_message_is_escalated_or_overdue_by_group(
+def test_slack_message_after_expiry_says_escalated_or_overdue_by_existence_of_group(
     receive: Receive, connect: Connect, ask: Ask, person: Any, group: str, word: str
 ) -> None:
     person("olga", "Leads")
@@ -195,7 +199,7 @@ def test_slack_message_is_escalated_or_overdue_by_group(
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 410, 302])
-def test_permanent_slack_error_ends_delivery_with_reason(
+def test_slack_response_with_permanent_error_makes_the_delivery_dead_with_reason(
     receive: Receive, connect: Connect, ask: Ask, status: int
 ) -> None:
     channel = connect(receive(answering(status, "Location: https://evil.example/")))
@@ -205,7 +209,9 @@ def test_permanent_slack_error_ends_delivery_with_reason(
     assert delivery.fault.startswith(f"Slack returned {status}")
 
 
-def test_slack_retry_after_delays_the_channel(receive: Receive, connect: Connect, ask: Ask) -> None:
+def test_slack_response_with_retry_after_delays_all_deliveries_of_the_channel(
+    receive: Receive, connect: Connect, ask: Ask
+) -> None:
     channel = connect(receive(answering(429, "Retry-After: 3000")))
     ask()
     ask()
@@ -222,7 +228,7 @@ def test_slack_retry_after_delays_the_channel(receive: Receive, connect: Connect
 @pytest.mark.parametrize(
     "behaviour", [answering(500), faults.closing, faults.breaking_off, faults.babbling]
 )
-def test_temporary_slack_failure_is_retried(
+def test_slack_delivery_after_temporary_failure_is_retried_and_delivered(
     receive: Receive, connect: Connect, ask: Ask, behaviour: Any
 ) -> None:
     receiver = receive(behaviour, answering(200))
@@ -235,7 +241,7 @@ def test_temporary_slack_failure_is_retried(
 
 
 @pytest.mark.parametrize("kind", ["silent", "dripping", "flooding"])
-def test_slow_slack_response_ends_at_timeout(
+def test_slack_delivery_with_slow_response_ends_at_timeout_and_is_pending(
     receive: Receive, connect: Connect, ask: Ask, settings: Any, kind: str
 ) -> None:
     started: list[Receiver] = []
@@ -252,13 +258,15 @@ def test_slow_slack_response_ends_at_timeout(
     assert (delivery.state, delivery.attempts) == ("pending", 1)
 
 
-def test_endless_slack_response_is_not_read(receive: Receive, connect: Connect, ask: Ask) -> None:
+def test_slack_delivery_with_endless_response_is_delivered(
+    receive: Receive, connect: Connect, ask: Ask
+) -> None:
     channel = connect(receive(faults.huge))
     ask()
     assert deliver(channel).state == "delivered"
 
 
-def test_slack_url_is_never_shown(
+def test_slack_url_is_shown_on_no_page_and_in_no_api_response(
     receive: Receive, connect: Connect, ask: Ask, admin_client: Any
 ) -> None:
     channel = connect(receive())
@@ -282,7 +290,7 @@ def test_slack_url_is_never_shown(
     ).status_code in (302, 404)
 
 
-def test_slack_channel_is_created_changed_and_deleted(
+def test_slack_channel_is_created_tested_changed_and_deleted_in_the_admin(
     client: Any, person: Any, receive: Receive, ask: Ask
 ) -> None:
     olga = person("olga", "Night")
@@ -317,7 +325,7 @@ def test_slack_channel_is_created_changed_and_deleted(
     assert not SlackChannel.objects.exists()
 
 
-def test_slack_channels_require_manage_webhooks_permission(
+def test_slack_channels_without_manage_webhooks_permission_are_inaccessible(
     client: Any, person: Any, receive: Receive, connect: Connect
 ) -> None:
     channel = connect(receive())
@@ -337,7 +345,7 @@ def test_slack_channels_require_manage_webhooks_permission(
         connect(receive(), by=rita)
 
 
-def test_slack_channel_requires_view_permission_of_creator(
+def test_slack_channel_of_creator_without_view_permission_sends_nothing(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     olga = person("olga", sees=False)
@@ -349,12 +357,16 @@ def test_slack_channel_requires_view_permission_of_creator(
     assert "the channel's creator can't view it" in delivery.fault
 
 
-def test_invalid_slack_url_is_rejected(receive: Receive, connect: Connect) -> None:
+def test_slack_url_with_credentials_raises_invalid_input_error(
+    receive: Receive, connect: Connect
+) -> None:
     with pytest.raises(InvalidInputError):
         connect(receive(), address="https://user:pass@hooks.example/")
 
 
-def test_decided_request_is_not_sent_to_slack(receive: Receive, connect: Connect, ask: Ask) -> None:
+def test_slack_message_for_decided_request_is_not_sent(
+    receive: Receive, connect: Connect, ask: Ask
+) -> None:
     channel = connect(receive())
     item = ask()
     services.decide(item.pk, "approve")
@@ -362,7 +374,9 @@ def test_decided_request_is_not_sent_to_slack(receive: Receive, connect: Connect
     outbox.clear_listeners()
 
 
-def test_slack_channel_change_keeps_current_lease(receive: Receive, connect: Connect) -> None:
+def test_slack_channel_change_preserves_epoch_and_lease_of_its_endpoint(
+    receive: Receive, connect: Connect
+) -> None:
     channel = connect(receive())
     SlackChannel.objects.update(epoch=F("epoch") + 1, lease_until=Now() + timedelta(minutes=1))
     before = SlackChannel.objects.get()

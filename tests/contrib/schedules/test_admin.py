@@ -30,7 +30,9 @@ def press(client: Client, action: str, schedule: Schedule) -> str:
     return text_of(client.post(reverse(LIST), body, follow=True))
 
 
-def test_schedule_is_listed_paused_and_resumed(admin_client: Client, schedule: Schedule) -> None:
+def test_schedule_list_shows_escaped_description_and_pauses_and_resumes_schedules(
+    admin_client: Client, schedule: Schedule
+) -> None:
     text = text_of(admin_client.get(reverse(LIST)))
     assert "Each &lt;b&gt;morning&lt;/b&gt;" in text
     assert "0 7 * * *" in text
@@ -42,7 +44,7 @@ def test_schedule_is_listed_paused_and_resumed(admin_client: Client, schedule: S
     assert schedule.is_active
 
 
-def test_schedule_page_links_to_runs_and_shows_error(
+def test_schedule_page_shows_last_error_and_links_to_its_runs(
     admin_client: Client, schedule: Schedule
 ) -> None:
     Schedule.objects.update(next_at=Now())
@@ -61,7 +63,7 @@ def test_schedule_page_links_to_runs_and_shows_error(
     assert Run.objects.count() == 2
 
 
-def test_schedule_pause_without_permission_changes_nothing(
+def test_schedule_pause_without_manage_permission_changes_nothing(
     client: Client, schedule: Schedule
 ) -> None:
     person = User.objects.create_user("dana", is_staff=True)

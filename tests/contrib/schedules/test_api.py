@@ -17,7 +17,7 @@ def registered(invoice: Any) -> None:
     """Register the graph that is started."""
 
 
-def test_created_schedule_is_owned_by_the_user(api: Any) -> None:
+def test_schedule_created_over_the_api_belongs_to_the_user(api: Any) -> None:
     response = api.post("schedules", body={**BODY, "timezone": "Asia/Kolkata"})
     made = response.json()
     assert (response.status_code, response["Location"]) == (201, made["url"])
@@ -42,7 +42,7 @@ def test_created_schedule_is_owned_by_the_user(api: Any) -> None:
         ({"input": {"amount": []}}, 422, "/input/amount", ""),
     ],
 )
-def test_invalid_schedule_error_points_to_field(
+def test_schedule_with_invalid_field_over_the_api_returns_error_with_pointer(
     api: Any, change: dict[str, Any], status: int, pointer: str, words: str
 ) -> None:
     response = api.post("schedules", body={**BODY, **change})
@@ -54,7 +54,7 @@ def test_invalid_schedule_error_points_to_field(
     assert api.call("PATCH", "schedule", made.id, body=change).status_code == status
 
 
-def test_missing_schedule_fields_are_reported(api: Any) -> None:
+def test_schedule_creation_without_required_fields_reports_each_field(api: Any) -> None:
     response = api.post("schedules", body={})
     assert [fault["pointer"] for fault in response.json()["errors"]] == [
         "/expression", "/input", "/graph"
@@ -62,7 +62,7 @@ def test_missing_schedule_fields_are_reported(api: Any) -> None:
     assert api.post("schedules", body={**BODY, "input": None}).status_code == 422
 
 
-def test_schedule_is_paused_resumed_changed_and_deleted(api: Any) -> None:
+def test_schedule_is_paused_resumed_changed_and_deleted_over_the_api(api: Any) -> None:
     pk = api.post("schedules", body=BODY).json()["id"]
     assert api.call("PATCH", "schedule", pk, body={"active": False}).json()["active"] is False
     assert api.call("PATCH", "schedule", pk, body={"active": True}).json()["active"] is True
@@ -72,7 +72,7 @@ def test_schedule_is_paused_resumed_changed_and_deleted(api: Any) -> None:
     assert api.get("schedule", pk).status_code == 404
 
 
-def test_code_defined_schedule_can_only_be_paused(api: Any) -> None:
+def test_code_defined_schedule_can_be_paused_over_the_api_and_not_changed(api: Any) -> None:
     made = create_schedule("invoice", "0 7 * * *", {"amount": 12})
     Schedule.objects.update(is_registered=True)
     refused = api.call("PATCH", "schedule", made.id, body={"expression": "0 8 * * *"})

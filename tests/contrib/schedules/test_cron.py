@@ -21,25 +21,25 @@ def first(rule: Cron, after: datetime, count: int) -> list[str]:
     return [f"{each:%d %H:%M}" for each in islice(rule.iterate(after), count)]
 
 
-def test_daily_due_time_follows_wall_clock_in_spring() -> None:
+def test_cron_daily_time_stays_at_local_time_when_clocks_go_forward() -> None:
     assert first(Cron("0 7 * * *", BERLIN), SPRING, 4) == [
         "27 06:00", "28 06:00", "29 05:00", "30 05:00"
     ]  # fmt: skip
 
 
-def test_due_time_in_skipped_hour_follows_immediately() -> None:
+def test_cron_time_in_the_skipped_hour_is_due_immediately_after_the_hour() -> None:
     assert first(Cron("30 2 * * *", BERLIN), SPRING, 4) == [
         "27 01:30", "28 01:30", "29 01:00", "30 00:30"
     ]  # fmt: skip
 
 
-def test_due_time_in_repeated_hour_occurs_once() -> None:
+def test_cron_time_in_the_repeated_hour_is_due_once() -> None:
     assert first(Cron("30 2 * * *", BERLIN), AUTUMN, 4) == [
         "23 00:30", "24 00:30", "25 00:30", "26 01:30"
     ]  # fmt: skip
 
 
-def test_ten_minute_interval_ignores_clock_changes() -> None:
+def test_cron_ten_minute_interval_is_constant_over_clock_changes() -> None:
     moments = list(islice(Cron("*/10 * * * *", BERLIN).iterate(AUTUMN), 6 * 24 * 4))
     gaps = {after - before for before, after in pairwise(moments)}
     assert gaps == {timedelta(minutes=10)}
@@ -49,7 +49,7 @@ def test_ten_minute_interval_ignores_clock_changes() -> None:
 @pytest.mark.parametrize(
     "expression", ["0 7 * * *", "30 2 * * *", "0,30 2,3 * * *", "*/20 * * * *"]
 )
-def test_due_times_are_equal_from_any_start(expression: str, begin: datetime) -> None:
+def test_cron_due_times_are_equal_from_any_start_time(expression: str, begin: datetime) -> None:
     rule = Cron(expression, BERLIN)
     moments = list(islice(rule.iterate(begin - timedelta(days=1)), 400))
     for minutes in range(0, 4 * 24 * 60, 7):
@@ -73,12 +73,12 @@ def test_due_times_are_equal_from_any_start(expression: str, begin: datetime) ->
         (f"{'0,' * 60}0 7 * * *", "longer"),
     ],
 )
-def test_invalid_cron_expression_reports_its_fault(expression: str, fault: str) -> None:
+def test_cron_expression_with_fault_is_reported(expression: str, fault: str) -> None:
     assert fault in cron.find_expression_fault(expression)
 
 
 @pytest.mark.parametrize("zone", ["", "Berlin", "../etc/passwd", "/etc", "Europe", "Europe/\0"])
-def test_unknown_time_zone_is_a_fault(zone: str) -> None:
+def test_cron_unknown_time_zone_is_reported(zone: str) -> None:
     assert cron.find_timezone_fault(zone)
     assert not cron.find_timezone_fault("Europe/Berlin")
 
@@ -94,7 +94,7 @@ def test_unknown_time_zone_is_a_fault(zone: str) -> None:
         ({"context": {"share": float("nan")}}, "JSON value"),
     ],
 )
-def test_schedule_with_invalid_arguments_is_rejected(
+def test_schedule_decorator_with_invalid_argument_raises_graph_definition_error(
     options: dict[str, object], words: str
 ) -> None:
     with pytest.raises(GraphDefinitionError, match="'daily'") as refused:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.mark.parametrize("after", SIDES)
-def test_sweep_killed_at_any_statement_starts_one_run(
+def test_sweep_killed_at_any_statement_starts_one_run_per_due_time(
     after: bool,
 ) -> None:
     crashes = survivors = 0

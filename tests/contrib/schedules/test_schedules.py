@@ -95,7 +95,7 @@ def make_person(*codenames: str) -> User:
 # What is started.
 
 
-def test_due_time_starts_one_run_with_repeated_sweeps() -> None:
+def test_due_schedule_starts_one_run_over_repeated_sweeps() -> None:
     made = make(expression="0 0 1 1 *")
     due = come_due(made.id)
     for _ in range(3):
@@ -114,7 +114,7 @@ def test_due_time_starts_one_run_with_repeated_sweeps() -> None:
     assert (entry.verb, entry.via) == ("start", "schedule")
 
 
-def test_paused_or_not_due_schedule_starts_nothing() -> None:
+def test_schedule_paused_or_not_due_starts_no_run() -> None:
     make()
     paused = make(is_active=False)
     come_due(paused.id)
@@ -122,7 +122,7 @@ def test_paused_or_not_due_schedule_starts_nothing() -> None:
     assert not Run.objects.exists()
 
 
-def test_next_due_time_uses_schedule_time_zone() -> None:
+def test_schedule_next_due_time_is_in_its_time_zone() -> None:
     made = make(expression="0 7 * * *", timezone="Asia/Kolkata")
     assert made.next_at is not None
     assert f"{made.next_at.astimezone(UTC):%H:%M}" == "01:30"
@@ -131,7 +131,7 @@ def test_next_due_time_uses_schedule_time_zone() -> None:
             assert make().timezone == name
 
 
-def test_missed_due_times_start_one_run_and_are_counted() -> None:
+def test_schedule_with_missed_due_times_starts_one_run_and_counts_the_skipped() -> None:
     made = make(expression="0 * * * *", timezone="UTC")
     begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=50)
     Schedule.objects.filter(pk=made.id).update(next_at=begin)
@@ -147,7 +147,7 @@ def test_missed_due_times_start_one_run_and_are_counted() -> None:
     assert start_due.start_due() == []
 
 
-def test_missed_due_times_are_counted_up_to_a_thousand() -> None:
+def test_schedule_counts_at_most_about_a_thousand_missed_due_times() -> None:
     made = make(expression="* * * * *")
     come_due(made.id, days=900)
     assert len(start_due.start_due()) == 1
@@ -155,7 +155,7 @@ def test_missed_due_times_are_counted_up_to_a_thousand() -> None:
 
 
 @pytest.mark.parametrize("state", Run.ACTIVE)
-def test_due_time_during_active_run_is_skipped(state: str) -> None:
+def test_schedule_skips_due_time_while_its_previous_run_is_active(state: str) -> None:
     made = make()
     come_due(made.id)
     [run] = start_due.start_due()
@@ -170,7 +170,7 @@ def test_due_time_during_active_run_is_skipped(state: str) -> None:
     assert len(start_due.start_due()) == 1
 
 
-def test_schedule_with_allowed_overlap_starts_another_run() -> None:
+def test_schedule_with_overlap_allow_starts_a_run_beside_the_active_run() -> None:
     made = make("approval", input={"text": "x"}, overlap="allow")
     for _ in range(2):
         come_due(made.id)
@@ -179,7 +179,7 @@ def test_schedule_with_allowed_overlap_starts_another_run() -> None:
     assert Run.objects.count() == 2
 
 
-def test_deleted_run_does_not_block_its_schedule() -> None:
+def test_schedule_whose_last_run_was_deleted_starts_its_next_run() -> None:
     made = make()
     come_due(made.id)
     [run] = start_due.start_due()
@@ -207,7 +207,7 @@ def breaks_off(made: ScheduleInfo, caplog: pytest.LogCaptureFixture) -> str:
     return row.last_error
 
 
-def test_schedule_of_removed_graph_delays_no_other(
+def test_schedule_of_unregistered_graph_stores_error_and_does_not_delay_other_schedules(
     caplog: pytest.LogCaptureFixture, register: Register
 ) -> None:
     register("passing")
@@ -216,7 +216,9 @@ def test_schedule_of_removed_graph_delays_no_other(
     assert "'passing'" in breaks_off(made, caplog)
 
 
-def test_schedule_with_invalid_stored_input_reports_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_schedule_with_invalid_stored_input_stores_error_until_corrected(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     made = make()
     Schedule.objects.filter(pk=made.id).update(input=["no", "state"])
     assert breaks_off(made, caplog)
@@ -227,7 +229,9 @@ def test_schedule_with_invalid_stored_input_reports_error(caplog: pytest.LogCapt
     assert read(made.id).last_error == ""
 
 
-def test_schedule_of_deleted_owner_starts_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_schedule_of_deleted_owner_starts_no_run_and_stores_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
     made = make(by=person)
     person.delete()
@@ -236,7 +240,7 @@ def test_schedule_of_deleted_owner_starts_nothing(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize("loss", ["permission", "activity"])
-def test_schedule_of_owner_without_permission_starts_nothing(
+def test_schedule_of_deactivated_or_unpermitted_owner_starts_no_run_and_stores_error(
     caplog: pytest.LogCaptureFixture, loss: str
 ) -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
@@ -248,7 +252,7 @@ def test_schedule_of_owner_without_permission_starts_nothing(
     assert "have permission to start" in breaks_off(made, caplog)
 
 
-def test_schedule_of_graph_closed_to_api_starts_nothing(
+def test_schedule_of_graph_no_longer_open_to_api_starts_no_run_and_stores_error(
     caplog: pytest.LogCaptureFixture, register: Register
 ) -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
@@ -258,7 +262,7 @@ def test_schedule_of_graph_closed_to_api_starts_nothing(
     assert "have permission to start" in breaks_off(made, caplog)
 
 
-def test_schedule_stays_due_after_database_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedule_stays_due_after_a_database_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     made = make()
     due = come_due(made.id)
     monkeypatch.setattr(start_due, "start", Mock(side_effect=OperationalError("server is away")))
@@ -267,7 +271,7 @@ def test_schedule_stays_due_after_database_failure(monkeypatch: pytest.MonkeyPat
     assert (row.next_at, row.skipped, row.last_error) == (due, 0, "")
 
 
-def test_scheduled_run_is_started_by_the_owner() -> None:
+def test_schedule_starts_its_run_as_the_owner() -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
     made = make(by=person)
     come_due(made.id)
@@ -278,7 +282,7 @@ def test_scheduled_run_is_started_by_the_owner() -> None:
 # What the code says.
 
 
-def test_code_defined_schedule_is_stored_by_first_sweep(register: Register) -> None:
+def test_code_defined_schedule_is_stored_by_the_first_sweep(register: Register) -> None:
     register("daily", "0 7 * * *", timezone="Asia/Kolkata", input={"log": ["a"]})
     assert not Schedule.objects.exists()
     for _ in range(2):
@@ -291,7 +295,7 @@ def test_code_defined_schedule_is_stored_by_first_sweep(register: Register) -> N
     assert Run.objects.get().started_by is None
 
 
-def test_stored_schedule_follows_code_and_stays_paused(register: Register) -> None:
+def test_stored_schedule_follows_changes_in_code_and_stays_paused(register: Register) -> None:
     register("daily", "0 7 * * *", timezone="UTC")
     start_due.start_due()
     row = Schedule.objects.get()
@@ -307,7 +311,7 @@ def test_stored_schedule_follows_code_and_stays_paused(register: Register) -> No
     assert not Run.objects.exists()
 
 
-def test_code_defined_schedule_cannot_be_changed_or_deleted(
+def test_code_defined_schedule_change_or_deletion_raises_code_defined_schedule_error(
     register: Register,
 ) -> None:
     register("daily", "0 7 * * *")
@@ -338,7 +342,9 @@ def test_code_defined_schedule_cannot_be_changed_or_deleted(
         ({"description": "x" * 256}, "description"),
     ],
 )
-def test_invalid_schedule_is_rejected_with_field_name(options: dict[str, str], name: str) -> None:
+def test_schedule_with_invalid_field_raises_invalid_input_error_for_the_field(
+    options: dict[str, str], name: str
+) -> None:
     with pytest.raises(InvalidInputError) as refused:
         make(**options)
     assert [fault[0] for fault in refused.value.faults] == [name]
@@ -347,7 +353,7 @@ def test_invalid_schedule_is_rejected_with_field_name(options: dict[str, str], n
         change_schedule(made.id, **options)
 
 
-def test_schedule_with_invalid_input_is_rejected() -> None:
+def test_schedule_with_invalid_input_or_unknown_graph_raises_an_error() -> None:
     with pytest.raises(InvalidInputError):
         make(input=["no", "state"])
     with pytest.raises(EmptyInputError):
@@ -356,7 +362,7 @@ def test_schedule_with_invalid_input_is_rejected() -> None:
         make("no such graph")
 
 
-def test_resumed_schedule_does_not_run_missed_times() -> None:
+def test_schedule_resumed_after_a_pause_does_not_run_missed_times() -> None:
     made = make()
     change_schedule(made.id, is_active=False)
     come_due(made.id, days=3)
@@ -366,14 +372,14 @@ def test_resumed_schedule_does_not_run_missed_times() -> None:
     assert start_due.start_due() == []
 
 
-def test_schedule_input_change_replaces_owner_and_pause_does_not() -> None:
+def test_schedule_owner_changes_with_its_input_and_not_with_a_pause() -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
     made = make()
     assert change_schedule(made.id, is_active=False, by=person).owner_label == "system"
     assert change_schedule(made.id, input={"log": ["a"]}, by=person).owner_label == "dana"
 
 
-def test_schedule_changes_require_both_permissions() -> None:
+def test_schedule_changes_require_manage_and_start_permission() -> None:
     made = make()
     person = make_person("start_run", "view_schedule")
     for act in (
@@ -397,7 +403,7 @@ def test_schedule_changes_require_both_permissions() -> None:
         delete_schedule(made.id, by=User.objects.get(pk=person.pk))
 
 
-def test_deleted_schedule_starts_nothing_and_keeps_its_runs() -> None:
+def test_deleted_schedule_starts_no_run_and_keeps_its_earlier_runs() -> None:
     made = make()
     come_due(made.id)
     start_due.start_due()
@@ -411,27 +417,27 @@ def test_deleted_schedule_starts_nothing_and_keeps_its_runs() -> None:
 # The sweep.
 
 
-def test_sweep_without_schedules_uses_one_query() -> None:
+def test_sweep_without_schedules_takes_one_query() -> None:
     with CaptureQueriesContext(connection) as asked:
         start_due.start_due()
     assert len(asked) == 1
 
 
 @pytest.mark.database("postgresql")
-def test_due_schedules_are_found_by_index() -> None:
+def test_due_schedules_query_uses_its_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     assert "hitl_schedule_due" in start_due.select_due().order_by("next_at").explain()
 
 
-def test_schedule_without_sweep_is_reported_as_missed() -> None:
+def test_schedule_due_without_sweep_for_hours_is_reported_as_missed() -> None:
     made = make()
     assert find_missed_since() is None
     due = come_due(made.id, hours=5)
     assert find_missed_since() == due
 
 
-def test_advance_time_in_tests_starts_due_schedules(register: Register) -> None:
+def test_advance_time_of_graph_environment_starts_due_schedules(register: Register) -> None:
     register("daily", "0 7 * * *", approval, timezone="UTC", input={"text": "x"})
     with testing.GraphEnvironment() as hitl:
         hitl.sweep()
@@ -448,7 +454,7 @@ def test_advance_time_in_tests_starts_due_schedules(register: Register) -> None:
     assert audit.find_faults is not None
 
 
-def test_schedule_without_cronsim_is_a_check_error(
+def test_schedule_without_cronsim_fails_system_check_and_creation(
     register: Register, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cron, "is_installed", lambda: False)
@@ -463,7 +469,7 @@ def test_schedule_without_cronsim_is_a_check_error(
         make()
 
 
-def test_doctor_and_command_report_failing_schedules() -> None:
+def test_doctor_and_schedules_commands_report_failing_schedules() -> None:
     made = make(description="Mondays")
     make(is_active=False)
     Schedule.objects.filter(pk=made.id).update(input=["no", "state"])
@@ -490,7 +496,9 @@ def test_doctor_and_command_report_failing_schedules() -> None:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("context", [None, {"user_id": "ann"}])
-def test_check_reports_scheduled_graph_without_context(context: Any, register: Register) -> None:
+def test_scheduled_graph_without_required_context_fails_system_check(
+    context: Any, register: Register
+) -> None:
     register("nightly", "0 2 * * *", lambda: build("ours"), context=context)
     found = [each.msg for each in run_checks() if each.id == "hitl_schedules.E002"]
     assert [("'nightly'" in msg, "context" in msg) for msg in found] == (
@@ -499,7 +507,7 @@ def test_check_reports_scheduled_graph_without_context(context: Any, register: R
 
 
 @pytest.mark.any_database
-def test_check_reports_schedule_without_graph(register: Register) -> None:
+def test_schedule_of_unregistered_graph_fails_system_check(register: Register) -> None:
     register("nightly", "0 2 * * *")
     registry.unregister("nightly")
     [found] = [each.msg for each in run_checks() if each.id == "hitl_schedules.E003"]

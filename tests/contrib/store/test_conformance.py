@@ -71,7 +71,7 @@ def test_store_item_is_put_replaced_and_deleted(make: Make) -> None:
 
 
 @each
-def test_put_of_none_deletes_item(make: Make) -> None:
+def test_store_put_of_none_deletes_the_item(make: Make) -> None:
     store = make()
     store.put(("a",), "k", {"v": 1})
     store.put(("a",), "k", None)
@@ -79,7 +79,7 @@ def test_put_of_none_deletes_item(make: Make) -> None:
 
 
 @ours
-def test_replaced_item_keeps_creation_time(make: Make) -> None:
+def test_store_item_replaced_keeps_its_creation_time(make: Make) -> None:
     store = make()
     store.put(("a",), "k", {"v": 1})
     first = store.get(("a",), "k")
@@ -118,7 +118,7 @@ def test_replaced_item_keeps_creation_time(make: Make) -> None:
     ],
     ids=repr,
 )
-def test_search_filter_compares_fields(
+def test_store_search_filter_compares_values_with_type_and_operator(
     make: Make, wanted: dict[str, Any], found: list[str]
 ) -> None:
     assert keys(filled(make).search(("numbers",), filter=wanted)) == found
@@ -134,7 +134,7 @@ def test_search_filter_compares_fields(
     ],
     ids=repr,
 )
-def test_ordering_filter_compares_text_and_ignores_other_types(
+def test_store_ordering_filter_compares_text_and_skips_values_of_other_types(
     make: Make, wanted: dict[str, Any], found: list[str]
 ) -> None:
     assert keys(filled(make).search(("numbers",), filter=wanted)) == found
@@ -144,7 +144,7 @@ def test_ordering_filter_compares_text_and_ignores_other_types(
 @pytest.mark.parametrize(
     "text", ['"', "\\", "%", "_", "é", "’", "a\nb", "}", '{"a":"b"}', "", "\x01", "🙂"]
 )
-def test_search_filter_matches_any_text(make: Make, text: str) -> None:
+def test_store_search_filter_matches_special_characters_literally(make: Make, text: str) -> None:
     store = make()
     store.put(("a",), "1", {text or "k": text, "in": {"it": text}})
     store.put(("a",), "2", {text or "k": "other", "in": {"it": "other"}})
@@ -153,13 +153,13 @@ def test_search_filter_matches_any_text(make: Make, text: str) -> None:
 
 
 @each
-def test_unknown_filter_operator_raises_value_error(make: Make) -> None:
+def test_store_search_with_unknown_filter_operator_raises_value_error(make: Make) -> None:
     with pytest.raises(ValueError, match=r"Unsupported operator: \$near"):
         filled(make).search(("numbers",), filter={"n": {"$near": 1}})
 
 
 @each
-def test_search_results_are_paged(make: Make) -> None:
+def test_store_search_pages_results_with_limit_and_offset(make: Make) -> None:
     store = filled(make)
     everything = [f"k{n}" for n in range(12)]
     assert keys(store.search(("numbers",), limit=100)) == everything
@@ -172,7 +172,7 @@ def test_search_results_are_paged(make: Make) -> None:
 
 
 @each
-def test_search_includes_nested_namespaces(make: Make) -> None:
+def test_store_search_includes_nested_namespaces_by_whole_labels(make: Make) -> None:
     store = make()
     for namespace in [("a",), ("a", "b"), ("a", "b", "c"), ("ab",), ("b", "a"), ("a\x01",)]:
         store.put(namespace, "/".join(namespace), {})
@@ -185,7 +185,7 @@ def test_search_includes_nested_namespaces(make: Make) -> None:
 
 
 @each
-def test_namespaces_are_listed_by_prefix_suffix_and_depth(make: Make) -> None:
+def test_store_namespaces_are_listed_by_prefix_suffix_and_depth(make: Make) -> None:
     store = make()
     for namespace in [("a", "b", "c"), ("a", "b", "d"), ("x", "b", "d"), ("a",), ("é",)]:
         store.put(namespace, "k", {})
@@ -204,7 +204,7 @@ def test_namespaces_are_listed_by_prefix_suffix_and_depth(make: Make) -> None:
 
 
 @each
-def test_unknown_match_type_is_an_error(make: Make) -> None:
+def test_store_list_namespaces_with_unknown_match_type_raises_value_error(make: Make) -> None:
     op = operations(make)
     store = filled(make)
     with pytest.raises(ValueError, match="Unsupported match type"):
@@ -212,7 +212,7 @@ def test_unknown_match_type_is_an_error(make: Make) -> None:
 
 
 @each
-def test_unknown_store_operation_is_an_error(make: Make) -> None:
+def test_store_batch_with_unknown_operation_raises_value_error(make: Make) -> None:
     with pytest.raises(ValueError, match="Unknown operation type"):
         make().batch(["put"])
 
@@ -221,7 +221,9 @@ def test_unknown_store_operation_is_an_error(make: Make) -> None:
 @pytest.mark.parametrize(
     "namespace", [(), ("",), ("a.b",), ("a\0",), ("langgraph", "x"), (1,)], ids=repr
 )
-def test_invalid_namespace_is_rejected(make: Make, namespace: Any) -> None:
+def test_store_call_with_invalid_namespace_raises_invalid_namespace_error(
+    make: Make, namespace: Any
+) -> None:
     error = (
         LANGGRAPH.store.base.InvalidNamespaceError
         if make not in OPERATIONS
@@ -243,7 +245,7 @@ def test_invalid_namespace_is_rejected(make: Make, namespace: Any) -> None:
 
 
 @each
-def test_batch_reads_before_writes_and_keeps_last_value(make: Make) -> None:
+def test_store_batch_reads_before_writing_and_stores_the_last_value_per_key(make: Make) -> None:
     op, store = operations(make), make()
     store.put(("a",), "k", {"v": 0})
     store.put(("a",), "gone", {"v": 0})
@@ -269,7 +271,7 @@ def test_batch_reads_before_writes_and_keeps_last_value(make: Make) -> None:
 
 
 @each
-def test_async_store_methods_match_sync_methods(make: Make) -> None:
+def test_async_store_methods_return_results_of_sync_methods(make: Make) -> None:
     async def main() -> None:
         store = make(index=index_of("v"))
         await store.aput(("a",), "k", {"v": "a"})
@@ -284,7 +286,7 @@ def test_async_store_methods_match_sync_methods(make: Make) -> None:
 
 
 @each
-def test_search_query_ranks_by_embedding(make: Make) -> None:
+def test_store_search_with_query_ranks_items_by_embedding_and_filter(make: Make) -> None:
     store = make(index=index_of("text"))
     for key, text in {"a": "aaaa", "b": "bbbb", "ab": "aabb"}.items():
         store.put(("docs",), key, {"text": text})
@@ -320,7 +322,9 @@ def test_search_query_ranks_by_embedding(make: Make) -> None:
         (["meta.*"], "bbbbbb"),
     ],
 )
-def test_indexed_fields_are_embedded(make: Make, fields: list[str], near: str) -> None:
+def test_store_index_embeds_only_its_configured_fields(
+    make: Make, fields: list[str], near: str
+) -> None:
     value = {
         "title": "aaaaaa",
         "meta": {"title": "bbbbbb"},
@@ -338,7 +342,7 @@ def test_indexed_fields_are_embedded(make: Make, fields: list[str], near: str) -
 
 
 @each
-def test_item_without_embedding_is_found_without_score(make: Make) -> None:
+def test_store_item_put_without_index_is_found_after_ranked_items_without_score(make: Make) -> None:
     store = make(index=index_of())
     store.put(("a",), "plain", {"text": "aaa"}, index=False)
     store.put(("a",), "indexed", {"text": "b"})
@@ -348,7 +352,7 @@ def test_item_without_embedding_is_found_without_score(make: Make) -> None:
 
 
 @each
-def test_query_without_index_ranks_nothing(make: Make) -> None:
+def test_store_without_index_returns_query_results_without_scores(make: Make) -> None:
     store = make()
     store.put(("a",), "2", {"text": "b"}, index=["text"])
     store.put(("a",), "1", {"text": "a"})
@@ -357,7 +361,7 @@ def test_query_without_index_ranks_nothing(make: Make) -> None:
 
 
 @each
-def test_deleted_item_is_not_ranked(make: Make) -> None:
+def test_store_item_deleted_is_not_found_by_query(make: Make) -> None:
     store = make(index=index_of())
     store.put(("a",), "k", {"text": "a"})
     store.delete(("a",), "k")
@@ -365,7 +369,7 @@ def test_deleted_item_is_not_ranked(make: Make) -> None:
 
 
 @ours
-def test_replaced_item_is_ranked_by_new_value(make: Make) -> None:
+def test_store_item_replaced_is_ranked_by_its_new_value(make: Make) -> None:
     store = make(index=index_of("tags[*]"))
     store.put(("a",), "k", {"tags": ["aaaa", "bbbb"]})
     store.put(("a",), "k", {"tags": ["cccc"]})
@@ -376,7 +380,7 @@ def test_replaced_item_is_ranked_by_new_value(make: Make) -> None:
 
 
 @ours
-def test_batch_embeds_repeated_text_once(make: Make) -> None:
+def test_store_batch_embeds_each_distinct_text_once(make: Make) -> None:
     counter = Counter()
     store = make(index=index_of("text", "title", embed=counter))
     store.batch(
@@ -391,7 +395,7 @@ def test_batch_embeds_repeated_text_once(make: Make) -> None:
 
 
 @ours
-def test_ranked_search_pages_have_each_item_once(make: Make) -> None:
+def test_store_ranked_search_pages_contain_each_item_once(make: Make) -> None:
     store = make(index=index_of())
     for n in range(3):
         store.put(("a",), f"ranked{n}", {"text": "a"})
@@ -402,7 +406,7 @@ def test_ranked_search_pages_have_each_item_once(make: Make) -> None:
 
 
 @ours
-def test_whole_item_can_be_embedded(make: Make) -> None:
+def test_store_item_put_with_root_path_is_embedded_as_a_whole(make: Make) -> None:
     store = make(index=index_of("text"))
     store.put(("a",), "k", {"text": "a"}, index=["$"])
     assert store.search(("a",), query="a")[0].score is not None
@@ -412,7 +416,9 @@ def test_whole_item_can_be_embedded(make: Make) -> None:
 @pytest.mark.parametrize(
     "embed", [count_letters, Counter(), acount_letters, AsyncCounter()], ids=lambda it: str(it)[:20]
 )
-def test_index_accepts_sync_and_async_embeddings(make: Make, embed: Any) -> None:
+def test_store_index_accepts_sync_and_async_embedding_functions_and_objects(
+    make: Make, embed: Any
+) -> None:
     async def main() -> None:
         store = make(index=index_of("text", embed=embed))
         await store.aput(("a",), "a", {"text": "aaaa"})
@@ -424,7 +430,7 @@ def test_index_accepts_sync_and_async_embeddings(make: Make, embed: Any) -> None
 
 @each
 @pytest.mark.parametrize("embed", [acount_letters, AsyncCounter()], ids=["function", "object"])
-def test_sync_put_with_async_embeddings_is_rejected(make: Make, embed: Any) -> None:
+def test_store_sync_put_with_async_embeddings_raises_value_error(make: Make, embed: Any) -> None:
     store = make(index=index_of(embed=embed))
     with pytest.raises(ValueError, match="async"):
         store.put(("a",), "k", {"text": "a"})
@@ -432,7 +438,9 @@ def test_sync_put_with_async_embeddings_is_rejected(make: Make, embed: Any) -> N
 
 
 @each
-def test_index_accepts_langchain_model_name(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_index_with_model_name_loads_embeddings_by_langchain(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found, named = Counter(), []
 
     def init_embeddings(name: str) -> Any:
@@ -449,13 +457,15 @@ def test_index_accepts_langchain_model_name(make: Make, monkeypatch: pytest.Monk
 
 
 @each
-def test_index_without_embeddings_is_rejected(make: Make) -> None:
+def test_store_index_without_embeddings_raises_value_error(make: Make) -> None:
     with pytest.raises(ValueError, match="embed must be provided"):
         make(index={"dims": 3})
 
 
 @ours
-def test_index_with_invalid_embeddings_reports_the_fault(make: Make) -> None:
+def test_store_index_with_invalid_embeddings_raises_value_error_naming_the_fault(
+    make: Make,
+) -> None:
     with pytest.raises(ValueError, match="'embed' must be an object with embed_documents"):
         make(index=index_of(embed=5))
     store = make(index=index_of(embed=lambda texts: [[1.0]] * (len(texts) + 1)))
@@ -467,7 +477,7 @@ def test_index_with_invalid_embeddings_reports_the_fault(make: Make) -> None:
 
 
 @ours
-def test_embedding_with_different_dimensions_is_an_error(make: Make) -> None:
+def test_store_search_with_embedding_of_other_dimension_raises_value_error(make: Make) -> None:
     length = 2
     store = make(index=index_of(embed=lambda texts: [[1.0] * length for _ in texts]))
     store.put(("a",), "k", {"text": "a"})
@@ -477,7 +487,7 @@ def test_embedding_with_different_dimensions_is_an_error(make: Make) -> None:
 
 
 @ours
-def test_zero_embedding_has_score_zero(make: Make) -> None:
+def test_store_item_with_zero_embedding_has_score_zero(make: Make) -> None:
     store = make(index=index_of(embed=lambda texts: [[0.0, 0.0] for _ in texts]))
     store.put(("a",), "k", {"text": "a"})
     assert scored(store.search(("a",), query="a")) == {"k": 0.0}
@@ -497,7 +507,7 @@ class Time:
 
 
 @ours
-def test_item_expires_after_ttl_unless_read(make: Make) -> None:
+def test_store_item_expires_after_ttl_unless_read_before(make: Make) -> None:
     time = Time(make)
     store = make(**time.kind)
     store.put(("a",), "read", {"v": 1}, ttl=10)
@@ -523,7 +533,7 @@ def test_item_expires_after_ttl_unless_read(make: Make) -> None:
 
 
 @ours
-def test_item_put_after_expiry_is_new(make: Make) -> None:
+def test_store_item_put_after_its_expiry_is_listed_as_new(make: Make) -> None:
     time = Time(make)
     store = make(**time.kind)
     store.put(("a",), "old", {}, ttl=1)
@@ -536,7 +546,7 @@ def test_item_put_after_expiry_is_new(make: Make) -> None:
 
 
 @ours
-def test_store_default_ttl_applies_to_calls_without_ttl(make: Make) -> None:
+def test_store_default_ttl_applies_to_puts_without_ttl(make: Make) -> None:
     time = Time(make)
     store = make(ttl={"default_ttl": 10, "refresh_on_read": False}, **time.kind)
     store.put(("a",), "default", {})
@@ -553,7 +563,7 @@ def test_store_default_ttl_applies_to_calls_without_ttl(make: Make) -> None:
 
 
 @ours
-def test_ranked_search_refreshes_ttl_of_found_items(make: Make) -> None:
+def test_store_ranked_search_refreshes_ttl_of_returned_items_only(make: Make) -> None:
     time = Time(make)
     store = make(index=index_of(), **time.kind)
     store.put(("a",), "near", {"text": "aaaa"}, ttl=10)
@@ -567,7 +577,7 @@ def test_ranked_search_refreshes_ttl_of_found_items(make: Make) -> None:
 @pytest.mark.parametrize(
     "operations", [OURS.store.base, LANGGRAPH.store.base], ids=["ours", "langgraph"]
 )
-def test_batched_store_combines_concurrent_calls(operations: Any) -> None:
+def test_batched_store_combines_concurrent_calls_into_one_batch(operations: Any) -> None:
     batches: list[list[Any]] = []
 
     class Batched(operations.batch.AsyncBatchedBaseStore):  # type: ignore[misc]
@@ -600,7 +610,7 @@ def test_batched_store_combines_concurrent_calls(operations: Any) -> None:
     asyncio.run(main())
 
 
-def test_batched_store_accepts_other_loops_and_survives_errors() -> None:
+def test_batched_store_serves_other_event_loops_after_errors_and_cancellation() -> None:
     class Batched(OURS.store.base.batch.AsyncBatchedBaseStore):  # type: ignore[misc]
         async def abatch(self, given: Iterable[Any]) -> list[Any]:
             if any(op.key == "bad" for op in given):
@@ -625,7 +635,7 @@ def test_batched_store_accepts_other_loops_and_survives_errors() -> None:
     asyncio.run(main())
 
 
-def test_batched_store_runs_batches_sequentially() -> None:
+def test_batched_store_starts_a_batch_after_the_previous_batch_ends() -> None:
     began: list[str] = []
 
     class Batched(OURS.store.base.batch.AsyncBatchedBaseStore):  # type: ignore[misc]

@@ -79,7 +79,7 @@ def expire(*keys: str) -> None:
     StoreItem.objects.filter(key__in=keys).update(expires_at=long_ago)
 
 
-def test_store_items_are_shared_between_instances() -> None:
+def test_django_store_instances_share_items_and_embeddings() -> None:
     DjangoStore(index=index_of()).put(("a", "b"), "k", {"text": "aaa"})
     other = DjangoStore(index=index_of())
     assert other.get(("a", "b"), "k").value == {"text": "aaa"}  # type: ignore[union-attr]
@@ -87,7 +87,7 @@ def test_store_items_are_shared_between_instances() -> None:
     assert DjangoStore().search(("a",), query="aa")[0].score is None
 
 
-def test_store_value_is_returned_unchanged() -> None:
+def test_django_store_returns_json_value_with_equal_types_and_key_order() -> None:
     value = {
         "z": [1, -1.5, 2**100, True, None, "naïve ✓\u202e", 1e308, -0.0],
         "a": {"": {}, "b": []},
@@ -113,7 +113,9 @@ def test_store_value_is_returned_unchanged() -> None:
         ("text", TypeError, "Store values must be dicts, not str"),
     ],
 )
-def test_non_json_store_value_is_rejected(value: Any, error: Any, said: str) -> None:
+def test_django_store_value_outside_json_raises_error_with_path_and_stores_nothing(
+    value: Any, error: Any, said: str
+) -> None:
     store = DjangoStore()
     with pytest.raises(error, match=said):
         store.put(("a",), "k", value)
@@ -136,27 +138,27 @@ def test_non_json_store_value_is_rejected(value: Any, error: Any, said: str) -> 
     ],
     ids=ascii,
 )
-def test_unstorable_key_or_namespace_is_rejected(
+def test_django_store_key_or_namespace_with_unstorable_text_raises_an_error(
     namespace: Any, key: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         DjangoStore().batch([PutOp(namespace, key, {})])
 
 
-def test_longest_store_key_fits_into_the_index() -> None:
+def test_django_store_accepts_key_of_maximum_length() -> None:
     key = "".join(chr(33 + n % 90) for n in range(1996))
     DjangoStore().put(("a", "b"), key, {"v": 1})
     assert DjangoStore().get(("a", "b"), key) is not None
 
 
-def test_read_with_invalid_namespace_is_an_error() -> None:
+def test_django_store_get_or_search_with_invalid_namespace_raises_invalid_namespace_error() -> None:
     with pytest.raises(InvalidNamespaceError):
         DjangoStore().batch([GetOp(("a.b",), "k")])
     with pytest.raises(InvalidNamespaceError):
         DjangoStore().batch([SearchOp(("",))])
 
 
-def test_batch_uses_constant_number_of_statements() -> None:
+def test_django_store_batch_of_100_operations_takes_at_most_five_statements() -> None:
     store = DjangoStore()
     puts = [PutOp(("a", str(n % 7)), f"k{n}", {"n": n}) for n in range(100)]
     assert count_statements(lambda: store.batch(puts)) <= 5  # with the transaction's own
@@ -167,7 +169,7 @@ def test_batch_uses_constant_number_of_statements() -> None:
     assert count_statements(lambda: store.search(("a",), limit=50)) == 1
 
 
-def test_search_is_filtered_and_limited_in_the_database() -> None:
+def test_django_store_search_filters_and_limits_in_sql() -> None:
     store = DjangoStore(index=index_of())
     for n in range(4):
         store.put(("a", str(n)), "k", {"text": f"no {n}"})
@@ -184,7 +186,7 @@ def test_search_is_filtered_and_limited_in_the_database() -> None:
     assert ">=" in listed
 
 
-def test_batch_larger_than_one_statement_is_stored() -> None:
+def test_django_store_batch_of_1200_items_is_stored_and_deleted() -> None:
     store = DjangoStore()
     puts = [PutOp(("a", str(n)), "k", {"n": n}, ttl=5) for n in range(1200)]
     store.batch(puts)
@@ -194,7 +196,9 @@ def test_batch_larger_than_one_statement_is_stored() -> None:
     assert not StoreItem.objects.exists()
 
 
-def test_failed_batch_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_django_store_batch_failing_at_insert_keeps_the_rows_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     store = DjangoStore()
     store.put(("a",), "gone", {"v": 1})
 
@@ -207,7 +211,7 @@ def test_failed_batch_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [item.key for item in store.search(("a",))] == ["gone"]
 
 
-def test_replaced_item_keeps_created_at_and_changes_updated_at() -> None:
+def test_django_store_item_replaced_keeps_created_at_and_gets_new_updated_at() -> None:
     store = DjangoStore()
     store.put(("a",), "k", {})
     StoreItem.objects.update(
@@ -223,14 +227,14 @@ def test_replaced_item_keeps_created_at_and_changes_updated_at() -> None:
     assert after.updated_at > before.updated_at + timedelta(hours=23)
 
 
-def test_search_orders_items_by_namespace() -> None:
+def test_django_store_search_orders_items_by_namespace() -> None:
     store = DjangoStore()
     for namespace, key in [("b", "1"), ("a", "2"), ("b", "3"), ("a", "4")]:
         store.put((namespace,), key, {})
     assert [item.key for item in store.search(())] == ["2", "4", "1", "3"]
 
 
-def test_embedding_failure_stores_nothing() -> None:
+def test_django_store_put_with_failing_embeddings_stores_nothing() -> None:
     def embed(texts: Any) -> Any:
         raise ConnectionError("the model is away")
 
@@ -240,7 +244,7 @@ def test_embedding_failure_stores_nothing() -> None:
     assert not StoreItem.objects.exists()
 
 
-def test_embeddings_are_computed_outside_transactions() -> None:
+def test_django_store_computes_embeddings_outside_transactions() -> None:
     depths = []
 
     def embed(texts: Any) -> Any:
@@ -264,7 +268,7 @@ def test_sweep_deletes_expired_store_items() -> None:
     assert sorted(StoreItem.objects.values_list("key", flat=True)) == ["3", "stays"]
 
 
-def test_expired_item_deletion_respects_its_limit() -> None:
+def test_store_expiry_deletes_at_most_its_limit_per_call() -> None:
     store = DjangoStore()
     for key in "12345":
         store.put(("a",), key, {}, ttl=1)
@@ -274,7 +278,7 @@ def test_expired_item_deletion_respects_its_limit() -> None:
     ]  # fmt: skip
 
 
-def test_expired_items_are_deleted_oldest_first() -> None:
+def test_store_expiry_deletes_the_longest_expired_items_first() -> None:
     store = DjangoStore()
     for key in ("stays", "second", "first"):
         store.put(("a",), key, {}, ttl=None if key == "stays" else 1)
@@ -287,7 +291,7 @@ def test_expired_items_are_deleted_oldest_first() -> None:
     assert [item.key for item in store.search(())] == ["stays"]
 
 
-def test_item_put_during_deletion_is_kept() -> None:
+def test_store_item_put_again_during_expiry_is_not_deleted() -> None:
     store = DjangoStore()
     store.put(("a",), "k", {}, ttl=1)
     expire("k")
@@ -302,7 +306,7 @@ def test_item_put_during_deletion_is_kept() -> None:
     assert store.get(("a",), "k") is not None
 
 
-def test_store_failure_does_not_fail_the_sweep(
+def test_store_expiry_failure_is_logged_and_does_not_fail_the_sweep(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(limit: int) -> int:
@@ -323,7 +327,7 @@ class Router:
         return "default" if model._meta.app_label == "hitl_django" else None
 
 
-def test_store_reads_from_the_write_database() -> None:
+def test_django_store_reads_from_the_write_database() -> None:
     with override_settings(DATABASE_ROUTERS=[Router()]):
         store = DjangoStore(index=index_of())
         store.put(("a",), "k", {"text": "a"}, ttl=5)
@@ -334,7 +338,7 @@ def test_store_reads_from_the_write_database() -> None:
         assert store.sweep_ttl() == 0
 
 
-def test_store_rows_are_found_and_serialized_by_namespace() -> None:
+def test_store_item_rows_are_filtered_and_serialized_by_namespace_tuple() -> None:
     DjangoStore().put(("users", "ann"), "k", {"v": 1})
     row = StoreItem.objects.get(namespace=("users", "ann"))
     assert (row.namespace, str(row)) == (("users", "ann"), "users/ann/k")
@@ -344,7 +348,7 @@ def test_store_rows_are_found_and_serialized_by_namespace() -> None:
         assert decode_namespace(encode_namespace(labels)) == labels
 
 
-def test_node_gets_store_of_its_compiled_graph(
+def test_node_and_get_store_receive_the_store_of_the_compiled_graph(
     register: Register,
 ) -> None:
     def node(state: State, store: BaseStore, runtime: Any = None) -> State:
@@ -357,7 +361,7 @@ def test_node_gets_store_of_its_compiled_graph(
     assert StoreItem.objects.get().namespace == ("a",)
 
 
-def test_tool_gets_injected_store(register: Register) -> None:
+def test_tool_with_injected_store_argument_writes_to_the_store(register: Register) -> None:
     def remember(text: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
         """Remember a text."""
         store.put(("notes",), "note", {"text": text})
@@ -370,7 +374,7 @@ def test_tool_gets_injected_store(register: Register) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_async_node_gets_store(register: Register) -> None:
+def test_async_node_reads_and_writes_the_store(register: Register) -> None:
     async def node(state: State, store: BaseStore) -> State:
         await store.aput(("a",), "k", {"v": 1})
         found = await store.aget(("a",), "k")
@@ -385,7 +389,7 @@ def test_async_node_gets_store(register: Register) -> None:
         asyncio.run(sync_to_async(connections.close_all)())
 
 
-def test_repeated_node_stores_one_item(register: Register) -> None:
+def test_node_run_twice_with_one_store_key_stores_one_item(register: Register) -> None:
     def node(state: State, store: BaseStore) -> State:
         store.put(("a",), "k", {"v": 1})
         return {"seen": [len(store.search(("a",)))]}
@@ -395,7 +399,7 @@ def test_repeated_node_stores_one_item(register: Register) -> None:
     assert StoreItem.objects.count() == 1
 
 
-def test_failed_node_keeps_puts_outside_transact(register: Register) -> None:
+def test_failed_node_keeps_store_items_put_outside_transact_only(register: Register) -> None:
     def node(state: State, store: BaseStore) -> State:
         store.put(("a",), "stays", {})
 
@@ -411,7 +415,7 @@ def test_failed_node_keeps_puts_outside_transact(register: Register) -> None:
     assert list(StoreItem.objects.values_list("key", flat=True)) == ["stays"]
 
 
-def test_batch_joins_an_open_transaction() -> None:
+def test_django_store_put_inside_rolled_back_transaction_stores_nothing() -> None:
     store = DjangoStore()
     with transaction.atomic(using=write_alias()):
         store.put(("a",), "k", {})
@@ -421,7 +425,7 @@ def test_batch_joins_an_open_transaction() -> None:
 
 @pytest.mark.race
 @pytest.mark.django_db(transaction=True)
-def test_concurrent_batches_are_all_stored() -> None:
+def test_django_store_concurrent_batches_store_all_items_without_deadlock() -> None:
     keys, faults = [f"k{n}" for n in range(12)], []
     together = threading.Barrier(4)
 

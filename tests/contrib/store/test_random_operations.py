@@ -163,7 +163,9 @@ def expect(theirs: Mended, batch: list[Any]) -> Any:
 
 @pytest.mark.django_db
 @given(BATCHES)
-def test_stores_return_equal_results_for_random_operations(batches: list[list[Any]]) -> None:
+def test_memory_and_django_stores_return_equal_results_for_random_operations(
+    batches: list[list[Any]],
+) -> None:
     StoreItem.objects.all().delete()
     index = index_of("text", "deep.text", "list[*]")
     memory, rows = InMemoryStore(index=index), DjangoStore(index=index)
@@ -188,7 +190,7 @@ def test_stores_return_equal_results_for_random_operations(batches: list[list[An
 @pytest.mark.parametrize("call", ["batch", "abatch"])
 @pytest.mark.django_db
 @given(batches=BATCHES)
-def test_store_bridge_returns_same_results_as_langgraph(
+def test_langgraph_store_bridge_returns_equal_results_to_langgraph_in_memory_store(
     call: str, batches: list[list[Any]]
 ) -> None:
     StoreItem.objects.all().delete()
@@ -229,7 +231,7 @@ TREES: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(TREES, TOKENS)
-def test_field_paths_resolve_as_in_langgraph(tree: Any, path: str) -> None:
+def test_store_field_paths_resolve_to_texts_as_in_langgraph(tree: Any, path: str) -> None:
     assert OPS.tokenize_path(path) == THEIR_OPS.tokenize_path(path)
     assert OPS.get_text_at_path(tree, path) == THEIR_OPS.get_text_at_path(tree, path)
     tokens = THEIR_OPS.tokenize_path(path)

@@ -97,7 +97,7 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("address", FORBIDDEN)
-def test_host_resolving_to_private_address_is_not_connected(
+def test_webhook_to_host_resolving_to_private_address_opens_no_connection(
     address: str,
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -112,7 +112,9 @@ def test_host_resolving_to_private_address_is_not_connected(
 
 
 @pytest.mark.parametrize("address", FORBIDDEN)
-def test_url_with_private_address_is_rejected(address: str, settings: Any) -> None:
+def test_webhook_url_with_private_address_raises_address_refused(
+    address: str, settings: Any
+) -> None:
     settings.HITL = {}
     host = f"[{address.replace('%', '%25')}]" if ":" in address else address
     with pytest.raises(AddressRefused):
@@ -120,7 +122,7 @@ def test_url_with_private_address_is_rejected(address: str, settings: Any) -> No
 
 
 @pytest.mark.parametrize("address", ALLOWED)
-def test_public_address_is_connected(
+def test_webhook_to_public_address_opens_a_connection(
     address: str, settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
@@ -131,7 +133,7 @@ def test_public_address_is_connected(
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "127.1", "0177.0.0.1", "localhost"])
-def test_alternative_spelling_of_localhost_is_not_connected(
+def test_webhook_to_alternative_spelling_of_localhost_opens_no_connection(
     host: str, settings: Any, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
@@ -140,7 +142,7 @@ def test_alternative_spelling_of_localhost_is_not_connected(
     assert dialled == []
 
 
-def test_checked_address_is_the_connected_address(
+def test_webhook_connects_to_the_address_that_was_checked(
     settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
@@ -151,7 +153,7 @@ def test_checked_address_is_the_connected_address(
     assert (asked, dialled) == (["rebinding.example"], [(PUBLIC, 8443)])
 
 
-def test_next_address_is_tried_after_failure(
+def test_webhook_to_host_with_two_addresses_tries_the_second_after_failure(
     settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
@@ -194,14 +196,14 @@ def test_next_address_is_tried_after_failure(
         "https://hooks.example/" + "a" * 2000,
     ],
 )
-def test_invalid_webhook_url_is_rejected(url: str, settings: Any) -> None:
+def test_webhook_url_invalid_or_unencrypted_raises_address_refused(url: str, settings: Any) -> None:
     settings.HITL = {}
     with pytest.raises(AddressRefused):
         check_url(url)
 
 
 @pytest.mark.django_db
-def test_webhook_creation_reports_an_error_per_field() -> None:
+def test_webhook_creation_with_several_faults_reports_an_error_per_field() -> None:
 
     with pytest.raises(InvalidInputError) as caught:
         webhook_services.create_webhook(
@@ -210,7 +212,9 @@ def test_webhook_creation_reports_an_error_per_field() -> None:
     assert [name for name, _ in caught.value.faults] == ["url", "events", "graphs", "description"]
 
 
-def test_webhook_networks_setting_allows_only_its_networks(settings: Any) -> None:
+def test_webhook_networks_setting_allows_private_addresses_of_its_networks_only(
+    settings: Any,
+) -> None:
     settings.HITL = {"WEBHOOK_NETWORKS": ["10.1.0.0/16", "fd00::/64"]}
     for host in ("10.1.2.3", "[fd00::1]"):
         assert check_url(f"http://{host}:8080/a").port == 8080
@@ -219,7 +223,9 @@ def test_webhook_networks_setting_allows_only_its_networks(settings: Any) -> Non
             check_url(f"http://{host}/")
 
 
-def test_hanging_resolver_times_out(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhook_to_host_with_hanging_resolver_times_out(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.HITL = {}
     over = threading.Event()
     monkeypatch.setattr(
@@ -230,7 +236,9 @@ def test_hanging_resolver_times_out(settings: Any, monkeypatch: pytest.MonkeyPat
     assert answer.fault == "The receiver timed out."
 
 
-def test_unknown_host_name_is_a_failure(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhook_to_unknown_host_fails_with_unresolvable_host_name(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.HITL = {}
 
     def unknown(*args: Any, **options: Any) -> Any:
@@ -275,7 +283,7 @@ def secured(receive: Callable[..., Receiver], certificate: Path) -> Iterator[Rec
     return receiver
 
 
-def test_tls_certificate_must_match_host_name(
+def test_webhook_to_host_with_certificate_of_another_name_sends_nothing(
     secured: Receiver, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leads_to(monkeypatch, "127.0.0.1")
@@ -293,7 +301,7 @@ def test_tls_certificate_must_match_host_name(
     assert secured.all() == []
 
 
-def test_receiver_without_tls_is_a_failure(receive: Callable[..., Receiver]) -> None:
+def test_webhook_to_https_receiver_without_tls_fails(receive: Callable[..., Receiver]) -> None:
     receiver = receive()
     answer = http_post.post_body(f"https://127.0.0.1:{receiver.port}/", {}, b"", 1)
     assert answer.status is None

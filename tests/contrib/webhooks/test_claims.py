@@ -18,7 +18,7 @@ from .test_sending import message_to
 Hook = Callable[..., WebhookEndpoint]
 
 
-def test_disabled_endpoint_gets_no_delivery(hook: Hook) -> None:
+def test_webhook_disabled_after_its_claim_gets_no_delivery(hook: Hook) -> None:
     endpoint = hook("https://example.com/one")
     message_to(endpoint)
     held = claims.claim_endpoint(endpoint.pk)
@@ -28,7 +28,7 @@ def test_disabled_endpoint_gets_no_delivery(hook: Hook) -> None:
     assert Delivery.objects.get().attempts == 0
 
 
-def test_releasing_endpoint_keeps_leases_of_others(hook: Hook) -> None:
+def test_webhook_release_by_a_worker_keeps_leases_of_other_webhooks(hook: Hook) -> None:
     held = [claims.claim_endpoint(hook(f"https://example.com/{number}").pk) for number in range(3)]
     assert {endpoint.epoch for endpoint in held if endpoint} == {1}
     assert held[1] is not None
@@ -37,7 +37,7 @@ def test_releasing_endpoint_keeps_leases_of_others(hook: Hook) -> None:
     assert [(endpoint.pk, endpoint.failures) for endpoint in free] == [(held[1].pk, 7)]
 
 
-def test_claimed_endpoint_gets_only_its_own_deliveries(hook: Hook) -> None:
+def test_claimed_webhook_gets_only_its_own_deliveries(hook: Hook) -> None:
     endpoints = [hook(f"https://example.com/{number}") for number in range(3)]
     messages = [message_to(endpoint) for endpoint in endpoints]
     Delivery.objects.update(due_at=Now())
@@ -49,7 +49,7 @@ def test_claimed_endpoint_gets_only_its_own_deliveries(hook: Hook) -> None:
     assert claims.claim_next(held) is None
 
 
-def test_unreadable_endpoint_is_not_claimed(hook: Hook) -> None:
+def test_webhook_whose_row_cannot_be_read_is_not_claimed(hook: Hook) -> None:
     """What is read of it has to be what was taken: its epoch above all."""
     endpoint = hook("https://example.com/one")
 
@@ -65,7 +65,7 @@ def test_unreadable_endpoint_is_not_claimed(hook: Hook) -> None:
     assert held.epoch == 1
 
 
-def test_longest_due_delivery_is_claimed_first(hook: Hook) -> None:
+def test_webhook_deliveries_are_claimed_by_due_time_oldest_first(hook: Hook) -> None:
     endpoint = hook("https://example.com/one")
     messages = [message_to(endpoint) for _ in range(5)]
     due = {messages[0].pk: 1, messages[1].pk: 3, messages[2].pk: 2, messages[3].pk: 3}
@@ -88,7 +88,9 @@ def test_longest_due_delivery_is_claimed_first(hook: Hook) -> None:
 @pytest.mark.parametrize(
     "changes", [{"due_at": Now() + timedelta(minutes=1)}, {"state": "delivered"}, {"state": "dead"}]
 )
-def test_delivery_before_its_due_time_is_not_claimed(hook: Hook, changes: dict[str, Any]) -> None:
+def test_webhook_delivery_not_due_or_finished_is_not_claimed(
+    hook: Hook, changes: dict[str, Any]
+) -> None:
     endpoint = hook("https://example.com/one")
     message_to(endpoint)
     Delivery.objects.update(**changes)

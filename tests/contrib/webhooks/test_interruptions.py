@@ -27,7 +27,7 @@ def end_claims() -> None:
 
 
 @pytest.mark.parametrize(("status", "count"), [(204, 1), (404, 2), (410, 2), (503, 2)])
-def test_worker_killed_at_any_commit_keeps_webhook_ids(
+def test_webhook_worker_killed_at_any_commit_sends_deliveries_with_equal_ids(
     hook: Callable[..., WebhookEndpoint], receive: Callable[..., Receiver], status: int, count: int
 ) -> None:
     receiver = receive(answering(status))
@@ -43,7 +43,7 @@ def test_worker_killed_at_any_commit_keeps_webhook_ids(
     )
 
 
-def test_worker_killed_after_time_slice_leaves_rest_to_sweep(
+def test_webhook_deliveries_left_by_a_killed_worker_are_sent_after_the_sweep(
     hook: Callable[..., WebhookEndpoint],
     receive: Callable[..., Receiver],
     monkeypatch: pytest.MonkeyPatch,

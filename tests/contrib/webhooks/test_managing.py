@@ -90,7 +90,7 @@ def test_webhook_operation_changes_no_other_webhook(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", DONE)
-def test_webhook_operation_without_permission_changes_nothing(
+def test_webhook_operation_without_permission_raises_an_error_and_changes_nothing(
     three: list[WebhookEndpoint], person: Callable[..., User], what: str
 ) -> None:
     before = rows_of(*three)
@@ -103,7 +103,9 @@ def test_webhook_operation_without_permission_changes_nothing(
 
 
 @pytest.mark.promise("P18")
-def test_webhook_creation_without_permission_is_rejected(person: Callable[..., User]) -> None:
+def test_webhook_creation_without_permission_raises_not_allowed_error(
+    person: Callable[..., User],
+) -> None:
     with pytest.raises(NotAllowedError):
         webhook_services.create_webhook(URL, by=person("vik", "view_webhookendpoint"))
     assert not WebhookEndpoint.objects.exists()
@@ -118,7 +120,7 @@ class AllButOne(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", DONE)
-def test_webhook_hidden_by_policy_is_not_found(
+def test_webhook_operation_on_webhook_hidden_by_policy_raises_webhook_not_found(
     three: list[WebhookEndpoint], integrator: User, settings: Any, what: str
 ) -> None:
     WebhookEndpoint.objects.filter(pk=three[1].pk).update(url=f"{URL}/hidden")
@@ -139,7 +141,7 @@ LAST: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("what", LAST)
-def test_failed_webhook_operation_changes_nothing(
+def test_webhook_operation_failing_at_its_last_write_changes_nothing(
     three: list[WebhookEndpoint],
     integrator: User,
     monkeypatch: pytest.MonkeyPatch,
@@ -153,7 +155,7 @@ def test_failed_webhook_operation_changes_nothing(
     assert rows_of(*three) == before
 
 
-def test_concurrent_rotations_keep_both_new_secrets(hook: Hook) -> None:
+def test_concurrent_webhook_secret_rotations_store_both_new_secrets(hook: Hook) -> None:
     endpoint, made = hook(URL), list[str]()
     with before_writing(
         "hitl_webhooks_webhookendpoint",
@@ -165,7 +167,7 @@ def test_concurrent_rotations_keep_both_new_secrets(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize("what", ["change", "rotate"])
-def test_webhook_deleted_during_operation_is_not_found(
+def test_webhook_deleted_during_change_or_rotation_raises_webhook_not_found(
     three: list[WebhookEndpoint], monkeypatch: pytest.MonkeyPatch, integrator: User, what: str
 ) -> None:
     def allow(policy: Any, by: User, permission: str) -> bool:
@@ -179,14 +181,16 @@ def test_webhook_deleted_during_operation_is_not_found(
         DONE[what](three[1], integrator)
 
 
-def test_redelivery_of_pending_delivery_keeps_attempts(hook: Hook) -> None:
+def test_redelivery_of_pending_delivery_preserves_its_attempts(hook: Hook) -> None:
     message = message_to(hook(URL))
     Delivery.objects.update(attempts=3, fault="The receiver returned 500.")
     info = webhook_services.redeliver(message.pk)
     assert (info.state, info.attempts, info.fault) == ("pending", 3, "The receiver returned 500.")
 
 
-def test_redelivery_of_finished_delivery_resets_attempts(three: list[WebhookEndpoint]) -> None:
+def test_redelivery_of_finished_delivery_resets_attempts_and_is_due_immediately(
+    three: list[WebhookEndpoint],
+) -> None:
     message = three[0].deliveries.get()
     Delivery.objects.update(due_at=Now() - timedelta(days=1))
     before = three[0].deliveries.get()
@@ -199,7 +203,7 @@ def test_redelivery_of_finished_delivery_resets_attempts(three: list[WebhookEndp
 
 
 @pytest.mark.django_db
-def test_invalid_webhook_id_is_not_found() -> None:
+def test_webhook_call_with_invalid_id_raises_webhook_not_found() -> None:
     for what in ("nothing", None):
         with pytest.raises(WebhookNotFound):
             webhook_services.redeliver(what)  # type: ignore[arg-type]
@@ -207,7 +211,7 @@ def test_invalid_webhook_id_is_not_found() -> None:
             webhook_services.delete_webhook(what)  # type: ignore[arg-type]
 
 
-def test_only_url_change_or_activation_resets_webhook_failures(
+def test_webhook_failures_are_reset_by_url_change_or_activation_only(
     three: list[WebhookEndpoint],
 ) -> None:
     before = WebhookEndpoint.objects.get(pk=three[0].pk)
@@ -225,7 +229,7 @@ def test_only_url_change_or_activation_resets_webhook_failures(
 
 
 @pytest.mark.promise("P18")
-def test_webhook_creator_changes_only_with_url_or_contents(
+def test_webhook_creator_changes_only_with_url_or_added_contents(
     hook: Hook, integrator: User, person: Callable[..., User]
 ) -> None:
     eve = person("eve", "view_webhookendpoint", "manage_webhooks")
@@ -242,14 +246,14 @@ def test_webhook_creator_changes_only_with_url_or_contents(
     assert stands_for_it(url=URL) == "eve"
 
 
-def test_webhook_description_length_is_limited(hook: Hook) -> None:
+def test_webhook_description_above_255_characters_raises_invalid_input_error(hook: Hook) -> None:
     endpoint = hook(URL, description="x" * 255)
     assert len(endpoint.description) == 255
     with pytest.raises(InvalidInputError):
         webhook_services.change_webhook(endpoint.pk, description="x" * 256)
 
 
-def test_unknown_or_invalid_webhook_field_changes_nothing(hook: Hook) -> None:
+def test_webhook_change_with_unknown_or_invalid_field_changes_nothing(hook: Hook) -> None:
     endpoint = hook(URL)
     for changes in ({"secret": "mine"}, {"epoch": 7}, {"created_by": None}):
         with pytest.raises(TypeError, match="Unknown webhook fields"):
@@ -263,7 +267,9 @@ def vars_of(endpoint: WebhookEndpoint) -> dict[str, Any]:
     return {field.attname: getattr(endpoint, field.attname) for field in endpoint._meta.fields}
 
 
-def test_webhook_change_applies_to_its_process_immediately(hook: Hook, integrator: User) -> None:
+def test_webhook_change_applies_immediately_to_listeners_of_its_process(
+    hook: Hook, integrator: User
+) -> None:
     def heard() -> list[Any]:
         return [listener.id for listener in outbox._listeners("default")]
 
@@ -278,14 +284,14 @@ def test_webhook_change_applies_to_its_process_immediately(hook: Hook, integrato
     assert heard() == []
 
 
-def test_listeners_read_during_webhook_change_are_reloaded(hook: Hook) -> None:
+def test_webhook_listeners_read_during_a_change_are_reloaded_afterwards(hook: Hook) -> None:
     endpoint = hook(URL)
     with before_writing("hitl_webhooks_webhookendpoint", lambda: outbox._listeners("default")):
         webhook_services.change_webhook(endpoint.pk, is_active=False)
     assert outbox._listeners("default") == ()
 
 
-def test_reactivated_webhook_enqueues_pending_deliveries(
+def test_webhook_reactivation_enqueues_its_pending_deliveries(
     hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint, told = hook(URL), list[Any]()

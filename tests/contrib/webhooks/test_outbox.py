@@ -31,7 +31,9 @@ def asked(advance: Advance) -> Interrupt:
     return Interrupt.objects.get(run=run.id)
 
 
-def test_run_with_decision_publishes_events_in_order(hook: Hook, advance: Advance) -> None:
+def test_run_with_decision_publishes_created_decided_and_succeeded_events(
+    hook: Hook, advance: Advance
+) -> None:
     hook(URL)
     interrupt = asked(advance)
     services.decide(interrupt.pk, "approve")
@@ -49,7 +51,9 @@ def test_run_with_decision_publishes_events_in_order(hook: Hook, advance: Advanc
     assert succeeded == ids
 
 
-def test_unsuccessful_run_end_is_published(hook: Hook, advance: Advance) -> None:
+def test_failed_parked_and_cancelled_runs_publish_their_events(
+    hook: Hook, advance: Advance
+) -> None:
     hook(URL, events=["run.failed", "run.parked", "run.cancelled"])
     services.start("unstorable", {"text": "x"})
     advance()
@@ -67,7 +71,7 @@ def test_unsuccessful_run_end_is_published(hook: Hook, advance: Advance) -> None
 
 
 @pytest.mark.parametrize("then", ["park", "cancel", "answer"])
-def test_expired_interrupt_publishes_expiry_and_run_end(
+def test_expired_interrupt_publishes_expiry_and_end_of_its_run(
     hook: Hook, advance: Advance, then: str
 ) -> None:
     interrupt = asked(advance)
@@ -80,7 +84,7 @@ def test_expired_interrupt_publishes_expiry_and_run_end(
     assert sorted(told()) == sorted(["interrupt.expired", *more])
 
 
-def test_discarded_run_is_published_as_cancelled(hook: Hook, advance: Advance) -> None:
+def test_run_discarded_by_new_input_publishes_run_cancelled(hook: Hook, advance: Advance) -> None:
     interrupt = asked(advance)
     hook(URL)
     services.start(
@@ -93,7 +97,7 @@ def test_discarded_run_is_published_as_cancelled(hook: Hook, advance: Advance) -
 
 
 @pytest.mark.promise("P3")
-def test_rolled_back_decision_is_not_published(hook: Hook, advance: Advance) -> None:
+def test_rolled_back_decision_publishes_no_event(hook: Hook, advance: Advance) -> None:
     interrupt = asked(advance)
     hook(URL)
     with transaction.atomic():
@@ -104,7 +108,7 @@ def test_rolled_back_decision_is_not_published(hook: Hook, advance: Advance) -> 
 
 
 @pytest.mark.promise("P10")
-def test_replaced_worker_publishes_nothing(hook: Hook, advance: Advance) -> None:
+def test_worker_with_lost_lease_publishes_no_event(hook: Hook, advance: Advance) -> None:
     run = services.start("approval", {"text": "x"})
     hook(URL)
     lease = run_leases.claim(run.id)
@@ -114,7 +118,9 @@ def test_replaced_worker_publishes_nothing(hook: Hook, advance: Advance) -> None
     assert (told(), Run.objects.get().state) == ([], "running")
 
 
-def test_endpoint_gets_only_its_events_and_graphs(hook: Hook, advance: Advance) -> None:
+def test_webhook_gets_only_events_of_its_event_types_and_graphs(
+    hook: Hook, advance: Advance
+) -> None:
     some = hook(URL, events=["interrupt.created"])
     other = hook(URL, graphs=["steps"])
     hook(URL, is_active=False)
@@ -125,7 +131,7 @@ def test_endpoint_gets_only_its_events_and_graphs(hook: Hook, advance: Advance) 
     assert heard == {(some.pk, "interrupt.created"), (other.pk, "run.succeeded")}
 
 
-def test_decision_without_webhooks_adds_no_statement(advance: Advance) -> None:
+def test_decision_without_webhooks_adds_no_webhook_statement(advance: Advance) -> None:
     asked(advance)
     interrupt = asked(advance)
     with counting() as deciding:
@@ -138,7 +144,7 @@ def test_decision_without_webhooks_adds_no_statement(advance: Advance) -> None:
     assert len(looks) == 1
 
 
-def test_webhook_of_another_process_is_found_after_delay(
+def test_webhook_created_by_another_process_is_found_after_the_reload_delay(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
@@ -153,7 +159,7 @@ def test_webhook_of_another_process_is_found_after_delay(
     assert told() == ["interrupt.created"]
 
 
-def test_decision_with_just_deleted_webhook_is_stored(hook: Hook, advance: Advance) -> None:
+def test_decision_with_webhook_deleted_meanwhile_is_stored(hook: Hook, advance: Advance) -> None:
     interrupt = asked(advance)
     gone = hook(URL)
     outbox._listeners("default")

@@ -77,7 +77,7 @@ def signature(secret: str, received: Received) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-def test_interrupt_delivery_is_signed_and_has_links(
+def test_webhook_delivery_is_signed_and_contains_links_without_payload(
     hook: Hook, receive: Receive, advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example/"}
@@ -109,7 +109,9 @@ def test_interrupt_delivery_is_signed_and_has_links(
     assert b"secret" not in received.body
 
 
-def test_rotated_secret_signs_with_both_for_a_day(hook: Hook, receive: Receive) -> None:
+def test_webhook_delivery_after_secret_rotation_has_both_signatures_for_a_day(
+    hook: Hook, receive: Receive
+) -> None:
     receiver = receive()
     endpoint = hook(receiver)
     rotated = webhook_services.rotate_secret(endpoint.pk)
@@ -139,7 +141,9 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_failed_delivery_is_retried_with_same_id(hook: Hook, receive: Receive, fault: str) -> None:
+def test_webhook_delivery_failed_once_is_retried_with_equal_id_and_body(
+    hook: Hook, receive: Receive, fault: str
+) -> None:
     behaviour, said = FAULTS[fault]
     receiver = receive(behaviour, answering(200))
     delivery, began = message_to(hook(receiver)), the_time()
@@ -157,7 +161,9 @@ def test_failed_delivery_is_retried_with_same_id(hook: Hook, receive: Receive, f
 
 
 @pytest.mark.parametrize("kind", [faults.silent, faults.dripping])
-def test_slow_receiver_times_out(hook: Hook, receive: Receive, settings: Any, kind: Any) -> None:
+def test_webhook_delivery_to_slow_receiver_times_out_and_is_pending(
+    hook: Hook, receive: Receive, settings: Any, kind: Any
+) -> None:
     settings.HITL = {**settings.HITL, "WEBHOOK_TIMEOUT_SECONDS": 0.3}
     started: list[Receiver] = []
     started.append(receive(kind(lambda: started[0])))
@@ -166,18 +172,20 @@ def test_slow_receiver_times_out(hook: Hook, receive: Receive, settings: Any, ki
     assert delivery.state == "pending"
 
 
-def test_huge_response_is_not_read(hook: Hook, receive: Receive) -> None:
+def test_webhook_delivery_with_huge_response_is_delivered(hook: Hook, receive: Receive) -> None:
     assert deliver(message_to(hook(receive(faults.huge)))).state == "delivered"
 
 
-def test_unreachable_receiver_is_a_failure(hook: Hook, receive: Receive) -> None:
+def test_webhook_delivery_to_closed_port_fails_with_connection_refused(
+    hook: Hook, receive: Receive
+) -> None:
     receiver = receive()
     receiver.close()
     delivery = deliver(message_to(hook(receiver)))
     assert delivery.fault == "The connection failed: Connection refused."
 
 
-def test_delivery_is_dead_after_last_attempt_until_redelivery(
+def test_webhook_delivery_is_dead_after_webhook_attempts_until_redelivered(
     hook: Hook, receive: Receive, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "WEBHOOK_ATTEMPTS": 3}
@@ -196,7 +204,9 @@ def test_delivery_is_dead_after_last_attempt_until_redelivery(
     assert {received.headers["webhook-id"] for received in receiver.all()} == {str(delivery.pk)}
 
 
-def test_attempt_of_dead_worker_counts(hook: Hook, receive: Receive, settings: Any) -> None:
+def test_webhook_delivery_attempt_of_a_dead_worker_counts_as_attempt(
+    hook: Hook, receive: Receive, settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "WEBHOOK_ATTEMPTS": 1}
     endpoint = hook(receive())
     delivery = message_to(endpoint)
@@ -209,7 +219,7 @@ def test_attempt_of_dead_worker_counts(hook: Hook, receive: Receive, settings: A
     assert delivery.attempts == 1
 
 
-def test_retry_delays_grow_to_a_maximum() -> None:
+def test_webhook_retry_delays_grow_to_a_maximum_with_jitter() -> None:
     waits = [sending._growing(10, 3, attempt, 6 * 3600) for attempt in range(1, 12)]
     assert waits[:4] == [10, 30, 90, 270]
     assert waits[-1] == sending._growing(10, 3, 10_000, 6 * 3600) == 6 * 3600
@@ -232,16 +242,20 @@ def test_retry_delays_grow_to_a_maximum() -> None:
         ("Fri, 99 Foo 1999", 0),
     ],
 )
-def test_retry_after_is_limited(header: str, expected: float) -> None:
+def test_webhook_retry_after_header_is_read_as_zero_to_six_hours(
+    header: str, expected: float
+) -> None:
     assert sending._retry_after(header) == expected
 
 
-def test_retry_after_accepts_date() -> None:
+def test_webhook_retry_after_header_accepts_a_date() -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
     assert sending._retry_after(later) == pytest.approx(3600, abs=PATIENCE)
 
 
-def test_retry_after_delays_all_deliveries_of_endpoint(hook: Hook, receive: Receive) -> None:
+def test_webhook_retry_after_header_delays_all_deliveries_of_the_webhook(
+    hook: Hook, receive: Receive
+) -> None:
     receiver = receive(answering(429, "Retry-After: 3600"), answering(200))
     endpoint = hook(receiver)
     began = the_time()
@@ -259,7 +273,9 @@ def test_retry_after_delays_all_deliveries_of_endpoint(hook: Hook, receive: Rece
     assert len(receiver.all()) == 1
 
 
-def test_rejected_delivery_does_not_delay_others(hook: Hook, receive: Receive) -> None:
+def test_webhook_delivery_rejected_with_422_does_not_delay_other_deliveries(
+    hook: Hook, receive: Receive
+) -> None:
     receiver = receive(answering(422), answering(200))
     endpoint = hook(receiver)
     refused, welcome = message_to(endpoint), message_to(endpoint)
@@ -268,7 +284,9 @@ def test_rejected_delivery_does_not_delay_others(hook: Hook, receive: Receive) -
     assert welcome.state == "delivered"
 
 
-def test_dead_receiver_is_tried_less_and_delays_no_other(hook: Hook, receive: Receive) -> None:
+def test_webhook_with_dead_receiver_is_paused_and_does_not_delay_other_webhooks(
+    hook: Hook, receive: Receive
+) -> None:
     dead = hook(receive(faults.closing))
     alive = hook(receive())
     to_dead = [message_to(dead) for _ in range(5)]
@@ -286,7 +304,7 @@ def test_dead_receiver_is_tried_less_and_delays_no_other(hook: Hook, receive: Re
     assert began + timedelta(seconds=14) < dead.rests_until < the_time() + timedelta(seconds=26)
 
 
-def test_successful_delivery_resets_endpoint_failures(hook: Hook, receive: Receive) -> None:
+def test_webhook_failures_are_reset_by_a_successful_delivery(hook: Hook, receive: Receive) -> None:
     endpoint = hook(receive(faults.closing, answering(200)))
     delivery = message_to(endpoint)
     deliver(delivery)
@@ -296,7 +314,9 @@ def test_successful_delivery_resets_endpoint_failures(hook: Hook, receive: Recei
     assert (endpoint.failures, endpoint.lease_until) == (0, None)
 
 
-def test_410_response_disables_endpoint(hook: Hook, receive: Receive, advance: Advance) -> None:
+def test_webhook_response_410_disables_the_webhook(
+    hook: Hook, receive: Receive, advance: Advance
+) -> None:
     receiver = receive(answering(410))
     endpoint = hook(receiver)
     delivery, other = message_to(endpoint), message_to(endpoint)
@@ -312,7 +332,7 @@ def test_410_response_disables_endpoint(hook: Hook, receive: Receive, advance: A
     assert (endpoint.is_active, endpoint.stopped) == (True, "")
 
 
-def test_payload_is_sent_only_if_enabled_and_unchanged(
+def test_webhook_payload_is_sent_only_with_the_option_and_unchanged_digest(
     hook: Hook, receive: Receive, advance: Advance
 ) -> None:
     receiver = receive()
@@ -328,7 +348,7 @@ def test_payload_is_sent_only_if_enabled_and_unchanged(
     assert "interrupt" not in told(delivery, receiver)
 
 
-def test_each_delivery_contains_its_own_interrupt(
+def test_webhook_deliveries_contain_the_interrupt_of_their_event(
     hook: Hook, receive: Receive, advance: Advance
 ) -> None:
     receiver = receive()
@@ -345,7 +365,7 @@ def test_each_delivery_contains_its_own_interrupt(
 
 
 @pytest.mark.promise("P18")
-def test_payload_requires_permission_of_webhook_creator(
+def test_webhook_payload_is_sent_only_while_its_creator_is_permitted(
     hook: Hook, receive: Receive, advance: Advance, django_user_model: Any
 ) -> None:
     maker = django_user_model.objects.create_superuser("ada")
@@ -361,7 +381,7 @@ def test_payload_requires_permission_of_webhook_creator(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("change", ["url", "with_interrupt"])
-def test_webhook_change_makes_its_user_the_creator(
+def test_webhook_change_of_url_or_contents_by_unpermitted_user_stops_sending_the_payload(
     hook: Hook,
     receive: Receive,
     advance: Advance,
@@ -382,7 +402,7 @@ def test_webhook_change_makes_its_user_the_creator(
 
 
 @pytest.mark.promise("P18")
-def test_inactive_creator_named_system_gets_no_payload(
+def test_webhook_of_deactivated_creator_named_system_sends_no_payload(
     hook: Hook, receive: Receive, advance: Advance, django_user_model: Any
 ) -> None:
     maker = django_user_model.objects.create_superuser("system")
@@ -396,7 +416,7 @@ def test_inactive_creator_named_system_gets_no_payload(
 
 
 @pytest.mark.promise("P8")
-def test_delivery_with_lost_message_is_found_by_sweep(
+def test_webhook_delivery_whose_message_was_lost_is_enqueued_by_the_sweep(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint, quiet = hook(receive()), hook(receive())
@@ -415,7 +435,7 @@ def test_delivery_with_lost_message_is_found_by_sweep(
     assert quiet.deliveries.count() == 0
 
 
-def test_old_and_orphaned_deliveries_are_deleted(hook: Hook, settings: Any) -> None:
+def test_webhook_deliveries_old_or_without_webhook_are_deleted(hook: Hook, settings: Any) -> None:
     endpoint, gone = hook("https://a.example/"), hook("https://b.example/")
     off = hook("https://c.example/", is_active=False)
     finished, young, waiting = (message_to(endpoint) for _ in range(3))
@@ -431,7 +451,7 @@ def test_old_and_orphaned_deliveries_are_deleted(hook: Hook, settings: Any) -> N
     assert set(Delivery.objects.all()) == {young, waiting}
 
 
-def test_task_at_time_slice_end_enqueues_the_rest(
+def test_webhook_task_at_end_of_its_time_slice_enqueues_remaining_deliveries(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = hook(receive())
@@ -446,7 +466,7 @@ def test_task_at_time_slice_end_enqueues_the_rest(
     assert (second.attempts, hinted) == (0, [endpoint.pk])
 
 
-def test_delivery_created_during_release_is_sent(
+def test_webhook_delivery_created_while_the_webhook_is_released_is_sent(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = hook(receive())
@@ -465,7 +485,7 @@ def test_delivery_created_during_release_is_sent(
     assert late[0].state == "delivered"
 
 
-def test_replaced_worker_stores_no_result(
+def test_webhook_worker_with_lost_lease_stores_no_result(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver = receive()
@@ -490,7 +510,7 @@ def test_replaced_worker_stores_no_result(
 
 
 @pytest.mark.parametrize("moment", ["lease_until", "rests_until"])
-def test_endpoint_is_not_claimed_before_lease_or_pause_ends(
+def test_webhook_is_not_claimed_during_its_lease_or_pause(
     hook: Hook, receive: Receive, moment: str
 ) -> None:
     endpoint = hook(receive())
@@ -506,7 +526,7 @@ def test_endpoint_is_not_claimed_before_lease_or_pause_ends(
     assert claims.claim_endpoint(endpoint.pk) is None
 
 
-def test_result_of_dead_delivery_is_not_stored(hook: Hook, receive: Receive) -> None:
+def test_webhook_result_for_dead_delivery_is_not_stored(hook: Hook, receive: Receive) -> None:
     endpoint = hook(receive())
     delivery = message_to(endpoint)
     held = claims.claim_endpoint(endpoint.pk)
@@ -544,7 +564,7 @@ ANSWERS: dict[sending.AttemptResult, tuple[str, bool]] = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: str(answer.status))
-def test_response_determines_delivery_and_endpoint_state(
+def test_webhook_response_status_determines_delivery_state_and_webhook_pause(
     hook: Hook, answer: sending.AttemptResult
 ) -> None:
     endpoint = hook("https://a.example/")
@@ -565,7 +585,7 @@ def test_response_determines_delivery_and_endpoint_state(
 
 
 @pytest.mark.parametrize(("given", "most"), [(None, 20.0), (5.0, 5.0), (20.0, 20.0), (60.0, 20.0)])
-def test_delivery_task_respects_worker_time_slice(
+def test_webhook_task_time_slice_is_limited_by_the_worker_time_slice(
     monkeypatch: pytest.MonkeyPatch, given: float | None, most: float
 ) -> None:
     monkeypatch.setattr(sending, "SLICE", 20.0)
@@ -573,7 +593,7 @@ def test_delivery_task_respects_worker_time_slice(
     assert sending._slice() == most
 
 
-def test_failed_delivery_is_due_after_growing_delay(hook: Hook) -> None:
+def test_webhook_delivery_failed_repeatedly_is_due_after_growing_delays(hook: Hook) -> None:
     endpoint = hook("https://a.example/")
     message = message_to(endpoint)
     for attempt, least, most in ((1, 7, 13), (2, 22, 38), (3, 67, 113)):
@@ -591,7 +611,7 @@ def test_failed_delivery_is_due_after_growing_delay(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_replaced_worker_does_not_affect_current_attempt(
+def test_webhook_result_of_worker_with_lost_lease_does_not_change_the_current_attempt(
     hook: Hook, receive: Receive, outcome: str
 ) -> None:
     endpoint = hook(receive())
@@ -617,7 +637,7 @@ def test_replaced_worker_does_not_affect_current_attempt(
     assert (delivery.state, delivery.attempts) == ("delivered", 2)
 
 
-def test_concurrent_claims_have_different_attempt_numbers(
+def test_webhook_delivery_claimed_concurrently_gets_distinct_attempt_numbers(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = hook(receive())
@@ -638,7 +658,9 @@ def test_concurrent_claims_have_different_attempt_numbers(
     assert (claim.attempt, Delivery.objects.get().attempts) == (2, 2)
 
 
-def test_delivery_result_affects_only_its_endpoint(hook: Hook, receive: Receive) -> None:
+def test_webhook_delivery_result_changes_no_other_webhook_or_delivery(
+    hook: Hook, receive: Receive
+) -> None:
     first, second = hook(receive()), hook(receive())
     mine, other = message_to(first), message_to(second)
     also = message_to(first)
@@ -656,7 +678,9 @@ def test_delivery_result_affects_only_its_endpoint(hook: Hook, receive: Receive)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_concurrent_workers_send_each_delivery_once(hook: Hook, receive: Receive) -> None:
+def test_webhook_deliveries_with_six_concurrent_workers_are_sent_once_each(
+    hook: Hook, receive: Receive
+) -> None:
     receiver = receive()
     endpoint = hook(receiver)
     messages = [message_to(endpoint) for _ in range(10)]
@@ -679,7 +703,7 @@ def test_concurrent_workers_send_each_delivery_once(hook: Hook, receive: Receive
     assert sorted(sent) == sorted(str(message.pk) for message in messages)
 
 
-def test_unexpected_delivery_error_is_logged_and_not_raised(
+def test_webhook_delivery_with_unexpected_error_is_logged_and_stays_pending(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     endpoint = hook(receive())
@@ -692,7 +716,7 @@ def test_unexpected_delivery_error_is_logged_and_not_raised(
 
 
 @pytest.mark.parametrize("why", ["held", "resting", "off", "gone"])
-def test_unavailable_endpoint_gets_nothing_and_logs_no_error(
+def test_webhook_leased_paused_disabled_or_deleted_gets_nothing_and_logs_no_error(
     hook: Hook, receive: Receive, caplog: Any, why: str
 ) -> None:
     receiver = receive()
@@ -711,7 +735,9 @@ def test_unavailable_endpoint_gets_nothing_and_logs_no_error(
     assert "could not process deliveries" not in caplog.text
 
 
-def test_verify_example_of_guide_accepts_deliveries(hook: Hook, receive: Receive) -> None:
+def test_verify_function_of_the_webhook_guide_accepts_both_secrets_after_rotation(
+    hook: Hook, receive: Receive
+) -> None:
     names: dict[str, Any] = {}
     programs = Page("docs/guides/webhooks.md").programs
     (snippet,) = [program.code for program in programs if "def verify(" in program.code]

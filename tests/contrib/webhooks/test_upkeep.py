@@ -52,7 +52,7 @@ OVER: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("why", CHANGES)
-def test_sweep_enqueues_only_endpoints_ready_for_delivery(
+def test_sweep_enqueues_only_webhooks_ready_for_delivery(
     hook: Hook, hinted: list[UUID], why: str
 ) -> None:
     first, other, last = (waiting(hook, name) for name in ("first", "other", "last"))
@@ -67,7 +67,7 @@ def test_sweep_enqueues_only_endpoints_ready_for_delivery(
 
 
 @pytest.mark.parametrize("why", OVER)
-def test_sweep_enqueues_endpoint_after_lease_or_pause_ends(
+def test_sweep_enqueues_webhook_after_its_lease_or_pause_ends(
     hook: Hook, hinted: list[UUID], why: str
 ) -> None:
     endpoint = waiting(hook, "first")
@@ -75,7 +75,7 @@ def test_sweep_enqueues_endpoint_after_lease_or_pause_ends(
     assert maintenance.enqueue_due() == [endpoint.pk]
 
 
-def test_sweep_enqueues_longest_waiting_endpoints_first(
+def test_sweep_enqueues_longest_waiting_webhooks_first(
     hook: Hook, hinted: list[UUID], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_BATCH": 1}
@@ -87,7 +87,7 @@ def test_sweep_enqueues_longest_waiting_endpoints_first(
     assert found == [[waited[1].pk], [waited[0].pk], [waited[2].pk], []]
 
 
-def test_failed_enqueue_is_repeated(
+def test_sweep_enqueues_webhook_again_after_failed_enqueue(
     hook: Hook, hinted: list[UUID], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = waiting(hook, "first")
@@ -118,7 +118,7 @@ OLD: dict[str, tuple[str, dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize("what", OLD)
-def test_sweep_deletes_only_old_or_orphaned_deliveries(hook: Hook, what: str) -> None:
+def test_sweep_deletes_only_old_finished_or_orphaned_deliveries(hook: Hook, what: str) -> None:
     how, changes, goes = OLD[what]
     # Others, to whom nothing happens, whatever becomes of this.
     bystanders = [message_to(hook("https://a.example/", is_active=on)) for on in (True, False)]
@@ -136,7 +136,9 @@ def test_sweep_deletes_only_old_or_orphaned_deliveries(hook: Hook, what: str) ->
     assert set(Delivery.objects.all()) == left
 
 
-def test_sweep_deletes_one_batch_per_kind(hook: Hook, settings: Any) -> None:
+def test_sweep_deletes_one_batch_of_old_and_one_of_orphaned_deliveries(
+    hook: Hook, settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_BATCH": 2}
     endpoint, gone = hook("https://a.example/"), hook("https://b.example/")
     for _ in range(3):
