@@ -95,14 +95,14 @@ def test_page_tables_are_written_from_measurements(tmp_path: Path) -> None:
     whole = command.ROWS["sqlite-pause-floor"]
     first = {page: (tmp_path / page).read_text() for page in document.PAGES}
     summary, readme = first["docs/explanation/performance.md"], first["README.md"]
-    assert "\n| a super-step of a long run, each stored |  | 8 |  |\n" in summary
+    assert "\n| a super-step of a long run, including its checkpoint |  | 8 |  |\n" in summary
     for line in (
         "| ten nodes, no saver | super-step | 80 | 10 | 7 | 8 | ≥ 20 | 11 | short |",
         f"| {whole.title} | thread |  | 30 | 10 | 3 | ≤ 1.8 |  | short |",
         "| ten nodes, no saver | 1, 3, 10 | 1.00 | 0.90 |  |",
     ):
         assert f"\n{line}\n" in first["docs/explanation/benchmarks.md"]
-    assert "\n| a super-step of a long run, each stored |  | 8 |  |\n" in readme
+    assert "\n| a super-step of a long run, including its checkpoint |  | 8 |  |\n" in readme
     assert "ten nodes" not in readme
 
     document.write_tables(command.ROWS, measured, tmp_path)

@@ -43,13 +43,13 @@ def _in_all(words: str, memory: str, name: str, *, is_excerpt: bool = False) -> 
 
 
 LINES = (
-    _in_all("a super-step of a long run, each stored", "sequential-memory", "sequential",
+    _in_all("a super-step of a long run, including its checkpoint", "sequential-memory", "sequential",
             is_excerpt=True),
-    Line("the same without a saver", "sequential"),
-    Line("a super-step of a run of ten nodes, each stored", "ten-memory"),
-    Line("the same without a saver", "ten"),
+    Line("the same without a checkpointer", "sequential"),
+    Line("a super-step of a run of ten nodes, including its checkpoint", "ten-memory"),
+    Line("the same without a checkpointer", "ten"),
     Line("a task of a fan-out to 100", "fanout"),
-    Line("a task that runs a graph of four nodes, each step stored", "fanout-nodes-memory"),
+    Line("a task that runs a graph of four nodes and saves each step", "fanout-nodes-memory"),
     Line("a turn of an agent with LangChain's model and tools", "agent-memory"),
     Line("a step of an agent loop with LangChain messages", "react"),
     _in_all("a step of a conversation of 1,000 messages", "", "messages", is_excerpt=True),
