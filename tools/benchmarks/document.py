@@ -43,8 +43,8 @@ def _in_all(words: str, memory: str, name: str, *, is_excerpt: bool = False) -> 
 
 
 LINES = (
-    _in_all("a super-step of a long run, including its checkpoint", "sequential-memory", "sequential",
-            is_excerpt=True),
+    _in_all("a super-step of a long run, including its checkpoint", "sequential-memory",
+            "sequential", is_excerpt=True),
     Line("the same without a checkpointer", "sequential"),
     Line("a super-step of a run of ten nodes, including its checkpoint", "ten-memory"),
     Line("the same without a checkpointer", "ten"),
