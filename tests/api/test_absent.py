@@ -58,7 +58,7 @@ def answered(client: Any, method: str, name: str, places: tuple[Any, ...], body:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize(("name", "permission"), list(addresses_of_things()))
-def test_hidden_object_is_404_with_every_method(
+def test_api_object_hidden_from_user_returns_responses_of_a_missing_object_with_every_method(
     name: str,
     permission: str,
     arguments: dict[str, tuple[Any, ...]],
@@ -81,7 +81,7 @@ def test_hidden_object_is_404_with_every_method(
 
 
 @pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
-def test_unsupported_method_is_405_with_any_body(
+def test_api_unsupported_method_returns_405_with_any_body(
     pattern: Any, api: Any, arguments: dict[str, tuple[Any, ...]]
 ) -> None:
     handled = set(pattern.callback.cls().allowed_methods)
@@ -99,7 +99,9 @@ def test_unsupported_method_is_405_with_any_body(
                 assert response.json()["code"] == "method_not_allowed"
 
 
-def test_key_of_another_user_reveals_nothing(as_role: Any, make_user: Any, invoice: str) -> None:
+def test_run_key_of_another_user_returns_equal_422_with_matching_and_different_input(
+    as_role: Any, make_user: Any, invoice: str
+) -> None:
     secret = {"graph": invoice, "input": {"amount": 4711}, "key": "order-7"}
     assert as_role("starter").post("runs", body=secret).status_code == 202
     clients = [as_role("starter"), as_role("anonymous")]
@@ -118,7 +120,9 @@ def test_key_of_another_user_reveals_nothing(as_role: Any, make_user: Any, invoi
         assert len(set(counts)) == 1  # nor how long it takes to say so
 
 
-def test_keys_are_per_user_in_services_too(make_user: Any, invoice: str, db: None) -> None:
+def test_service_start_with_run_key_of_another_user_raises_equal_error_with_any_input(
+    make_user: Any, invoice: str, db: None
+) -> None:
     owner, other = make_user("start_run"), make_user("start_run")
     run = services.start(invoice, {"amount": 4711}, by=owner, key="order-7")
     assert services.start(invoice, {"amount": 4711}, by=owner, key="order-7").id == run.id

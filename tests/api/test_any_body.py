@@ -58,7 +58,7 @@ def post(api: Any) -> Any:
 class TestAnyBody:
     @anything
     @given(body=decisions | values)
-    def test_decide_accepts_or_rejects_any_body(
+    def test_decision_with_arbitrary_json_body_returns_a_documented_response(
         self, post: Any, make_interrupt: Any, body: Any
     ) -> None:
         interrupt = make_interrupt()
@@ -71,13 +71,15 @@ class TestAnyBody:
 
     @anything
     @given(body=decisions)
-    def test_validate_accepts_or_rejects_any_body(
+    def test_decision_validation_with_arbitrary_json_body_returns_a_documented_response(
         self, post: Any, make_interrupt: Any, body: Any
     ) -> None:
         check(post("decision-validate", make_interrupt().pk, body=body), 200)
 
     @anything
     @given(body=starts | values)
-    def test_start_accepts_or_rejects_any_body(self, post: Any, invoice: str, body: Any) -> None:
+    def test_run_creation_with_arbitrary_json_body_returns_a_documented_response(
+        self, post: Any, invoice: str, body: Any
+    ) -> None:
         response = post("runs", body=body)
         check(response, 200 if response.status_code == 200 else 202)

@@ -24,7 +24,7 @@ def statuses(response: Any) -> list[int]:
 
 
 @pytest.mark.usefixtures("invoice")
-def test_batch_results_are_in_order_and_failures_stop_none(api: Any) -> None:
+def test_batch_start_returns_results_in_order_and_continues_after_failed_items(api: Any) -> None:
     services.start("invoice", {"amount": 1}, key="used")
     response = post(
         api,
@@ -49,7 +49,7 @@ def test_batch_results_are_in_order_and_failures_stop_none(api: Any) -> None:
 
 @pytest.mark.promise("P2")
 @pytest.mark.usefixtures("invoice")
-def test_repeated_batch_with_its_key_is_completed(api: Any) -> None:
+def test_batch_start_repeated_with_its_idempotency_key_starts_only_missing_runs(api: Any) -> None:
     once = {"Idempotency-Key": "friday"}
     first = post(api, {}, {"key": "mine"}, **once)
     again = post(api, {}, {"key": "mine"}, {}, **once)
@@ -62,7 +62,7 @@ def test_repeated_batch_with_its_key_is_completed(api: Any) -> None:
 
 
 @pytest.mark.usefixtures("invoice")
-def test_batch_with_invalid_body_starts_nothing(api: Any) -> None:
+def test_batch_start_with_one_invalid_item_returns_400_and_starts_no_run(api: Any) -> None:
     refused = post(api, {}, {"no_such_field": 1})
     assert refused.status_code == 400
     assert refused.json()["errors"][0]["pointer"] == "/runs/1/no_such_field"
@@ -73,14 +73,14 @@ def test_batch_with_invalid_body_starts_nothing(api: Any) -> None:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("invoice")
-def test_batch_without_start_permission_fails_per_item(as_role: Any) -> None:
+def test_batch_start_without_start_permission_returns_403_per_item(as_role: Any) -> None:
     assert statuses(post(as_role("viewer"), {}, {})) == [403, 403]
     assert not Run.objects.exists()
     assert statuses(post(as_role("starter"), {}, {})) == [202, 202]
 
 
 @pytest.mark.usefixtures("invoice")
-def test_batch_counts_each_start_for_throttling(api: Any, settings: Any) -> None:
+def test_batch_start_counts_each_item_for_throttle_start(api: Any, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "THROTTLE_START": "3/min"}
     assert post(api, {}, {}).status_code == 200
     refused = post(api, {}, {})
@@ -90,7 +90,7 @@ def test_batch_counts_each_start_for_throttling(api: Any, settings: Any) -> None
 
 @pytest.mark.promise("P3")
 @pytest.mark.usefixtures("invoice")
-def test_batch_keeps_started_runs_with_atomic_requests(
+def test_batch_start_error_with_atomic_requests_preserves_runs_started_before_the_error(
     api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)

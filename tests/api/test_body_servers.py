@@ -89,7 +89,9 @@ def ask(
 
 
 @pytest.mark.parametrize("server", KINDS, indirect=True)
-def test_chunked_body_is_read_completely(server: Server, interrupt: Interrupt) -> None:
+def test_chunked_body_sent_to_a_real_server_is_read_completely(
+    server: Server, interrupt: Interrupt
+) -> None:
     rita = get_user_model().objects.create_superuser("rita")
     place = f"interrupts/{interrupt.pk}"
 
@@ -157,7 +159,9 @@ def smuggled(path: str) -> bytes:
 
 
 @pytest.mark.parametrize("server", KINDS, indirect=True)
-def test_broken_or_ambiguous_body_decides_nothing(server: Server, interrupt: Interrupt) -> None:
+def test_broken_or_ambiguous_body_sent_to_a_real_server_saves_no_decision(
+    server: Server, interrupt: Interrupt
+) -> None:
     path = f"interrupts/{interrupt.pk}/decisions/"
     for what, raw, headers in BROKEN:
         status, _ = ask(server, path, raw, headers, hang_up=True)

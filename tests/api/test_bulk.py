@@ -25,7 +25,7 @@ def statuses(response: Any) -> list[int]:
     return [result["status"] for result in response.json()["results"]]
 
 
-def test_bulk_results_are_in_order_and_failures_stop_none(
+def test_bulk_decision_returns_results_in_order_and_continues_after_failed_items(
     api: Any, asked: Any, make_interrupt: Any
 ) -> None:
     decided = make_interrupt(status=Interrupt.Status.CANCELLED)
@@ -61,7 +61,9 @@ def test_bulk_results_are_in_order_and_failures_stop_none(
 
 
 @pytest.mark.promise("P2")
-def test_repeated_bulk_with_its_key_returns_the_same_results(api: Any, make_interrupt: Any) -> None:
+def test_bulk_decision_repeated_with_its_idempotency_key_returns_the_first_results(
+    api: Any, make_interrupt: Any
+) -> None:
     items = [{"interrupt": str(make_interrupt().pk)} for _ in range(3)]
     first = post(api, *items, **{"Idempotency-Key": "bulk-1"})
     again = post(api, *items, **{"Idempotency-Key": "bulk-1"})
@@ -72,7 +74,9 @@ def test_repeated_bulk_with_its_key_returns_the_same_results(api: Any, make_inte
     assert Decision.objects.count() == 3
 
 
-def test_bulk_decision_on_changed_interrupt_is_rejected(api: Any, make_interrupt: Any) -> None:
+def test_bulk_decision_with_stale_or_invalid_etag_returns_412_for_the_item(
+    api: Any, make_interrupt: Any
+) -> None:
     seen, changed = make_interrupt(), make_interrupt()
     etag = api.get("interrupt", seen.pk)["ETag"]
     response = post(
@@ -85,7 +89,9 @@ def test_bulk_decision_on_changed_interrupt_is_rejected(api: Any, make_interrupt
 
 
 @pytest.mark.promise("P18")
-def test_bulk_checks_permission_per_interrupt(as_role: Any, make_interrupt: Any) -> None:
+def test_bulk_decision_returns_404_403_or_202_per_item_by_permission(
+    as_role: Any, make_interrupt: Any
+) -> None:
     interrupt = str(make_interrupt().pk)
     for role, status in {"nobody": 404, "viewer": 403, "reviewer": 202}.items():
         assert statuses(post(as_role(role), {"interrupt": interrupt})) == [status]
@@ -107,7 +113,7 @@ def test_bulk_checks_permission_per_interrupt(as_role: Any, make_interrupt: Any)
         ([7], "/decisions/0"),
     ],
 )
-def test_bulk_with_invalid_body_decides_nothing(
+def test_bulk_decision_with_invalid_body_returns_400_with_pointer_and_saves_nothing(
     api: Any, make_interrupt: Any, decisions: Any, pointer: str
 ) -> None:
     if isinstance(decisions, list) and len(decisions) == 1:  # beside one that fits
@@ -119,18 +125,18 @@ def test_bulk_with_invalid_body_decides_nothing(
     assert not Decision.objects.exists()
 
 
-def test_bulk_accepts_one_hundred_decisions(api: Any) -> None:
+def test_bulk_decision_accepts_one_hundred_items(api: Any) -> None:
     items = [{"interrupt": str(uuid.uuid4())} for _ in range(100)]
     assert statuses(post(api, *items)) == [404] * 100
 
 
-def test_bulk_uses_the_decide_throttle(api: Any, settings: Any) -> None:
+def test_bulk_decision_above_throttle_decide_returns_429(api: Any, settings: Any) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "1/day"}
     assert [post(api, {"interrupt": ABSENT}).status_code for _ in range(2)] == [200, 429]
 
 
 @pytest.mark.promise("P3")
-def test_bulk_keeps_decisions_with_atomic_requests(
+def test_bulk_decision_error_with_atomic_requests_preserves_earlier_decisions(
     api: Any, make_interrupt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One transaction would hold the locks of many threads, in whatever order they are named."""

@@ -64,7 +64,7 @@ def outcome(api: Any, arguments: dict[str, tuple[Any, ...]], make_user: Any, set
 
 
 @pytest.mark.parametrize("name", POSTS)
-def test_every_endpoint_accepts_a_chunked_body(
+def test_api_post_with_chunked_body_gives_the_outcome_of_a_body_with_length(
     name: str, outcome: Any, bodies: dict[str, dict[str, Any]]
 ) -> None:
     body = json.dumps(bodies.get(name) or MORE.get(name) or {}).encode()
@@ -93,7 +93,7 @@ class Endless:
 
 
 @pytest.mark.parametrize("name", POSTS)
-def test_chunked_body_is_read_up_to_the_limit(
+def test_api_post_with_endless_chunked_body_returns_413_after_reading_to_the_limit(
     name: str, api: Any, arguments: dict[str, tuple[Any, ...]], settings: Any
 ) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100_000
@@ -103,7 +103,9 @@ def test_chunked_body_is_read_up_to_the_limit(
     assert body.taken == 100_001
 
 
-def test_body_without_visible_end_is_rejected(api: Any, make_interrupt: Any) -> None:
+def test_api_post_with_chunked_body_and_unterminated_input_returns_411(
+    api: Any, make_interrupt: Any
+) -> None:
     interrupt = make_interrupt()
     chunks = {"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}
     for name in ("claim", "decisions"):
@@ -127,7 +129,7 @@ def test_body_without_visible_end_is_rejected(api: Any, make_interrupt: Any) -> 
     ],
 )
 @pytest.mark.parametrize("is_terminated", [True, False])
-def test_body_with_two_lengths_is_rejected(
+def test_api_post_with_two_body_lengths_returns_400_naming_the_header(
     api: Any, make_interrupt: Any, headers: dict[str, str], named: str, is_terminated: bool
 ) -> None:
     headers = {**headers, "wsgi.input_terminated": is_terminated}  # type: ignore[dict-item]
@@ -152,7 +154,7 @@ class BreaksOff:
 @pytest.mark.parametrize(
     ("chunks", "error"), [(False, OSError), (True, OSError), (True, RuntimeError)]
 )
-def test_truncated_body_is_not_read_as_empty(
+def test_api_post_with_body_breaking_off_returns_400_and_claims_nothing(
     make_user: Any, make_interrupt: Any, chunks: bool, error: type[Exception]
 ) -> None:
     # With a session Django's protection against forged requests looks for its token in the body

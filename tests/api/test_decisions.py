@@ -26,7 +26,9 @@ def decided(interrupt: Interrupt) -> bool:
     return interrupt.status == Interrupt.Status.DECIDED
 
 
-def test_interrupt_detail_has_all_fields_for_a_decision(api: Any, asked: Asked) -> None:
+def test_interrupt_detail_contains_payload_schema_allowed_decisions_digest_and_etag(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     response = api.get("interrupt", interrupt.pk)
     shown = response.json()
@@ -41,7 +43,9 @@ def test_interrupt_detail_has_all_fields_for_a_decision(api: Any, asked: Asked) 
     assert response["X-Content-Type-Options"] == "nosniff"
 
 
-def test_unchanged_interrupt_is_304(api: Any, asked: Asked) -> None:
+def test_interrupt_detail_with_matching_if_none_match_returns_304_until_decided(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     etag = api.get("interrupt", interrupt.pk)["ETag"]
     for known in (etag, f"W/{etag}", f'{etag[:-1]}-gzip"', f'"x", {etag}', "*"):
@@ -56,7 +60,7 @@ def test_unchanged_interrupt_is_304(api: Any, asked: Asked) -> None:
     assert changed["ETag"] != etag
 
 
-def test_decision_is_stored_and_queues_the_run(
+def test_decision_over_the_api_is_returned_stored_and_queues_the_run(
     api: Any, as_role: Any, asked: Asked, make_user: Any
 ) -> None:
     interrupt = asked()
@@ -95,7 +99,7 @@ def test_decision_is_stored_and_queues_the_run(
     assert api.get("interrupt", interrupt.pk).json()["decision"] == response.json()
 
 
-def test_run_resumes_with_the_response_and_has_its_result(api: Any, asked: Asked) -> None:
+def test_run_detail_after_decision_shows_succeeded_state_and_result(api: Any, asked: Asked) -> None:
     interrupt = asked()
     waiting = api.get("run", interrupt.run_id).json()
     assert waiting["state"] == "interrupted"
@@ -110,7 +114,9 @@ def test_run_resumes_with_the_response_and_has_its_result(api: Any, asked: Asked
     assert done["result"] == {"amount": 12, "answer": {"amount": 12, "approved": True}}
 
 
-def test_result_is_that_of_its_run(api: Any, asked: Asked, invoice: str) -> None:
+def test_run_detail_shows_result_of_its_own_run_after_a_later_run_on_the_thread(
+    api: Any, asked: Asked, invoice: str
+) -> None:
     interrupt = asked()
     api.post("decisions", interrupt.pk, body={"type": "approve"})
     runner.advance(str(interrupt.run_id))
@@ -122,7 +128,9 @@ def test_result_is_that_of_its_run(api: Any, asked: Asked, invoice: str) -> None
     assert "result" not in response.json()
 
 
-def test_run_of_removed_graph_is_readable(api: Any, make_run: Any) -> None:
+def test_run_detail_of_unregistered_graph_returns_200_without_result(
+    api: Any, make_run: Any
+) -> None:
     run = make_run(graph="long gone", state=Run.State.SUCCEEDED)
     response = api.get("run", run.pk)
     assert response.status_code == 200
@@ -140,14 +148,18 @@ def test_run_of_removed_graph_is_readable(api: Any, make_run: Any) -> None:
         ({1: (2, 3)}, {"1": [2, 3]}),
     ],
 )
-def test_non_json_result_is_shown_as_json(api: Any, invoice: str, value: Any, shown: Any) -> None:
+def test_run_result_with_non_json_value_is_returned_as_json(
+    api: Any, invoice: str, value: Any, shown: Any
+) -> None:
     run = services.start(invoice, {"amount": 1, "silent": True, "answer": value})
     runner.advance(str(run.id))
     result = api.get("run", run.id).json()["result"]["answer"]
     assert (sorted(result) if isinstance(value, set) else result) == shown
 
 
-def test_result_requires_state_permission(api: Any, as_role: Any, asked: Asked) -> None:
+def test_run_result_is_returned_only_with_state_permission(
+    api: Any, as_role: Any, asked: Asked
+) -> None:
     interrupt = asked()
     api.post("decisions", interrupt.pk, body={"type": "approve"})
     runner.advance(str(interrupt.run_id))
@@ -157,7 +169,9 @@ def test_result_requires_state_permission(api: Any, as_role: Any, asked: Asked) 
 
 
 @pytest.mark.promise("P1")
-def test_second_decision_is_409_with_the_first(api: Any, as_role: Any, asked: Asked) -> None:
+def test_second_decision_over_the_api_returns_409_with_the_first_decision(
+    api: Any, as_role: Any, asked: Asked
+) -> None:
     interrupt = asked()
     first = api.post("decisions", interrupt.pk, body={"type": "reject", "reason": "Twice."})
     second = as_role("reviewer").post("decisions", interrupt.pk, body={"type": "approve"})
@@ -169,7 +183,9 @@ def test_second_decision_is_409_with_the_first(api: Any, as_role: Any, asked: As
 
 
 @pytest.mark.promise("P1")
-def test_closed_interrupt_without_decision_names_its_status(api: Any, asked: Asked) -> None:
+def test_decision_on_cancelled_interrupt_returns_409_with_status_and_without_decision(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     assert api.post("run-cancel", interrupt.run_id).status_code == 200
     response = api.post("decisions", interrupt.pk, body={"type": "approve"})
@@ -179,7 +195,9 @@ def test_closed_interrupt_without_decision_names_its_status(api: Any, asked: Ask
 
 
 @pytest.mark.promise("P2")
-def test_repeated_request_returns_the_same_response(api: Any, as_role: Any, asked: Asked) -> None:
+def test_decision_repeated_with_its_idempotency_key_returns_the_first_response(
+    api: Any, as_role: Any, asked: Asked
+) -> None:
     interrupt = asked()
     body, key = {"type": "approve", "value": {"amount": 5}}, {"Idempotency-Key": "a-1"}
     first = api.post("decisions", interrupt.pk, body=body, headers=key)
@@ -200,7 +218,7 @@ def test_repeated_request_returns_the_same_response(api: Any, as_role: Any, aske
 
 @pytest.mark.promise("P2")
 @pytest.mark.parametrize("form", ['W/"{}"', '"{}-gzip"', 'W/"{}-br"'])
-def test_decision_with_etag_of_compressed_response_is_recorded(
+def test_decision_with_etag_of_a_compressed_response_is_accepted_unless_stale(
     api: Any, asked: Asked, form: str
 ) -> None:
     interrupt, stale = asked(), asked()
@@ -213,7 +231,9 @@ def test_decision_with_etag_of_compressed_response_is_recorded(
     assert parse_etag(entry["etag"]) == (interrupt.payload_digest, interrupt.version)
 
 
-def test_repeated_request_with_its_etag_is_not_stale(api: Any, asked: Asked) -> None:
+def test_decision_repeated_with_idempotency_key_and_if_match_returns_the_first_response(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     headers = {
         "If-Match": api.get("interrupt", interrupt.pk)["ETag"],
@@ -224,7 +244,9 @@ def test_repeated_request_with_its_etag_is_not_stale(api: Any, asked: Asked) -> 
     assert (again.status_code, again.content) == (202, first.content)
 
 
-def test_decision_with_stale_etag_is_rejected(api: Any, asked: Asked) -> None:
+def test_decision_with_stale_if_match_returns_412_and_with_asterisk_is_accepted(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     etag = api.get("interrupt", interrupt.pk)["ETag"]
     Interrupt.objects.filter(pk=interrupt.pk).update(version=2)
@@ -238,7 +260,9 @@ def test_decision_with_stale_etag_is_rejected(api: Any, asked: Asked) -> None:
     assert response.status_code == 202
 
 
-def test_etag_with_comma_is_one_unknown_tag(api: Any, asked: Asked) -> None:
+def test_decision_with_comma_inside_if_match_tag_returns_412_and_with_two_tags_400(
+    api: Any, asked: Asked
+) -> None:
     interrupt, tag = asked(), {"If-Match": '"a,b"'}
     response = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=tag)
     assert (response.status_code, response.json()["code"]) == (412, "stale_interrupt")
@@ -263,7 +287,7 @@ def test_etag_with_comma_is_one_unknown_tag(api: Any, asked: Asked) -> None:
         ({"type": "respond", "value": {"approved": True, "amount": 7}}, None),
     ],
 )
-def test_invalid_response_changes_nothing(
+def test_decision_and_validation_with_invalid_response_return_422_with_pointer(
     api: Any, asked: Asked, name: str, body: dict[str, Any], pointer: str | None
 ) -> None:
     interrupt = asked()
@@ -277,7 +301,9 @@ def test_invalid_response_changes_nothing(
     assert Run.objects.get(pk=interrupt.run_id).state == Run.State.INTERRUPTED
 
 
-def test_interrupt_without_schema_accepts_any_json(api: Any, asked: Asked) -> None:
+def test_decision_on_interrupt_without_schema_accepts_any_json_value(
+    api: Any, asked: Asked
+) -> None:
     for value in (None, False, 0, "", [], {}, -0.0, 2**53, "😀", {"a": [1, {"b": None}]}):
         interrupt = asked(free=True)
         response = api.post("decisions", interrupt.pk, body={"type": "respond", "value": value})
@@ -286,7 +312,9 @@ def test_interrupt_without_schema_accepts_any_json(api: Any, asked: Asked) -> No
         assert repr(Decision.objects.get(interrupt=interrupt).value) == repr(value)
 
 
-def test_validate_returns_resume_value_and_stores_nothing(api: Any, asked: Asked) -> None:
+def test_decision_validation_returns_the_resume_value_and_stores_nothing(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     body = {"type": "reject", "value": {"amount": 3}, "reason": "No."}
     response = api.post("decision-validate", interrupt.pk, body=body)
@@ -296,7 +324,9 @@ def test_validate_returns_resume_value_and_stores_nothing(api: Any, asked: Asked
     assert not Decision.objects.exists()
 
 
-def test_validate_checks_required_reason(api: Any, asked: Asked) -> None:
+def test_decision_validation_requires_reason_where_the_decision_requires_a_reason(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked(free=True)
     call = {"name": "send", "args": {}, "description": "Send it?"}
     rule = {"action_name": "send", "allowed_decisions": ["approve", "reject"]}
@@ -311,7 +341,7 @@ def test_validate_checks_required_reason(api: Any, asked: Asked) -> None:
     assert api.post("decisions", interrupt.pk, body=body).json()["value"] == checked["resume"]
 
 
-def test_resume_value_is_a_decision(api: Any, asked: Asked) -> None:
+def test_decision_given_as_resume_value_is_stored_with_derived_type(api: Any, asked: Asked) -> None:
     interrupt = asked()
     resume = {"approved": True, "amount": 7}
     checked = api.post("decision-validate", interrupt.pk, body={"resume": resume})
@@ -327,7 +357,9 @@ def test_resume_value_is_a_decision(api: Any, asked: Asked) -> None:
     assert done.json()["reason"] == "Part of it."
 
 
-def test_unavailable_decision_type_is_a_field_error(api: Any, asked: Asked) -> None:
+def test_decision_with_disallowed_type_returns_field_error_with_allowed_types(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     item = {"interrupt": str(interrupt.pk), "type": "respond", "value": 1}
     (result,) = api.post("decisions-bulk", body={"decisions": [item]}).json()["results"]
@@ -347,7 +379,7 @@ def test_unavailable_decision_type_is_a_field_error(api: Any, asked: Asked) -> N
         ({"reason": "x"}, ["/type"]),
     ],
 )
-def test_decision_with_two_forms_is_rejected(
+def test_decision_body_with_both_type_and_resume_returns_400(
     api: Any, asked: Asked, body: Any, pointers: list[str]
 ) -> None:
     refused = api.post("decisions", asked().pk, body=body)
@@ -355,20 +387,22 @@ def test_decision_with_two_forms_is_rejected(
     assert [fault["pointer"] for fault in refused.json()["errors"]] == pointers
 
 
-def test_validate_of_decided_interrupt_is_409(api: Any, asked: Asked) -> None:
+def test_decision_validation_of_decided_interrupt_returns_409(api: Any, asked: Asked) -> None:
     interrupt = asked()
     services.decide(interrupt.pk, "approve")
     response = api.post("decision-validate", interrupt.pk, body={"type": "approve"})
     assert (response.status_code, response.json()["code"]) == (409, "already_decided")
 
 
-def test_decisions_of_pending_interrupt_are_empty(api: Any, asked: Asked) -> None:
+def test_decision_list_of_pending_interrupt_is_empty(api: Any, asked: Asked) -> None:
     page = api.get("decisions", asked().pk).json()
     assert page == {"next": None, "previous": None, "results": []}
 
 
 @pytest.mark.promise("P19")
-def test_markup_in_payload_stays_text(api: Any, make_interrupt: Any) -> None:
+def test_interrupt_detail_returns_markup_in_payload_as_unchanged_json_text(
+    api: Any, make_interrupt: Any
+) -> None:
     nasty = "<script>alert(1)</script>\u2028{{ 7*7 }} %s\r\nSet-Cookie: a=b"
     interrupt = make_interrupt(title=nasty[:300], payload={"<b>": nasty}, node="<i>")
     response = api.get("interrupt", interrupt.pk)
@@ -377,7 +411,7 @@ def test_markup_in_payload_stays_text(api: Any, make_interrupt: Any) -> None:
     assert "Set-Cookie" not in response
 
 
-def test_head_and_options_have_no_body(api: Any, asked: Asked) -> None:
+def test_head_of_interrupt_and_options_of_decisions_return_no_body(api: Any, asked: Asked) -> None:
     interrupt = asked()
     head = api.call("HEAD", "interrupt", interrupt.pk)
     assert (head.status_code, head.content) == (200, b"")
@@ -389,7 +423,9 @@ def test_head_and_options_have_no_body(api: Any, asked: Asked) -> None:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**99])
-def test_long_number_is_preserved_or_rejected(api: Any, asked: Asked, number: int) -> None:
+def test_integer_above_64_bits_is_returned_unchanged_or_rejected_with_422(
+    api: Any, asked: Asked, number: int
+) -> None:
     started = api.post("runs", body={"graph": "invoice", "input": {"amount": number}})
     assert started.status_code in (202, 422), started.content
     interrupt = asked(free=True)
@@ -400,7 +436,7 @@ def test_long_number_is_preserved_or_rejected(api: Any, asked: Asked, number: in
         assert api.get("run", interrupt.run_id).json()["result"]["answer"] == number
 
 
-def test_atomic_requests_change_nothing(
+def test_decision_with_atomic_requests_returns_422_202_and_409_as_without(
     api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
@@ -412,7 +448,7 @@ def test_atomic_requests_change_nothing(
     assert decided(interrupt)
 
 
-def test_internal_error_is_raised_to_the_project(
+def test_api_internal_error_is_raised_to_the_project(
     api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: Any, **options: Any) -> None:
@@ -425,7 +461,9 @@ def test_internal_error_is_raised_to_the_project(
 
 
 @pytest.mark.promise("P4")
-def test_changed_interrupt_has_another_etag(api: Any, asked: Asked) -> None:
+def test_interrupt_changed_after_decision_has_a_new_etag_and_changed_at(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     before = api.get("interrupt", interrupt.pk)
     assert before.json()["changed_at"] is None
@@ -436,7 +474,9 @@ def test_changed_interrupt_has_another_etag(api: Any, asked: Asked) -> None:
 
 
 @pytest.mark.promise("P5")
-def test_rejected_response_is_shown_with_the_pending_interrupt(api: Any, asked: Asked) -> None:
+def test_interrupt_detail_after_rejection_by_graph_contains_the_rejected_decision(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     services.decide(interrupt.pk, "approve", reason="fine")
     made = Decision.objects.get()
@@ -450,7 +490,9 @@ def test_rejected_response_is_shown_with_the_pending_interrupt(api: Any, asked: 
     )
 
 
-def test_starter_without_self_approval_gets_the_reason(api: Any, asked: Asked) -> None:
+def test_decision_by_run_starter_without_self_approval_returns_403_self_approval(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     user = get_user_model().objects.get(pk=api.client.session["_auth_user_id"])
     Run.objects.filter(pk=interrupt.run_id).update(started_by=user)
@@ -462,7 +504,9 @@ def test_starter_without_self_approval_gets_the_reason(api: Any, asked: Asked) -
 
 
 @pytest.mark.promise("P1")
-def test_incomplete_vote_is_stored_and_run_waits(api: Any, as_role: Any, asked: Asked) -> None:
+def test_approval_below_quorum_is_stored_as_incomplete_until_the_second_approval(
+    api: Any, as_role: Any, asked: Asked
+) -> None:
     interrupt = asked()
     Interrupt.objects.update(quorum=2)
     vote = api.post("decisions", interrupt.pk, body={"type": "approve"})
@@ -476,7 +520,7 @@ def test_incomplete_vote_is_stored_and_run_waits(api: Any, as_role: Any, asked: 
     assert decided(interrupt)
 
 
-def test_response_belongs_to_its_own_request(api: Any, asked: Asked) -> None:
+def test_consecutive_api_requests_share_no_host_body_or_errors(api: Any, asked: Asked) -> None:
     interrupt = asked()
     for host in ("one.example", "two.example"):
         shown = api.get("interrupt", interrupt.pk, headers={"Host": host}).json()

@@ -43,7 +43,7 @@ UNTIL = datetime(2026, 1, 2, tzinfo=UTC)
 CONTEXT: dict[str, Any] = {"view": SimpleNamespace(input_pointer="/value", request_id="r1")}
 
 
-def test_every_error_is_mapped_or_excluded() -> None:
+def test_every_package_error_has_a_problem_type_or_is_listed_as_unanswered() -> None:
     ours = {
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
@@ -54,7 +54,7 @@ def test_every_error_is_mapped_or_excluded() -> None:
     }
 
 
-def test_statuses_are_4xx_and_codes_are_words() -> None:
+def test_problem_type_has_4xx_status_and_lower_case_code() -> None:
     for kind, answer in answers.PROBLEM_TYPES.items():
         assert 400 <= answer.status < 500 or kind in outages.ERRORS, kind
         assert answer.code.replace("_", "").isalpha(), kind
@@ -115,7 +115,9 @@ def test_statuses_are_4xx_and_codes_are_words() -> None:
         (exceptions.ValidationError({"a": "b"}), 400, {"code": "invalid_request"}),
     ],
 )
-def test_error_becomes_a_problem(error: Exception, status: int, members: dict[str, Any]) -> None:
+def test_package_error_is_returned_as_problem_json_with_status_and_members(
+    error: Exception, status: int, members: dict[str, Any]
+) -> None:
     response = answers.handle_exception(error, CONTEXT)
     assert response is not None
     assert response.content_type == "application/problem+json"
@@ -126,20 +128,20 @@ def test_error_becomes_a_problem(error: Exception, status: int, members: dict[st
     assert members.items() <= response.data.items()
 
 
-def test_unknown_graph_does_not_list_known_graphs() -> None:
+def test_unknown_graph_problem_does_not_list_registered_graphs() -> None:
     response = answers.handle_exception(errors.UnknownGraphError("x", ["secret"]), CONTEXT)
     assert response is not None
     assert "secret" not in str(response.data)
 
 
-def test_throttled_response_has_retry_after() -> None:
+def test_throttled_problem_has_retry_after_header() -> None:
     response = answers.handle_exception(exceptions.Throttled(wait=7), CONTEXT)
     assert response is not None
     assert response["Retry-After"] == "7"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), errors.CorruptPayloadError("x")])
-def test_unmapped_error_is_raised_to_the_project(error: Exception) -> None:
+def test_error_without_problem_type_is_raised_to_the_project(error: Exception) -> None:
     assert answers.handle_exception(error, CONTEXT) is None
 
 
@@ -147,21 +149,21 @@ def test_unmapped_error_is_raised_to_the_project(error: Exception) -> None:
     ("path", "pointer"),
     [("$", ""), ("$.a", "/a"), ("$.a[0].b", "/a/0/b"), ("$[3]", "/3"), ("$.a/b", "/a~1b")],
 )
-def test_engine_path_becomes_json_pointer(path: str, pointer: str) -> None:
+def test_engine_value_path_is_converted_to_json_pointer(path: str, pointer: str) -> None:
     assert invalid_params.convert_path(path) == pointer
     assert invalid_params.convert_path(path, "/input") == f"/input{pointer}"
 
 
-def test_path_outside_value_names_another_field() -> None:
+def test_engine_path_outside_the_value_is_converted_to_a_field_pointer() -> None:
     assert invalid_params.convert_path("thread_id", "/input") == "/thread_id"
 
 
-def test_number_of_reported_errors_is_limited() -> None:
+def test_problem_lists_at_most_max_faults_errors() -> None:
     found = [invalid_params.InvalidParam("x", "y", pointer=f"/{n}") for n in range(1000)]
     assert len(invalid_params.list_errors(found)) == invalid_params.MAX_FAULTS
 
 
-def test_pointer_key_is_escaped_and_truncated() -> None:
+def test_json_pointer_part_is_escaped_and_truncated() -> None:
     assert invalid_params.format_part("a/b~c") == "a~1b~0c"
     assert invalid_params.format_part("\x00\ud800") == "\\u0000\\ud800"
     assert len(invalid_params.format_part("x" * 10_000)) == 201

@@ -52,7 +52,9 @@ def numbers(run: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_waiting_request_returns_when_run_resumes(kind: str, serve: Any) -> None:
+def test_events_request_waiting_at_a_real_server_returns_when_the_run_resumes(
+    kind: str, serve: Any
+) -> None:
     client, run = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1)), begin()
     last = numbers(run)[-1]
     with ThreadPoolExecutor(3) as pool:
@@ -65,7 +67,9 @@ def test_waiting_request_returns_when_run_resumes(kind: str, serve: Any) -> None
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_waiting_start_returns_at_an_interrupt(kind: str, serve: Any) -> None:
+def test_run_creation_waiting_at_a_real_server_returns_at_the_interrupt(
+    kind: str, serve: Any
+) -> None:
     client = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1))
     body = {"graph": "chaos line", "input": EMPTY}
     with ThreadPoolExecutor(1) as pool:
@@ -79,7 +83,9 @@ def test_waiting_start_returns_at_an_interrupt(kind: str, serve: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_waiting_list_returns_with_a_new_interrupt(kind: str, serve: Any) -> None:
+def test_interrupt_list_waiting_at_a_real_server_returns_with_a_new_interrupt(
+    kind: str, serve: Any
+) -> None:
     client = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, "interrupts/?free=true&wait=25")
@@ -89,7 +95,7 @@ def test_waiting_list_returns_with_a_new_interrupt(kind: str, serve: Any) -> Non
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_stream_across_server_kill_has_no_gap_or_duplicate(kind: str, serve: Any) -> None:
+def test_event_stream_across_server_kill_has_no_gaps_or_duplicates(kind: str, serve: Any) -> None:
     server, run = serve(kind), begin()
     told = []
     for event in Client(server).follow(run):
@@ -105,7 +111,9 @@ def test_stream_across_server_kill_has_no_gap_or_duplicate(kind: str, serve: Any
     assert (status, nothing) == (204, None)
 
 
-def test_stream_past_its_time_can_be_resumed(serve: Any) -> None:
+def test_event_stream_ended_by_event_wait_seconds_continues_after_its_last_event(
+    serve: Any,
+) -> None:
     server, run = serve("gunicorn", EVENT_WAIT_SECONDS=0.1), begin()
     client, last = Client(server), numbers(run)[-1]
     assert [event["seq"] for event in client.stream(run)] == numbers(run)
@@ -114,7 +122,9 @@ def test_stream_past_its_time_can_be_resumed(serve: Any) -> None:
     assert [event["seq"] for event in client.stream(run, last)] == numbers(run)[last:]
 
 
-def test_single_threaded_server_returns_at_once(serve: Any) -> None:
+def test_event_request_to_single_threaded_server_returns_immediately_with_retry_after(
+    serve: Any,
+) -> None:
     client, run = Client(serve("gunicorn sync")), begin()
     with client.send("GET", f"runs/{run}/events/?after={numbers(run)[-1]}&wait=25") as answer:
         assert answer.headers["Retry-After"] == "1"
@@ -122,7 +132,7 @@ def test_single_threaded_server_returns_at_once(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_one_user_cannot_occupy_all_waiting_slots(kind: str, serve: Any) -> None:
+def test_waiting_requests_of_one_user_leave_slots_for_other_requests(kind: str, serve: Any) -> None:
     # As many as gunicorn has threads here, and more than a user has places under either.
     server = serve(kind, EVENT_MAX_STREAMS=8, EVENT_WAIT_SECONDS=PATIENCE)
     client, run = Client(server), begin()
@@ -139,7 +149,7 @@ def test_one_user_cannot_occupy_all_waiting_slots(kind: str, serve: Any) -> None
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_closed_client_frees_its_slot(kind: str, serve: Any) -> None:
+def test_event_stream_closed_by_its_client_frees_the_waiting_slot(kind: str, serve: Any) -> None:
     # Only its end shows gunicorn that nobody reads any more, or the next thing to write.
     seconds = 5 if kind == "gunicorn" else 60
     server = serve(
@@ -166,7 +176,9 @@ def test_closed_client_frees_its_slot(kind: str, serve: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_queue_stream_can_be_resumed(kind: str, serve: Any) -> None:
+def test_queue_stream_continues_after_its_last_event_and_resets_after_server_restart(
+    kind: str, serve: Any
+) -> None:
     server, run = serve(kind), begin()
     first = Client(server).watch()
     place, name, page = next(first)
@@ -190,7 +202,7 @@ def test_queue_stream_can_be_resumed(kind: str, serve: Any) -> None:
     assert next(Client(server).watch(last=place))[1] == "reset"
 
 
-def test_many_streams_share_one_process(serve: Any) -> None:
+def test_sixty_event_streams_of_one_process_receive_all_events(serve: Any) -> None:
     client, run = Client(serve("uvicorn", EVENT_WAIT_SECONDS=600)), begin()
     streams = [client.stream(run) for _ in range(60)]
     assert {next(stream)["seq"] for stream in streams} == {1}

@@ -72,7 +72,9 @@ def frames(response: Any) -> list[dict[str, str]]:
     return found
 
 
-def test_event_pages_are_contiguous(api: Any, told: Callable[..., Run]) -> None:
+def test_run_event_pages_are_contiguous_from_queued_to_succeeded(
+    api: Any, told: Callable[..., Run]
+) -> None:
     run = told(silent=True)
     after, seen = 0, []
     while True:
@@ -90,7 +92,9 @@ def test_event_pages_are_contiguous(api: Any, told: Callable[..., Run]) -> None:
     }  # fmt: skip
 
 
-def test_interrupted_run_has_not_ended(api: Any, told: Callable[..., Run]) -> None:
+def test_run_events_of_interrupted_run_end_with_interrupt_id_and_ended_false(
+    api: Any, told: Callable[..., Run]
+) -> None:
     run = told()
     page = api.get("run-events", run.pk).json()
     assert (page["state"], page["ended"]) == ("interrupted", False)
@@ -99,7 +103,9 @@ def test_interrupted_run_has_not_ended(api: Any, told: Callable[..., Run]) -> No
 
 
 @pytest.mark.promise("P18")
-def test_values_require_state_permission(as_role: Any, told: Callable[..., Run]) -> None:
+def test_run_event_values_without_state_permission_are_withheld(
+    as_role: Any, told: Callable[..., Run]
+) -> None:
     run = told(silent=True)
     for role, sees in (("viewer", False), ("operator", False), ("auditor", True)):
         events = as_role(role).get("run-events", run.pk).json()["results"]
@@ -119,14 +125,18 @@ def test_values_require_state_permission(as_role: Any, told: Callable[..., Run])
         "wait=-1", "wait=3601", "wait=1e3", "kind=updates", "after=1&after=2", "format=json",
     ],
 )  # fmt: skip
-def test_invalid_parameter_is_rejected(query: str, api: Any, told: Callable[..., Run]) -> None:
+def test_run_events_with_invalid_parameter_return_400_naming_the_parameter(
+    query: str, api: Any, told: Callable[..., Run]
+) -> None:
     response = api.get("run-events", told().pk, query=query)
     assert response.status_code == 400
     assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
 
 
 @pytest.mark.parametrize("header", ["x", "-1", "1.0", "1" * 10, "\u0661"])
-def test_invalid_last_event_id_is_rejected(header: str, api: Any, told: Callable[..., Run]) -> None:
+def test_run_events_with_invalid_last_event_id_return_400_naming_the_header(
+    header: str, api: Any, told: Callable[..., Run]
+) -> None:
     response = api.get("run-events", told().pk, **STREAM, HTTP_LAST_EVENT_ID=header)
     assert response.status_code == 400
     assert response["Content-Type"] == "application/problem+json"
@@ -144,7 +154,7 @@ def test_invalid_last_event_id_is_rejected(header: str, api: Any, told: Callable
         ("text/html, */*;q=0.1", "application/json"),
     ],
 )
-def test_content_type_follows_accept(
+def test_run_events_content_type_is_json_or_event_stream_by_accept_header(
     accept: str, media: str, api: Any, told: Callable[..., Run]
 ) -> None:
     response = api.get("run-events", told().pk, HTTP_ACCEPT=accept)
@@ -153,12 +163,16 @@ def test_content_type_follows_accept(
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "image/*", "nonsense"])
-def test_unsupported_accept_is_rejected(accept: str, api: Any, told: Callable[..., Run]) -> None:
+def test_run_events_with_unsupported_accept_header_return_406(
+    accept: str, api: Any, told: Callable[..., Run]
+) -> None:
     response = api.get("run-events", told().pk, HTTP_ACCEPT=accept)
     assert (response.status_code, response.json()["code"]) == (406, "not_acceptable")
 
 
-def test_stream_resumes_and_reports_its_end(api: Any, told: Callable[..., Run]) -> None:
+def test_run_event_stream_continues_after_last_event_id_and_returns_204_at_the_end(
+    api: Any, told: Callable[..., Run]
+) -> None:
     run = told(silent=True)
     first, *rest = frames(api.get("run-events", run.pk, **STREAM))
     assert first == {"retry": "1000"}
@@ -175,7 +189,9 @@ def test_stream_resumes_and_reports_its_end(api: Any, told: Callable[..., Run]) 
 # Waiting.
 
 
-def test_request_waits_for_new_events_until_timeout(api: Any, told: Callable[..., Run]) -> None:
+def test_run_events_with_wait_and_no_new_event_return_an_empty_page_at_the_timeout(
+    api: Any, told: Callable[..., Run]
+) -> None:
     run = told()
     response = api.get("run-events", run.pk, query=f"after={run.last_event}&wait=3600", **THREADS)
     assert response.streaming
@@ -187,14 +203,18 @@ def test_request_waits_for_new_events_until_timeout(api: Any, told: Callable[...
     assert waiting_response._threads.count == 0
 
 
-def test_existing_events_are_returned_at_once(api: Any, told: Callable[..., Run]) -> None:
+def test_run_events_with_wait_and_existing_or_final_events_return_immediately(
+    api: Any, told: Callable[..., Run]
+) -> None:
     run = told(silent=True)
     for after in (0, run.last_event - 1, run.last_event):
         query = f"after={after}&wait=20"
         assert not api.get("run-events", run.pk, query=query, **THREADS).streaming
 
 
-def test_single_request_process_does_not_wait(api: Any, told: Callable[..., Run]) -> None:
+def test_run_events_in_single_threaded_process_return_immediately_with_retry_after(
+    api: Any, told: Callable[..., Run]
+) -> None:
     run = told()
     response = api.get("run-events", run.pk, query=f"after={run.last_event}&wait=20")
     assert (response.streaming, response["Retry-After"]) == (False, "1")
@@ -204,7 +224,9 @@ def test_single_request_process_does_not_wait(api: Any, told: Callable[..., Run]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_waiting_requests_are_limited(api: Any, told: Callable[..., Run], settings: Any) -> None:
+def test_run_event_requests_above_event_max_waiting_threads_do_not_wait(
+    api: Any, told: Callable[..., Run], settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 2, "EVENT_MAX_USER_SHARE": 1}
     run = told()
     query = f"after={run.last_event}&wait=20"
@@ -220,7 +242,7 @@ def test_waiting_requests_are_limited(api: Any, told: Callable[..., Run], settin
 
 
 @pytest.mark.django_db(transaction=True)
-def test_waiting_requests_of_one_user_are_limited(
+def test_run_event_requests_of_one_user_above_event_max_user_share_do_not_wait(
     api: Any, as_role: Any, told: Callable[..., Run], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 8, "EVENT_MAX_USER_SHARE": 0.25}
@@ -240,7 +262,9 @@ def test_waiting_requests_of_one_user_are_limited(
     assert waiting_response._threads.count == 0
 
 
-def test_default_limit_is_one_waiting_request(api: Any, told: Callable[..., Run]) -> None:
+def test_run_event_requests_with_default_settings_wait_one_at_a_time(
+    api: Any, told: Callable[..., Run]
+) -> None:
     # A process with two threads has one left then.
     run = told()
     path = {"query": f"after={run.last_event}&wait=20", **THREADS}
@@ -249,7 +273,7 @@ def test_default_limit_is_one_waiting_request(api: Any, told: Callable[..., Run]
     first.close()
 
 
-def test_idle_stream_sends_heartbeats(
+def test_run_event_stream_without_new_events_sends_heartbeat_comments(
     api: Any, told: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
@@ -261,7 +285,9 @@ def test_idle_stream_sends_heartbeats(
     assert parts == [b"retry: 1000\n\n", *[b": nothing new\n\n"] * 2]
 
 
-def test_stream_is_not_compressed(api: Any, told: Callable[..., Run], settings: Any) -> None:
+def test_run_event_stream_is_not_compressed_by_gzip_middleware(
+    api: Any, told: Callable[..., Run], settings: Any
+) -> None:
     settings.MIDDLEWARE = ["django.middleware.gzip.GZipMiddleware", *settings.MIDDLEWARE]
     run = told()
     packed = {"HTTP_ACCEPT_ENCODING": "gzip"}
@@ -273,7 +299,7 @@ def test_stream_is_not_compressed(api: Any, told: Callable[..., Run], settings: 
 # Who asks for what isn't kept.
 
 
-def test_events_of_ended_runs_are_deleted_after_retention(
+def test_run_events_of_ended_run_return_410_after_event_retention(
     api: Any, told: Callable[..., Run], settings: Any
 ) -> None:
     old, new, open_ = told(silent=True), told(silent=True), told()
@@ -290,7 +316,7 @@ def test_events_of_ended_runs_are_deleted_after_retention(
     assert retention.delete_events(7, 100) == 0
 
 
-def test_retried_run_continues_numbering_after_deletion(
+def test_run_retried_after_event_retention_continues_event_numbers(
     api: Any, make_run: Any, invoice: str
 ) -> None:
     run = make_run(state="failed", events="states", last_event=7, finished_at="2020-01-01T00:00Z")
@@ -301,14 +327,14 @@ def test_retried_run_continues_numbering_after_deletion(
     assert (event["seq"], event["data"]) == (8, {"reason": "retried"})
 
 
-def test_events_of_erased_thread_are_gone(api: Any, told: Callable[..., Run]) -> None:
+def test_run_events_of_erased_thread_return_410(api: Any, told: Callable[..., Run]) -> None:
     run = told(silent=True)
     services.erase_thread(run.thread.thread_id)
     assert not RunEvent.objects.exists()
     assert api.get("run-events", run.pk).status_code == 410
 
 
-def test_events_are_deleted_with_their_thread(told: Callable[..., Run]) -> None:
+def test_run_events_are_deleted_with_their_thread(told: Callable[..., Run]) -> None:
     Thread.objects.filter(pk=told().thread_id).delete()
     assert not RunEvent.objects.exists()
 
@@ -316,7 +342,9 @@ def test_events_are_deleted_with_their_thread(told: Callable[..., Run]) -> None:
 # Starting.
 
 
-def test_start_selects_recorded_stream_modes(api: Any, invoice: str) -> None:
+def test_run_created_with_events_list_records_only_chosen_stream_modes(
+    api: Any, invoice: str
+) -> None:
     body = {"graph": invoice, "input": {"amount": 1, "silent": True}, "events": ["updates"]}
     run = api.post("runs", body=body).json()["id"]
     runner.advance(run)
@@ -325,13 +353,15 @@ def test_start_selects_recorded_stream_modes(api: Any, invoice: str) -> None:
 
 
 @pytest.mark.parametrize("events", [["all"], "updates", ["updates"] * 9, [1], None, {}])
-def test_start_with_unknown_stream_mode_is_rejected(events: Any, api: Any, invoice: str) -> None:
+def test_run_creation_with_unknown_stream_mode_returns_400(
+    events: Any, api: Any, invoice: str
+) -> None:
     body = {"graph": invoice, "input": {"amount": 1}, "events": events}
     assert api.post("runs", body=body).status_code == 400
     assert not Run.objects.exists()
 
 
-def test_run_without_events_is_streamed_to_its_end(api: Any, invoice: str) -> None:
+def test_run_created_with_empty_events_list_reports_only_its_end(api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 1, "silent": True}, "events": []}
     run = api.post("runs", body=body).json()["id"]
     runner.advance(run)

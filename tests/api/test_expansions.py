@@ -16,7 +16,9 @@ from .conftest import API
 Make = Callable[..., Any]
 
 
-def test_interrupts_expand_runs_and_threads(api: Any, make_run: Make, make_interrupt: Make) -> None:
+def test_interrupt_list_with_expand_contains_runs_and_threads_of_its_rows(
+    api: Any, make_run: Make, make_interrupt: Make
+) -> None:
     run = make_run(state=Run.State.INTERRUPTED)
     for _ in range(2):
         make_interrupt(run)
@@ -36,7 +38,9 @@ def test_interrupts_expand_runs_and_threads(api: Any, make_run: Make, make_inter
     assert page["expanded"]["thread"][other.thread.thread_id]["run"] == str(other.run_id)
 
 
-def test_runs_expand_interrupts(api: Any, make_run: Make, make_interrupt: Make) -> None:
+def test_run_list_with_expand_contains_pending_interrupts_and_threads_of_its_rows(
+    api: Any, make_run: Make, make_interrupt: Make
+) -> None:
     asking, silent = make_run(state=Run.State.INTERRUPTED), make_run()
     first, second = make_interrupt(asking), make_interrupt(asking)
     make_interrupt(asking, status=Interrupt.Status.DECIDED)
@@ -50,7 +54,7 @@ def test_runs_expand_interrupts(api: Any, make_run: Make, make_interrupt: Make) 
     assert {*page["expanded"]["thread"]} == {asking.thread.thread_id, silent.thread.thread_id}
 
 
-def test_expansion_excludes_hidden_rows(
+def test_expansion_omits_runs_threads_and_interrupts_hidden_from_the_user(
     make_user: Make, make_interrupt: Make, make_run: Make
 ) -> None:
     run = make_run(state=Run.State.INTERRUPTED)
@@ -64,12 +68,14 @@ def test_expansion_excludes_hidden_rows(
     assert page["expanded"] == {"interrupts": {}, "thread": {}}
 
 
-def test_page_without_expansion_is_unchanged(api: Any, make_interrupt: Make) -> None:
+def test_interrupt_list_without_expand_has_no_expanded_member(
+    api: Any, make_interrupt: Make
+) -> None:
     make_interrupt()
     assert {*api.get("interrupts").json()} == {"next", "previous", "results"}
 
 
-def test_empty_page_has_empty_expansions(api: Any) -> None:
+def test_empty_interrupt_list_with_expand_contains_an_empty_expansion(api: Any) -> None:
     assert api.get("interrupts", query="expand=run").json()["expanded"] == {"run": {}}
 
 
@@ -82,7 +88,7 @@ def test_empty_page_has_empty_expansions(api: Any) -> None:
         ("runs", "run", "interrupts, thread"),
     ],
 )
-def test_unknown_expansion_is_rejected_with_known_ones(
+def test_list_with_unknown_expansion_returns_400_naming_allowed_expansions(
     api: Any, name: str, query: str, known: str
 ) -> None:
     response = api.get(name, query=f"expand={query}")
@@ -93,13 +99,15 @@ def test_unknown_expansion_is_rejected_with_known_ones(
 
 
 @pytest.mark.parametrize("name", ["threads", "interrupt-stream"])
-def test_endpoint_without_expansions_rejects_the_parameter(api: Any, name: str) -> None:
+def test_endpoint_without_expansions_rejects_expand_with_400(api: Any, name: str) -> None:
     response = api.get(name, query="expand=run")
     assert response.status_code == 400
     assert response.json()["errors"][0]["code"] == "unknown_parameter"
 
 
-def test_each_expansion_takes_one_query(api: Any, make_interrupt: Make) -> None:
+def test_each_expansion_adds_one_query_for_any_number_of_rows(
+    api: Any, make_interrupt: Make
+) -> None:
     def count(name: str, query: str) -> int:
         with CaptureQueriesContext(connection) as asked:
             assert api.get(name, query=query).status_code == 200
@@ -116,7 +124,9 @@ def test_each_expansion_takes_one_query(api: Any, make_interrupt: Make) -> None:
         assert few == plain + 2
 
 
-def test_waiting_list_is_expanded(api: Any, make_interrupt: Make) -> None:
+def test_interrupt_list_with_wait_and_expand_contains_the_expansion(
+    api: Any, make_interrupt: Make
+) -> None:
     interrupt = make_interrupt()
     page = api.get("interrupts", query="wait=1&expand=run").json()
     assert [*page["expanded"]["run"]] == [str(interrupt.run_id)]

@@ -150,7 +150,7 @@ def authorization(db: None) -> dict[str, str]:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize(("path", "method", "there", "mode"), list(requests()))
-def test_operation_conforms_to_its_schema(
+def test_api_operation_with_generated_requests_conforms_to_its_openapi_schema(
     path: str,
     method: str,
     there: bool,

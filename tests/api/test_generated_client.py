@@ -78,7 +78,7 @@ def client(made: str, live_server: Any, invoice: str, settings: Any) -> Iterator
         yield client
 
 
-def test_client_starts_lists_decides_and_reads_the_result(client: Made) -> None:
+def test_generated_client_starts_lists_decides_and_reads_the_result(client: Made) -> None:
     start = client.model("StartBody", graph="invoice", input_={"amount": 12}, key="first")
     started = client.call("runs", "start_run", body=start)
     assert started.status_code == 202
@@ -103,7 +103,7 @@ def test_client_starts_lists_decides_and_reads_the_result(client: Made) -> None:
     assert run.result == {"amount": 12, "answer": {"amount": 7, "approved": True}}
 
 
-def test_client_errors_have_types(client: Made) -> None:
+def test_generated_client_returns_typed_problems(client: Made) -> None:
     models = client.module("models")
     start = client.model("StartBody", graph="invoice", input_={"amount": 12})
     run = client.call("runs", "start_run", body=start).parsed

@@ -32,7 +32,7 @@ class NoInvoices(ModelPermissionPolicy):
         return super().visible_interrupts(user, interrupts).exclude(graph="invoice")
 
 
-def test_graph_has_schemas_and_diagram(api: Any, invoice: str) -> None:
+def test_graph_detail_contains_input_and_output_schemas_and_diagram(api: Any, invoice: str) -> None:
     graph = api.get("graph", invoice).json()
     assert graph["input_schema"]["properties"]["amount"]["type"] == "integer"
     assert "answer" in graph["output_schema"]["properties"]
@@ -42,7 +42,7 @@ def test_graph_has_schemas_and_diagram(api: Any, invoice: str) -> None:
     assert api.client.get(graph["diagram"])["Content-Type"] == "image/svg+xml"
 
 
-def test_unbuildable_graph_does_not_hide_others(
+def test_unbuildable_graph_returns_409_graph_broken_and_other_graphs_are_listed(
     api: Any, invoice: str, asked: Any, make_user: Any
 ) -> None:
     interrupt = asked()
@@ -82,7 +82,7 @@ def names(api: Any) -> list[str]:
 
 
 @pytest.mark.promise("P18")
-def test_graph_of_visible_run_or_interrupt_is_visible(
+def test_graph_becomes_visible_with_a_visible_run_or_interrupt(
     make_user: Any, make_interrupt: Any, invoice: str
 ) -> None:
     readers = [API(make_user(permission)) for permission in ("view_run", "view_interrupt")]
@@ -97,7 +97,7 @@ def test_graph_of_visible_run_or_interrupt_is_visible(
 
 
 @pytest.mark.promise("P18")
-def test_graph_of_hidden_rows_is_hidden(
+def test_graph_whose_rows_are_hidden_by_policy_returns_404(
     as_role: Any, make_interrupt: Any, invoice: str, settings: Any
 ) -> None:
     make_interrupt()
@@ -120,7 +120,9 @@ def of_some() -> Iterator[None]:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("of_some")
-def test_reserved_graph_is_startable_for_its_groups(make_user: Any) -> None:
+def test_graph_with_starter_groups_is_started_by_members_and_403_for_other_users(
+    make_user: Any,
+) -> None:
     member = make_user()
     member.groups.add(Group.objects.create(name="support"))
     body = {"graph": "for support", "input": {"text": "x"}}
@@ -138,7 +140,9 @@ def test_reserved_graph_is_startable_for_its_groups(make_user: Any) -> None:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("of_some")
-def test_code_only_graph_cannot_be_started_and_can_be_decided(make_user: Any, api: Any) -> None:
+def test_graph_closed_to_api_cannot_be_started_or_forked_and_its_interrupts_can_be_decided(
+    make_user: Any, api: Any
+) -> None:
     body = {"graph": "for code", "input": {"text": "x"}}
     for somebody in (API(make_user("start_run")), api):
         assert "for code" not in names(somebody)
@@ -160,7 +164,7 @@ def test_code_only_graph_cannot_be_started_and_can_be_decided(make_user: Any, ap
     assert api.post("thread-fork", run.thread_id, body=fork).status_code == 403
 
 
-def test_list_queries_do_not_grow_with_rows(
+def test_graph_list_query_count_is_constant_for_one_and_six_interrupts(
     as_role: Any, make_interrupt: Any, invoice: str
 ) -> None:
     reviewer = as_role("reviewer")
@@ -174,7 +178,7 @@ def test_list_queries_do_not_grow_with_rows(
     assert len(counts) == 1
 
 
-def test_diagram_is_inert_svg(api: Any, invoice: str) -> None:
+def test_graph_diagram_is_sandboxed_svg_without_scripts(api: Any, invoice: str) -> None:
     response = api.get("graph-diagram", invoice)
     assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
     assert response["X-Content-Type-Options"] == "nosniff"
@@ -184,7 +188,9 @@ def test_diagram_is_inert_svg(api: Any, invoice: str) -> None:
     assert "script" not in response.content.decode()
 
 
-def test_diagram_marks_position_of_thread(api: Any, asked: Any, invoice: str) -> None:
+def test_graph_diagram_with_thread_parameter_marks_the_paused_node(
+    api: Any, asked: Any, invoice: str
+) -> None:
     thread_id = asked().thread.thread_id
     drawn = api.get("graph-diagram", invoice, query=f"thread={thread_id}").content.decode()
     assert "paused" in drawn
@@ -192,7 +198,7 @@ def test_diagram_marks_position_of_thread(api: Any, asked: Any, invoice: str) ->
 
 
 @pytest.mark.promise("P18")
-def test_diagram_of_other_or_hidden_thread_is_unmarked(
+def test_graph_diagram_with_thread_of_other_graph_or_hidden_thread_returns_404(
     api: Any, as_role: Any, make_run: Any, asked: Any, invoice: str
 ) -> None:
     other = make_run(graph="letter", state=Run.State.SUCCEEDED).thread.thread_id

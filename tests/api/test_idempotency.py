@@ -37,7 +37,7 @@ def posted() -> dict[str, Any]:
 KEYED = sorted(name for name, post in posted().items() if post.operation.keyed)
 
 
-def test_every_changing_post_accepts_a_key() -> None:
+def test_every_changing_post_endpoint_accepts_an_idempotency_key() -> None:
     takes = {
         name
         for name, post in posted().items()
@@ -48,7 +48,7 @@ def test_every_changing_post_accepts_a_key() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(posted().keys() - {READS, *WITH_OTHER_WORDS, "undo"}))
-def test_repeated_request_is_executed_once(
+def test_post_repeated_with_its_idempotency_key_is_executed_once(
     name: str, api: Any, arguments: dict[str, Any], bodies: dict[str, Any]
 ) -> None:
     first = api.post(name, *arguments[name], body=bodies.get(name), **ONCE)
@@ -69,7 +69,9 @@ def test_repeated_request_is_executed_once(
         assert shown.get("secret", "") == ""
 
 
-def test_repeated_undo_is_executed_once(asked: Any, api: Any, settings: Any) -> None:
+def test_undo_repeated_with_its_idempotency_key_is_executed_once(
+    asked: Any, api: Any, settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
     interrupt = asked()
     api.post("decisions", interrupt.pk, body={"type": "approve"})
@@ -79,7 +81,9 @@ def test_repeated_undo_is_executed_once(asked: Any, api: Any, settings: Any) -> 
     assert again["Idempotent-Replayed"] == "true"
 
 
-def test_secret_response_is_not_repeated(asked: Any, api: Any) -> None:
+def test_link_creation_repeated_with_its_idempotency_key_returns_no_url(
+    asked: Any, api: Any
+) -> None:
     interrupt = asked()
     first, again = (
         api.post("links", interrupt.pk, body={"name": "Dana K."}, **ONCE).json() for _ in range(2)
@@ -89,7 +93,7 @@ def test_secret_response_is_not_repeated(asked: Any, api: Any) -> None:
 
 
 @pytest.mark.parametrize("name", KEYED)
-def test_key_with_other_request_is_rejected(
+def test_idempotency_key_reused_for_a_different_request_returns_422_and_changes_nothing(
     name: str, api: Any, arguments: dict[str, Any], bodies: dict[str, Any]
 ) -> None:
     interrupt = arguments["comments"][0]
@@ -101,7 +105,7 @@ def test_key_with_other_request_is_rejected(
     assert everything_of_ours() == before
 
 
-def test_keys_are_per_user(asked: Any, as_role: Any) -> None:
+def test_idempotency_key_used_by_two_users_executes_both_requests(asked: Any, as_role: Any) -> None:
     interrupt = asked()
     for role in ("reviewer", "lead"):
         body = {"text": f"Says the {role}."}
@@ -110,7 +114,9 @@ def test_keys_are_per_user(asked: Any, as_role: Any) -> None:
     assert Comment.objects.count() == 2
 
 
-def test_rejected_request_can_be_corrected(asked: Any, as_role: Any) -> None:
+def test_request_rejected_with_an_idempotency_key_can_be_corrected_with_the_key(
+    asked: Any, as_role: Any
+) -> None:
     interrupt, lead = asked(), as_role("lead")
     key = {"HTTP_IDEMPOTENCY_KEY": "mended"}
     assert lead.post("comments", interrupt.pk, body={"text": " "}, **key).status_code in (400, 422)
@@ -118,7 +124,9 @@ def test_rejected_request_can_be_corrected(asked: Any, as_role: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_denial_stays_in_the_audit_log(asked: Any, as_role: Any) -> None:
+def test_denied_request_with_an_idempotency_key_is_logged_and_stores_no_key(
+    asked: Any, as_role: Any
+) -> None:
     interrupt = asked()
     viewer = as_role("viewer")
     assert viewer.post("run-cancel", interrupt.run_id, body={}, **ONCE).status_code == 403
@@ -127,7 +135,9 @@ def test_denial_stays_in_the_audit_log(asked: Any, as_role: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_repeated_request_without_permission_is_hidden(asked: Any, as_role: Any) -> None:
+def test_repeated_request_after_permission_was_revoked_returns_404(
+    asked: Any, as_role: Any
+) -> None:
     interrupt, lead = asked(), as_role("lead")
     body = {"text": "A word."}
     assert lead.post("comments", interrupt.pk, body=body, **ONCE).status_code == 201
@@ -137,7 +147,7 @@ def test_repeated_request_without_permission_is_hidden(asked: Any, as_role: Any)
     assert lead.post("comments", interrupt.pk, body=body, **ONCE).status_code == 404
 
 
-def test_run_uses_the_key_of_the_header(api: Any, invoice: str) -> None:
+def test_run_creation_uses_idempotency_key_header_as_run_key(api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 12}}
     first = api.post("runs", body=body, **ONCE)
     again = api.post("runs", body=body, **ONCE)
@@ -152,7 +162,7 @@ def test_run_uses_the_key_of_the_header(api: Any, invoice: str) -> None:
     assert (reused.status_code, reused.json()["code"]) == (422, "idempotency_key_reused")
 
 
-def test_sweep_deletes_keys_after_a_day(asked: Any, api: Any) -> None:
+def test_sweep_deletes_idempotency_records_older_than_a_day(asked: Any, api: Any) -> None:
     interrupt = asked()
     for key in ("old", "new"):
         headers = {"HTTP_IDEMPOTENCY_KEY": key}

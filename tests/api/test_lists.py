@@ -15,7 +15,7 @@ def ids(response: Any) -> list[str]:
     return [row["id"] for row in response.json()["results"]]
 
 
-def test_runs_are_newest_first(api: Any, make_run: Any) -> None:
+def test_run_list_is_ordered_newest_first_unless_ordering_is_given(api: Any, make_run: Any) -> None:
     runs = [str(make_run().pk) for _ in range(3)]
     newest_first = ids(api.get("runs"))
     assert set(newest_first) == set(runs)
@@ -23,7 +23,7 @@ def test_runs_are_newest_first(api: Any, make_run: Any) -> None:
     assert ids(api.get("runs", query="ordering=-created_at")) == newest_first
 
 
-def test_run_fields_in_list(api: Any, make_run: Any) -> None:
+def test_run_list_row_contains_state_thread_key_starter_and_times(api: Any, make_run: Any) -> None:
     run = make_run(key="order-7", started_by_label="Dana", graph_version="3")
     (row,) = api.get("runs").json()["results"]
     assert row.pop("created_at").startswith("20")
@@ -44,7 +44,7 @@ def test_run_fields_in_list(api: Any, make_run: Any) -> None:
     }
 
 
-def test_runs_filtered_by_state_and_graph(api: Any, make_run: Any) -> None:
+def test_run_list_is_filtered_by_state_and_graph(api: Any, make_run: Any) -> None:
     failed = make_run(state=Run.State.FAILED)
     other = make_run(graph="letter")
     assert ids(api.get("runs", query="state=failed")) == [str(failed.pk)]
@@ -52,7 +52,9 @@ def test_runs_filtered_by_state_and_graph(api: Any, make_run: Any) -> None:
     assert ids(api.get("runs", query="graph=letter&state=failed")) == []
 
 
-def test_only_pending_interrupts_are_listed_oldest_first(api: Any, make_interrupt: Any) -> None:
+def test_interrupt_list_contains_only_pending_interrupts_oldest_first_by_default(
+    api: Any, make_interrupt: Any
+) -> None:
     waiting = {str(make_interrupt().pk) for _ in range(3)}
     decided = make_interrupt(status=Interrupt.Status.DECIDED)
     listed = ids(api.get("interrupts"))
@@ -62,7 +64,7 @@ def test_only_pending_interrupts_are_listed_oldest_first(api: Any, make_interrup
     assert set(ids(api.get("interrupts", query="status=any"))) == {*waiting, str(decided.pk)}
 
 
-def test_interrupt_in_list_has_no_payload(api: Any, make_interrupt: Any) -> None:
+def test_interrupt_list_row_contains_no_payload(api: Any, make_interrupt: Any) -> None:
     interrupt = make_interrupt()
     (row,) = api.get("interrupts").json()["results"]
     assert row.pop("created_at").startswith("20")
@@ -93,7 +95,7 @@ def test_interrupt_in_list_has_no_payload(api: Any, make_interrupt: Any) -> None
     }
 
 
-def test_interrupts_filtered_by_graph_node_run_and_title(
+def test_interrupt_list_is_filtered_by_graph_node_run_title_and_status(
     api: Any, make_run: Any, make_interrupt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = make_interrupt(make_run(graph="letter"), node="send", title="Send to Ødegård? 100%")
@@ -148,7 +150,7 @@ def test_interrupts_filtered_by_graph_node_run_and_title(
         ("cursor=WyIxIiwgdHJ1ZV0", "invalid", "cursor"),
     ],
 )
-def test_invalid_parameter_is_named(
+def test_list_with_unknown_or_invalid_parameter_returns_400_naming_the_parameter(
     api: Any, name: str, query: str, code: str, parameter: str | None
 ) -> None:
     response = api.get(name, query=query)
@@ -169,7 +171,9 @@ def test_invalid_parameter_is_named(
         ("interrupts", "search=" + "%25" * 201, "search"),
     ],
 )
-def test_unknown_choice_is_rejected(api: Any, name: str, query: str, parameter: str) -> None:
+def test_list_with_unknown_choice_returns_400_naming_the_parameter(
+    api: Any, name: str, query: str, parameter: str
+) -> None:
     response = api.get(name, query=query)
     assert response.status_code == 400, response.content
     assert response.json()["errors"][0]["parameter"] == parameter
@@ -188,7 +192,7 @@ def walk(api: Any, link: str, key: str = "next") -> list[str]:
 
 @pytest.mark.parametrize("ordering", ["created_at", "-created_at"])
 @pytest.mark.parametrize("name", ["runs", "interrupts"])
-def test_pages_have_no_gap_or_duplicate_in_both_directions(
+def test_list_pages_contain_each_row_once_in_both_directions_and_orders(
     api: Any, make_interrupt: Any, name: str, ordering: str
 ) -> None:
     interrupts = [make_interrupt() for _ in range(11)]
@@ -210,7 +214,9 @@ def test_pages_have_no_gap_or_duplicate_in_both_directions(
     assert [*walk(api, page["previous"], "previous"), *last] == whole
 
 
-def test_page_continues_after_its_last_row_was_decided(api: Any, make_interrupt: Any) -> None:
+def test_interrupt_list_continues_after_rows_of_the_first_page_were_decided(
+    api: Any, make_interrupt: Any
+) -> None:
     for _ in range(4):
         make_interrupt()
     whole = ids(api.get("interrupts"))
@@ -219,7 +225,7 @@ def test_page_continues_after_its_last_row_was_decided(api: Any, make_interrupt:
     assert walk(api, page["next"]) == whole[2:]
 
 
-def test_cursor_of_deleted_or_hidden_row_is_reported(
+def test_list_cursor_of_deleted_or_hidden_row_returns_400_gone(
     api: Any, as_role: Any, make_interrupt: Any
 ) -> None:
     for _ in range(3):
@@ -232,7 +238,7 @@ def test_cursor_of_deleted_or_hidden_row_is_reported(
         assert response.json()["errors"][0]["code"] == "gone"
 
 
-def test_list_queries_do_not_grow_with_rows(
+def test_run_and_interrupt_lists_take_at_most_three_queries_without_payloads(
     api: Any, make_interrupt: Any, django_assert_max_num_queries: Any
 ) -> None:
     for _ in range(10):
@@ -243,6 +249,6 @@ def test_list_queries_do_not_grow_with_rows(
         assert not any('"payload"' in query["sql"] for query in queries.captured_queries)
 
 
-def test_too_many_parameters_are_rejected(api: Any) -> None:
+def test_list_with_2000_parameters_returns_400(api: Any) -> None:
     response = api.get("runs", query="&".join(f"p{n}" for n in range(2000)))
     assert (response.status_code, response.json()["code"]) == (400, "bad_request")

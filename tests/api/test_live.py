@@ -48,7 +48,9 @@ def client(live_server: Any, invoice: str, settings: Any) -> Client:
     return Client(live_server.url, "dana", "open sesame")
 
 
-def test_start_list_read_decide_and_read_the_result(client: Client) -> None:
+def test_http_client_starts_lists_decides_and_reads_the_result_on_a_live_server(
+    client: Client,
+) -> None:
     status, headers, run = client.send("runs/", {"graph": "invoice", "input": {"amount": 12}})
     assert status == 202
     assert headers["Location"] == run["url"]
@@ -75,7 +77,9 @@ def test_start_list_read_decide_and_read_the_result(client: Client) -> None:
     assert client.send("interrupts/")[2]["results"] == []
 
 
-def test_wrong_password_response_is_json(client: Client, live_server: Any) -> None:
+def test_live_server_response_to_wrong_password_is_problem_json(
+    client: Client, live_server: Any
+) -> None:
     status, headers, problem = Client(live_server.url, "dana", "wrong").send("runs/")
     assert status in (401, 403)
     assert headers["Content-Type"] == "application/problem+json"
@@ -84,7 +88,7 @@ def test_wrong_password_response_is_json(client: Client, live_server: Any) -> No
 
 @pytest.mark.promise("P1")
 @pytest.mark.promise("P2")
-def test_concurrent_decisions_only_first_is_recorded(client: Client) -> None:
+def test_concurrent_decisions_on_a_live_server_store_only_the_first(client: Client) -> None:
     client.send("runs/", {"graph": "invoice", "input": {"amount": 12}})
     (row,) = client.send("interrupts/")[2]["results"]
 
@@ -107,7 +111,9 @@ def test_concurrent_decisions_only_first_is_recorded(client: Client) -> None:
             assert body["decision"]["id"] == str(winner.pk)
 
 
-def test_truncated_body_decides_nothing(client: Client, live_server: Any) -> None:
+def test_live_server_request_with_truncated_body_returns_400_and_decides_nothing(
+    client: Client, live_server: Any
+) -> None:
     client.send("runs/", {"graph": "invoice", "input": {"amount": 12}})
     (row,) = client.send("interrupts/")[2]["results"]
     path = row["url"].removeprefix(live_server.url) + "decisions/"

@@ -31,12 +31,12 @@ OPERATIONS = [
 ]
 
 
-def test_document_is_valid_openapi() -> None:
+def test_openapi_document_is_valid_openapi_3_1() -> None:
     assert document()["openapi"] == "3.1.0"
     validate_schema(document())
 
 
-def test_document_has_every_method_of_every_endpoint() -> None:
+def test_openapi_document_declares_every_method_of_every_endpoint() -> None:
     handled = {
         (pattern.name, method)
         for pattern in urlpatterns
@@ -46,13 +46,15 @@ def test_document_has_every_method_of_every_endpoint() -> None:
     assert {(pattern.name, method) for pattern, _, method, _ in declared_operations()} == handled
 
 
-def test_operation_ids_are_unique() -> None:
+def test_openapi_operation_ids_are_unique() -> None:
     names = [declared.id for *_, declared in declared_operations()]
     assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_operation_describes_request_and_responses(path: str, method: str, told: Any) -> None:
+def test_openapi_operation_declares_summary_security_and_error_responses(
+    path: str, method: str, told: Any
+) -> None:
     assert told["summary"]
     assert told["description"].strip()
     assert told["security"]
@@ -68,7 +70,7 @@ def test_operation_describes_request_and_responses(path: str, method: str, told:
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_parameter_has_description_and_schema(path: str, method: str, told: Any) -> None:
+def test_openapi_parameters_have_descriptions(path: str, method: str, told: Any) -> None:
     lacking = [
         each["name"] for each in told["parameters"] if not each.get("description", "").strip()
     ]
@@ -76,13 +78,15 @@ def test_parameter_has_description_and_schema(path: str, method: str, told: Any)
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_every_response_has_request_id_and_rate_headers(path: str, method: str, told: Any) -> None:
+def test_openapi_responses_declare_request_id_and_rate_limit_headers(
+    path: str, method: str, told: Any
+) -> None:
     for response in told["responses"].values():
         assert {"X-Request-ID", "RateLimit", "RateLimit-Policy"} <= response["headers"].keys()
     assert document()["components"]["headers"]["X-Request-ID"]["schema"] == {"type": "string"}
 
 
-def test_body_with_required_fields_is_required() -> None:
+def test_openapi_body_of_post_is_required_if_an_empty_object_is_invalid() -> None:
     components = document()["components"]["schemas"]
     for _, method, told in (each.values for each in OPERATIONS):
         if method == "post" and "requestBody" in told:
@@ -94,7 +98,7 @@ def test_body_with_required_fields_is_required() -> None:
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_examples_match_their_schemas(path: str, method: str, told: Any) -> None:
+def test_openapi_request_example_matches_its_schema(path: str, method: str, told: Any) -> None:
     if "requestBody" not in told:
         return
     content = told["requestBody"]["content"]["application/json"]
@@ -103,7 +107,9 @@ def test_examples_match_their_schemas(path: str, method: str, told: Any) -> None
 
 
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
-def test_body_is_required_unless_it_may_be_empty(path: str, method: str, told: Any) -> None:
+def test_openapi_body_of_operation_is_required_unless_an_empty_object_is_valid(
+    path: str, method: str, told: Any
+) -> None:
     if "requestBody" not in told:
         return
     schema = told["requestBody"]["content"]["application/json"]["schema"]
@@ -112,14 +118,14 @@ def test_body_is_required_unless_it_may_be_empty(path: str, method: str, told: A
 
 
 @pytest.mark.parametrize("name", sorted(document()["components"]["schemas"]))
-def test_component_example_matches_its_schema(name: str) -> None:
+def test_openapi_component_example_matches_its_schema(name: str) -> None:
     schema = judge.closed(document()["components"])["schemas"][name]
     (example,) = document()["components"]["schemas"][name]["examples"]
     root = {**schema, "components": judge.closed(document()["components"])}
     Draft202012Validator(root).validate(example)
 
 
-def test_problem_code_has_one_meaning() -> None:
+def test_openapi_problem_code_has_one_extension_schema() -> None:
     shapes: dict[str, set[str]] = {}
     for answer in errors.PROBLEM_TYPES.values():
         if answer.extensions.schema:
@@ -127,19 +133,19 @@ def test_problem_code_has_one_meaning() -> None:
     assert {code: found for code, found in shapes.items() if len(found) > 1} == {}
 
 
-def test_unmapped_error_is_detected() -> None:
+def test_openapi_operation_with_unmapped_error_raises_lookup_error() -> None:
     wrong = operations.Operation("wrong", {}, errors=(ZeroDivisionError,))
     with pytest.raises(LookupError, match="ZeroDivisionError"):
         problems.list_problem_types(wrong, names_object=False)
 
 
-def test_document_has_relative_server_url(api: Any) -> None:
+def test_openapi_document_has_a_relative_server_url(api: Any) -> None:
     served = api.get("schema", headers={"Host": "127.0.0.1:8000"}).json()
     assert served["servers"] == [{"url": "/hitl/api/v1"}]
     assert served["paths"] == json.loads(json.dumps(document()["paths"]))
 
 
-def test_document_is_cached_with_etag(
+def test_openapi_document_returns_304_with_its_etag(
     api: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.HITL = {"PAGE_SIZE": 7}  # another than before: it is made anew
@@ -153,7 +159,9 @@ def test_document_is_cached_with_etag(
     assert api.get("schema", headers={"If-None-Match": '"another"'}).status_code == 200
 
 
-def test_command_writes_the_document(capsys: Any, settings: Any, tmp_path: Any) -> None:
+def test_spectacular_command_writes_the_openapi_document_without_warnings(
+    capsys: Any, settings: Any, tmp_path: Any
+) -> None:
     settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "drf_spectacular"]
     file = tmp_path / "openapi.json"
     call_command(
@@ -167,7 +175,7 @@ def test_command_writes_the_document(capsys: Any, settings: Any, tmp_path: Any) 
     assert json.loads(file.read_text()) == json.loads(json.dumps(document()))
 
 
-def test_project_spectacular_settings_are_ignored() -> None:
+def test_openapi_document_ignores_spectacular_settings_of_the_project() -> None:
     with patched_settings(
         {
             "TITLE": "The host's",
@@ -187,11 +195,11 @@ def never(*args: Any, **options: Any) -> None:
     raise AssertionError("the host's hook was called")
 
 
-def test_project_document_excludes_these_endpoints() -> None:
+def test_openapi_document_of_the_project_excludes_package_endpoints() -> None:
     assert SchemaGenerator().get_schema(public=True)["paths"] == {}
 
 
-def test_without_extra_only_the_document_is_missing(
+def test_api_without_spectacular_package_lacks_only_the_schema_endpoint(
     api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_views, "find_spec", lambda name: None)

@@ -53,7 +53,7 @@ def assert_unavailable(response: Any) -> None:
 
 @pytest.mark.promise("P3")
 @pytest.mark.parametrize("write", WRITES)
-def test_failing_statement_writes_nothing_and_is_503(
+def test_write_request_with_any_failing_statement_returns_503_and_writes_nothing(
     write: str, api: Any, asked: Callable[..., Interrupt]
 ) -> None:
     name, body = WRITES[write]
@@ -74,7 +74,7 @@ def test_failing_statement_writes_nothing_and_is_503(
 
 
 @pytest.mark.promise("P2")
-def test_repeated_next_request_claims_one_interrupt(
+def test_claim_next_repeated_with_its_key_after_503_claims_one_interrupt(
     api: Any, asked: Callable[..., Interrupt]
 ) -> None:
     interrupts, nth, status = [asked(free=True) for _ in range(3)], 0, 503
@@ -88,7 +88,7 @@ def test_repeated_next_request_claims_one_interrupt(
     assert Interrupt.objects.filter(claimed_by__isnull=False).count() == 1
 
 
-def test_failing_read_is_503_and_logged(
+def test_read_request_with_failing_statement_returns_503_and_logs_the_error(
     api: Any, asked: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
 ) -> None:
     interrupt = asked()
@@ -112,7 +112,7 @@ def read_only() -> Iterator[None]:
 
 
 @pytest.mark.database("postgresql")
-def test_write_to_read_only_database_is_unavailable(
+def test_write_request_on_read_only_database_returns_503_and_reads_succeed(
     api: Any, asked: Callable[..., Interrupt], request: pytest.FixtureRequest
 ) -> None:
     interrupt = asked(free=True)
@@ -136,7 +136,7 @@ def locked() -> Iterator[sqlite3.Connection]:
 
 
 @pytest.mark.database("sqlite")
-def test_locked_database_is_503(
+def test_decision_on_locked_sqlite_database_returns_503_and_succeeds_later(
     api: Any, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
     interrupt = asked(free=True)
@@ -149,7 +149,7 @@ def test_locked_database_is_503(
     assert api.post("decisions", interrupt.pk, body={"type": "approve"}).status_code == 202
 
 
-def test_bulk_reports_unavailable_items_without_waiting(
+def test_bulk_decision_during_outage_returns_503_for_remaining_items_without_trying_each(
     api: Any, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hitl_django import services
@@ -172,7 +172,7 @@ def test_bulk_reports_unavailable_items_without_waiting(
     assert len(tried) == 2
 
 
-def test_programming_error_is_raised_to_the_project() -> None:
+def test_database_programming_error_is_raised_instead_of_503() -> None:
     with closing(sqlite3.connect(":memory:")) as database, pytest.raises(sqlite3.Error) as raised:
         database.execute("SELECT * FROM nothing")
     missing = OperationalError("no such table: nothing")

@@ -15,14 +15,14 @@ from hitl_django.models import Run
 
 @pytest.mark.parametrize("role", ["nobody", "starter"])
 @pytest.mark.parametrize("name", ["runs", "interrupts"])
-def test_list_without_permission_is_empty(
+def test_run_and_interrupt_lists_without_view_permission_are_empty(
     name: str, role: str, as_role: Any, make_interrupt: Any
 ) -> None:
     make_interrupt()
     assert as_role(role).get(name).json() == {"next": None, "previous": None, "results": []}
 
 
-def test_inactive_user_is_unauthenticated(
+def test_request_of_deactivated_user_returns_403(
     make_user: Any, as_role: Any, make_interrupt: Any
 ) -> None:
     user = make_user(is_superuser=True)
@@ -35,7 +35,9 @@ def test_inactive_user_is_unauthenticated(
     assert api.get("interrupt", interrupt.pk).status_code == 403
 
 
-def test_error_text_requires_operate_permission(as_role: Any, make_run: Any) -> None:
+def test_run_error_text_is_returned_only_with_operate_permission(
+    as_role: Any, make_run: Any
+) -> None:
     run = make_run(state=Run.State.FAILED, error="ValueError: no such account", traceback="T")
     shown = as_role("operator").get("run", run.pk).json()
     assert shown["error"] == "ValueError: no such account"
@@ -44,7 +46,7 @@ def test_error_text_requires_operate_permission(as_role: Any, make_run: Any) -> 
 
 
 @pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
-def test_every_view_declares_its_permissions(pattern: Any) -> None:
+def test_every_api_view_requires_sign_in_and_uses_package_error_handler(pattern: Any) -> None:
     view = pattern.callback.cls()
     assert view.permission_classes == (base.IsSignedIn,)
     assert AllowAny not in view.permission_classes
@@ -52,7 +54,9 @@ def test_every_view_declares_its_permissions(pattern: Any) -> None:
     assert view.get_exception_handler() is base.handle_exception
 
 
-def test_project_drf_settings_are_ignored(as_role: Any, make_interrupt: Any, settings: Any) -> None:
+def test_api_uses_authentication_of_the_project_and_ignores_its_permission_classes(
+    as_role: Any, make_interrupt: Any, settings: Any
+) -> None:
     settings.REST_FRAMEWORK = {
         "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"],
         "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.BasicAuthentication"],

@@ -34,7 +34,9 @@ def people(make_user: Any) -> tuple[Any, Any]:
     return clients[0], clients[1]
 
 
-def test_next_claims_and_returns_an_interrupt(people: Any, make_interrupt: Any) -> None:
+def test_claim_next_returns_interrupt_by_priority_claimed_by_user_or_204(
+    people: Any, make_interrupt: Any
+) -> None:
     later, sooner = make_interrupt(), make_interrupt(priority=5)
     rita, ravi = people
     taken = rita.post("next")
@@ -47,7 +49,7 @@ def test_next_claims_and_returns_an_interrupt(people: Any, make_interrupt: Any) 
 
 
 @pytest.mark.promise("P2")
-def test_next_repeated_with_key_returns_the_same_interrupt(
+def test_claim_next_repeated_with_its_key_returns_the_same_interrupt_and_etag(
     people: Any, make_interrupt: Any
 ) -> None:
     rita, _ = people
@@ -65,7 +67,9 @@ def test_next_repeated_with_key_returns_the_same_interrupt(
     assert second.claimed_by is None
 
 
-def test_next_filtered_by_graph_and_group(people: Any, make_interrupt: Any, make_run: Any) -> None:
+def test_claim_next_claims_only_interrupts_of_the_given_graph_or_group(
+    people: Any, make_interrupt: Any, make_run: Any
+) -> None:
     rita, ravi = people
     group = Group.objects.create(name="Payments")
     rita.user.groups.add(group)
@@ -78,7 +82,9 @@ def test_next_filtered_by_graph_and_group(people: Any, make_interrupt: Any, make
 
 
 @pytest.mark.promise("P1")
-def test_claim_excludes_others_until_released(people: Any, make_interrupt: Any) -> None:
+def test_claim_of_claimed_interrupt_returns_409_until_taken_over_or_released(
+    people: Any, make_interrupt: Any
+) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     mine = rita.post("claim", interrupt.pk, body={"seconds": 600}).json()
     assert (mine["interrupt"], mine["claimed_by"]) == (str(interrupt.pk), str(rita.user))
@@ -97,7 +103,9 @@ def test_claim_excludes_others_until_released(people: Any, make_interrupt: Any) 
     assert rita.get("interrupt", interrupt.pk).json()["claimed_by"] == ""
 
 
-def test_decision_over_claim_names_it_or_is_rejected(people: Any, make_interrupt: Any) -> None:
+def test_decision_over_claim_returns_409_on_request_or_names_the_claimant(
+    people: Any, make_interrupt: Any
+) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     rita.post("claim", interrupt.pk)
     asks = {"type": "approve", "ignore_claim": False}
@@ -110,7 +118,9 @@ def test_decision_over_claim_names_it_or_is_rejected(people: Any, make_interrupt
     assert (made.status_code, made.json()["claimed_by"]) == (202, str(rita.user))
 
 
-def test_take_over_requires_permission(people: Any, as_role: Any, make_interrupt: Any) -> None:
+def test_take_over_and_release_of_foreign_claim_without_permission_return_403(
+    people: Any, as_role: Any, make_interrupt: Any
+) -> None:
     interrupt = make_interrupt()
     people[0].post("claim", interrupt.pk)
     reviewer = as_role("reviewer")
@@ -121,7 +131,9 @@ def test_take_over_requires_permission(people: Any, as_role: Any, make_interrupt
     assert interrupt.claimed_by_id == people[0].user.pk
 
 
-def test_expired_claim_is_ignored(people: Any, make_interrupt: Any) -> None:
+def test_expired_claim_is_not_shown_and_interrupt_can_be_claimed(
+    people: Any, make_interrupt: Any
+) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     rita.post("claim", interrupt.pk)
     held = rita.get("interrupt", interrupt.pk)
@@ -132,7 +144,7 @@ def test_expired_claim_is_ignored(people: Any, make_interrupt: Any) -> None:
     assert ravi.post("claim", interrupt.pk).status_code == 200
 
 
-def test_claim_does_not_change_the_etag(people: Any, make_interrupt: Any) -> None:
+def test_claim_leaves_etag_valid_for_a_decision(people: Any, make_interrupt: Any) -> None:
     interrupt, (rita, _) = make_interrupt(), people
     etag = rita.get("interrupt", interrupt.pk)["ETag"]
     rita.post("claim", interrupt.pk)
@@ -143,7 +155,9 @@ def test_claim_does_not_change_the_etag(people: Any, make_interrupt: Any) -> Non
     assert decided.status_code == 202
 
 
-def test_assign_by_name(people: Any, make_interrupt: Any) -> None:
+def test_assign_sets_user_and_group_by_name_and_clears_them(
+    people: Any, make_interrupt: Any
+) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     Group.objects.create(name="Payments")
     name = ravi.user.get_username()
@@ -159,7 +173,7 @@ def test_assign_by_name(people: Any, make_interrupt: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_assign_does_not_reveal_usernames(
+def test_assign_to_unknown_and_unpermitted_user_returns_equal_responses(
     people: Any, as_role: Any, make_user: Any, make_interrupt: Any
 ) -> None:
     interrupt, rita = make_interrupt(), people[0]
@@ -177,7 +191,9 @@ def test_assign_does_not_reveal_usernames(
         assert as_role("reviewer").post("assign", interrupt.pk, body=body).status_code == 403
 
 
-def test_snooze_and_wake(people: Any, make_interrupt: Any) -> None:
+def test_snooze_hides_interrupt_from_claim_next_until_ended(
+    people: Any, make_interrupt: Any
+) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     shown = rita.post("snooze", interrupt.pk, body={"until": LATER}).json()
     assert shown["snoozed_until"] == LATER
@@ -193,14 +209,18 @@ def test_snooze_and_wake(people: Any, make_interrupt: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["claim", "assign", "snooze"])
-def test_closed_interrupt_cannot_be_assigned(api: Any, make_interrupt: Any, name: str) -> None:
+def test_claim_assign_and_snooze_of_cancelled_interrupt_return_409(
+    api: Any, make_interrupt: Any, name: str
+) -> None:
     interrupt = make_interrupt(status=Interrupt.Status.CANCELLED)
     body = {"until": LATER} if name == "snooze" else {}
     refused = api.post(name, interrupt.pk, body=body)
     assert (refused.status_code, refused.json()["code"]) == (409, "already_decided")
 
 
-def test_comments_are_listed_in_order(people: Any, make_interrupt: Any) -> None:
+def test_comments_are_returned_in_order_of_creation_and_paginated(
+    people: Any, make_interrupt: Any
+) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
     first = rita.post("comments", interrupt.pk, body={"text": "  <b>Half</b> of it? "})
     assert first.status_code == 201
@@ -217,7 +237,9 @@ def test_comments_are_listed_in_order(people: Any, make_interrupt: Any) -> None:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("text", [" ", "x" * 10_001])
-def test_comment_length_is_limited(api: Any, make_interrupt: Any, text: str) -> None:
+def test_comment_with_blank_or_too_long_text_returns_422(
+    api: Any, make_interrupt: Any, text: str
+) -> None:
     refused = api.post("comments", make_interrupt().pk, body={"text": text})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/text")
     assert not Comment.objects.exists()
@@ -245,7 +267,7 @@ def test_comment_length_is_limited(api: Any, make_interrupt: Any, text: str) -> 
         ("comments", {}, "/text"),
     ],
 )
-def test_invalid_field_is_named(
+def test_queue_action_with_invalid_field_returns_400_with_pointer(
     api: Any, make_interrupt: Any, name: str, body: dict[str, Any], pointer: str
 ) -> None:
     response = api.post(name, make_interrupt().pk, body=body)
@@ -253,7 +275,9 @@ def test_invalid_field_is_named(
     assert [fault["pointer"] for fault in response.json()["errors"]] == [pointer]
 
 
-def test_interrupts_filtered_by_claim_and_assignment(people: Any, make_interrupt: Any) -> None:
+def test_interrupt_list_is_filtered_by_claim_assignment_group_and_due_state(
+    people: Any, make_interrupt: Any
+) -> None:
     rita, ravi = people
     group = Group.objects.create(name="Payments")
     free, held, groups, late = (make_interrupt() for _ in range(4))
@@ -278,13 +302,17 @@ def test_interrupts_filtered_by_claim_and_assignment(people: Any, make_interrupt
 
 
 @pytest.mark.parametrize("query", ["free=1", "free=yes", "free=", "assignee=dana", "dialect=x"])
-def test_invalid_filter_is_named(api: Any, query: str) -> None:
+def test_interrupt_list_with_invalid_queue_filter_returns_400_naming_the_parameter(
+    api: Any, query: str
+) -> None:
     response = api.get("interrupts", query=query)
     assert response.status_code == 400
     assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
 
 
-def test_list_queries_do_not_depend_on_claims(people: Any, make_interrupt: Any) -> None:
+def test_interrupt_list_query_count_is_constant_with_claims_and_comments(
+    people: Any, make_interrupt: Any
+) -> None:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
@@ -301,7 +329,9 @@ def test_list_queries_do_not_depend_on_claims(people: Any, make_interrupt: Any) 
     assert len(counts) == 1
 
 
-def test_counts_are_those_of_the_user(people: Any, make_interrupt: Any) -> None:
+def test_queue_stats_contain_counts_of_the_user_and_worker_heartbeat(
+    people: Any, make_interrupt: Any
+) -> None:
     rita, ravi = people
     for _ in range(3):
         make_interrupt()
@@ -316,7 +346,9 @@ def test_counts_are_those_of_the_user(people: Any, make_interrupt: Any) -> None:
     assert seen.pk
 
 
-def test_fork_resumes_from_a_checkpoint(api: Any, asked: Any) -> None:
+def test_thread_fork_from_a_checkpoint_starts_a_run_and_supersedes_the_interrupt(
+    api: Any, asked: Any
+) -> None:
     interrupt = asked()
     thread_id = interrupt.thread.thread_id
     history = api.get("thread-history", thread_id).json()["results"]
@@ -339,7 +371,7 @@ def test_fork_resumes_from_a_checkpoint(api: Any, asked: Any) -> None:
         ({"values": {"amount": 1}, "as_node": "nobody"}, 422, None),
     ],
 )
-def test_invalid_fork_changes_nothing(
+def test_thread_fork_with_invalid_body_returns_an_error_and_leaves_run_interrupted(
     api: Any, asked: Any, body: dict[str, Any], status: int, pointer: str | None
 ) -> None:
     interrupt = asked()

@@ -62,7 +62,9 @@ def ids(rows: list[dict[str, Any]]) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def test_stream_starts_with_the_listed_page(api: API, make_interrupt: Asked) -> None:
+def test_queue_stream_starts_with_the_page_of_the_interrupt_list(
+    api: API, make_interrupt: Asked
+) -> None:
     make_interrupt(), make_interrupt(node="pay"), make_interrupt(node="pay")
     for query in ("", "node=pay", "ordering=-created_at&page_size=2", "free=true"):
         stream = api.get("interrupt-stream", query=query)  # a process that lets nobody wait
@@ -72,7 +74,7 @@ def test_stream_starts_with_the_listed_page(api: API, make_interrupt: Asked) -> 
         assert (event["event"], json.loads(event["data"])) == ("reset", {"results": listed})
 
 
-def test_stream_reports_added_changed_and_removed_rows(
+def test_queue_stream_reports_added_changed_and_removed_interrupts(
     api: API, make_user: Any, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     interrupt, reviewer = make_interrupt(), make_user(is_superuser=True)
@@ -100,7 +102,7 @@ def test_stream_reports_added_changed_and_removed_rows(
     assert withdrawn["removed"] == [{"id": str(new[0].pk), "status": "superseded"}]
 
 
-def test_interrupt_decided_elsewhere_is_removed(
+def test_queue_stream_reports_decided_interrupt_as_removed_with_status(
     api: API, asked: Callable[..., Interrupt], meanwhile: Callable[..., None]
 ) -> None:
     interrupt = asked()
@@ -110,7 +112,7 @@ def test_interrupt_decided_elsewhere_is_removed(
     assert (name, changes) == ("changes", {"added": [], "changed": [], "removed": left})
 
 
-def test_next_rows_move_up_into_the_page(
+def test_queue_stream_adds_the_next_interrupt_when_a_row_leaves_the_page(
     api: API, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     first, second = make_interrupt(), make_interrupt()
@@ -121,7 +123,7 @@ def test_next_rows_move_up_into_the_page(
 
 
 @pytest.mark.promise("P18")
-def test_revoked_permission_ends_the_events(
+def test_queue_stream_after_permission_was_revoked_only_removes_interrupts(
     make_user: Any, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     user, interrupt = make_user("view_interrupt"), make_interrupt()
@@ -132,7 +134,7 @@ def test_revoked_permission_ends_the_events(
 
 
 @pytest.mark.promise("P18")
-def test_deactivated_user_is_disconnected_at_next_heartbeat(
+def test_queue_stream_ends_at_heartbeat_after_its_user_was_deactivated(
     make_user: Any,
     make_interrupt: Asked,
     meanwhile: Callable[..., None],
@@ -152,7 +154,7 @@ def test_deactivated_user_is_disconnected_at_next_heartbeat(
     assert alive == b": nothing new\n\n"
 
 
-def test_reconnect_sends_missed_events_once(
+def test_queue_stream_reconnected_with_last_event_id_sends_missed_changes_once(
     api: API, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     interrupt = make_interrupt()
@@ -168,7 +170,7 @@ def test_reconnect_sends_missed_events_once(
     assert read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=missed["id"])) == []
 
 
-def test_reconnect_too_late_or_with_other_filters_resets(
+def test_queue_stream_reconnected_with_other_filters_or_lost_cache_sends_reset(
     api: API, as_role: Any, make_interrupt: Asked
 ) -> None:
     make_interrupt()
@@ -184,7 +186,9 @@ def test_reconnect_too_late_or_with_other_filters_resets(
     assert [each["event"] for each in read(api.get("interrupt-stream", **back))] == ["reset"]
 
 
-def test_idle_stream_can_be_resumed_for_longer(api: API, make_interrupt: Asked) -> None:
+def test_queue_stream_reconnected_without_changes_renews_its_cached_page(
+    api: API, make_interrupt: Asked
+) -> None:
     make_interrupt()
     (reset,) = read(api.get("interrupt-stream"))
     cache.clear()  # as after a while
@@ -194,7 +198,7 @@ def test_idle_stream_can_be_resumed_for_longer(api: API, make_interrupt: Asked) 
     assert missed["event"] == "changes"
 
 
-def test_stream_without_cache_sends_the_page_again_without_losing_events(
+def test_queue_stream_without_cache_sends_reset_at_every_connection(
     api: API, make_interrupt: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
@@ -208,7 +212,7 @@ def test_stream_without_cache_sends_the_page_again_without_losing_events(
     assert again["event"] == "reset"
 
 
-def test_without_slot_current_page_is_returned(
+def test_queue_stream_without_waiting_slot_sends_the_page_and_ends(
     api: API, make_interrupt: Asked, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 1}
@@ -226,7 +230,7 @@ def test_without_slot_current_page_is_returned(
 
 
 @pytest.mark.parametrize("count", [1, 40])
-def test_poll_of_unchanged_page_is_one_query(
+def test_queue_stream_poll_of_unchanged_page_takes_one_query(
     count: int, api: API, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     for _ in range(count):
@@ -239,7 +243,9 @@ def test_poll_of_unchanged_page_is_one_query(
 
 
 @pytest.mark.parametrize("query", ["cursor=x", "wait=1", "status=none", "page_size=0", "nod=pay"])
-def test_invalid_parameter_is_rejected(query: str, api: API) -> None:
+def test_queue_stream_with_invalid_parameter_returns_400_naming_the_parameter(
+    query: str, api: API
+) -> None:
     response = api.get("interrupt-stream", query=query)
     assert response.status_code == 400
     assert response["Content-Type"] == "application/problem+json"
@@ -247,13 +253,15 @@ def test_invalid_parameter_is_rejected(query: str, api: API) -> None:
 
 
 @pytest.mark.parametrize("header", ["x", "7", "0" * 31, "G" * 32])
-def test_invalid_last_event_id_is_rejected(header: str, api: API) -> None:
+def test_queue_stream_with_invalid_last_event_id_returns_400_naming_the_header(
+    header: str, api: API
+) -> None:
     response = api.get("interrupt-stream", HTTP_LAST_EVENT_ID=header)
     assert response.status_code == 400
     assert response.json()["errors"][0]["header"] == "Last-Event-ID"
 
 
-def test_stream_keeps_no_transaction_open(
+def test_queue_stream_with_atomic_requests_leaves_no_transaction_open(
     api: API, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 0.05, "EVENT_POLL_SECONDS": 0.01}

@@ -118,7 +118,7 @@ def nothing_happened(interrupt: Interrupt) -> bool:
     ("raw", "status", "code", "pointer"),
     [pytest.param(*rest, id=title) for title, *rest in BAD_BYTES],
 )
-def test_invalid_body_is_rejected(
+def test_decision_with_malformed_body_returns_error_with_code_and_pointer(
     api: Any,
     interrupt: Interrupt,
     name: str,
@@ -154,7 +154,7 @@ def test_invalid_body_is_rejected(
         ({"graph": "invoice", "input": {}, "state": "succeeded", "a/b": 1}, ["/state", "/a~1b"]),
     ],
 )
-def test_start_reports_every_invalid_field(
+def test_run_creation_reports_every_missing_or_invalid_field(
     api: Any, body: dict[str, Any], pointers: list[str]
 ) -> None:
     response = api.post("runs", body=body)
@@ -163,7 +163,9 @@ def test_start_reports_every_invalid_field(
     assert not Run.objects.exists()
 
 
-def test_rejection_does_not_echo_values(api: Any, interrupt: Interrupt) -> None:
+def test_decision_error_response_does_not_contain_submitted_values(
+    api: Any, interrupt: Interrupt
+) -> None:
     response = api.post("decisions", interrupt.pk, body={"type": "hunter2", "reason": ["hunter2"]})
     assert response.status_code == 400
     assert b"hunter2" not in response.content
@@ -184,7 +186,9 @@ def test_rejection_does_not_echo_values(api: Any, interrupt: Interrupt) -> None:
         "application/json/x; =",
     ],
 )
-def test_only_json_is_parsed(api: Any, interrupt: Interrupt, content_type: str) -> None:
+def test_decision_with_content_type_other_than_json_is_rejected(
+    api: Any, interrupt: Interrupt, content_type: str
+) -> None:
     response = api.post(
         "decisions", interrupt.pk, body=b'{"type": "approve"}', content_type=content_type
     )
@@ -193,7 +197,7 @@ def test_only_json_is_parsed(api: Any, interrupt: Interrupt, content_type: str) 
     assert nothing_happened(interrupt)
 
 
-def test_method_override_is_ignored(api: Any, interrupt: Interrupt) -> None:
+def test_get_with_method_override_header_is_handled_as_get(api: Any, interrupt: Interrupt) -> None:
     response = api.call(
         "GET", "decisions", interrupt.pk, headers={"X-HTTP-Method-Override": "POST"}
     )
@@ -202,14 +206,16 @@ def test_method_override_is_ignored(api: Any, interrupt: Interrupt) -> None:
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "x", "*/*", "a/b;q=z,,"])
-def test_response_is_json_whatever_is_accepted(api: Any, interrupt: Interrupt, accept: str) -> None:
+def test_interrupt_detail_is_json_for_any_accept_header(
+    api: Any, interrupt: Interrupt, accept: str
+) -> None:
     response = api.get("interrupt", interrupt.pk, headers={"Accept": accept})
     assert response.status_code == 200
     assert response["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize("host_limit", [1000, None])
-def test_smaller_project_upload_limit_applies(
+def test_decision_above_data_upload_limit_of_the_project_returns_413(
     api: Any, interrupt: Interrupt, settings: Any, host_limit: int | None
 ) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = host_limit
@@ -219,7 +225,9 @@ def test_smaller_project_upload_limit_applies(
 
 
 @pytest.mark.parametrize("key", ["", " ", '""', "x" * 256, "a b", "ключ", "a\tb", "x" * 10_000])
-def test_invalid_idempotency_key_is_rejected(api: Any, interrupt: Interrupt, key: str) -> None:
+def test_decision_with_invalid_idempotency_key_returns_400_naming_the_header(
+    api: Any, interrupt: Interrupt, key: str
+) -> None:
     response = api.post(
         "decisions",
         interrupt.pk,
@@ -245,7 +253,7 @@ def test_invalid_idempotency_key_is_rejected(api: Any, interrupt: Interrupt, key
         ('"' + "x" * 10_000 + '"', 412),
     ],
 )
-def test_invalid_if_match_is_rejected(
+def test_decision_with_invalid_or_stale_if_match_returns_400_or_412(
     api: Any, interrupt: Interrupt, tag: str, status: int
 ) -> None:
     response = api.post(
@@ -274,7 +282,9 @@ def test_invalid_if_match_is_rejected(
     ],
 )
 @pytest.mark.parametrize("kind", ["runs", "interrupts"])
-def test_invalid_id_is_404(api: Any, kind: str, part: str) -> None:
+def test_run_or_interrupt_url_with_invalid_id_returns_404_problem(
+    api: Any, kind: str, part: str
+) -> None:
     path = f"/hitl/api/v1/{kind}/{quote(part)}/"
     for response in (
         api.client.get(path),
@@ -286,21 +296,23 @@ def test_invalid_id_is_404(api: Any, kind: str, part: str) -> None:
         assert response.json()["code"] == "not_found"
 
 
-def test_invalid_request_is_400_before_409(api: Any, interrupt: Interrupt) -> None:
+def test_request_with_invalid_header_and_stale_etag_returns_400(
+    api: Any, interrupt: Interrupt
+) -> None:
     late = {"If-Match": '"none of ours"', "Idempotency-Key": "a b"}
     refused = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=late)
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
     assert [fault["header"] for fault in refused.json()["errors"]] == ["Idempotency-Key"]
 
 
-def test_missing_trailing_slash_is_reported(api: Any, interrupt: Interrupt) -> None:
+def test_url_without_trailing_slash_returns_404_with_a_hint(api: Any, interrupt: Interrupt) -> None:
     for path in (f"interrupts/{interrupt.pk}", "nothing/at/all"):
         answer = api.client.get(f"/hitl/api/v1/{path}")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
         assert "end with a slash" in answer.json()["detail"]
 
 
-def test_id_in_upper_case_is_404(api: Any, make_interrupt: Any) -> None:
+def test_url_with_upper_case_id_returns_404(api: Any, make_interrupt: Any) -> None:
     make_interrupt(id="aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")
     path = "/hitl/api/v1/interrupts/{}-bbbb-4ccc-8ddd-eeeeeeeeeeee/"
     assert api.client.get(path.format("aaaaaaaa")).status_code == 200
@@ -308,12 +320,14 @@ def test_id_in_upper_case_is_404(api: Any, make_interrupt: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "x" * 10_000, "a b", "%00", "é", ".."])
-def test_unknown_graph_is_rejected(api: Any, name: str) -> None:
+def test_graph_url_with_unknown_or_invalid_name_returns_404(api: Any, name: str) -> None:
     response = api.client.get(f"/hitl/api/v1/graphs/{quote(name)}/")
     assert response.status_code == 404
 
 
-def test_unexpected_parameters_are_rejected(api: Any, interrupt: Interrupt) -> None:
+def test_endpoint_with_unexpected_query_parameter_returns_400(
+    api: Any, interrupt: Interrupt
+) -> None:
     for name, args in (
         ("interrupt", [interrupt.pk]),
         ("graphs", []),
@@ -339,7 +353,7 @@ class TestSession:
     def path(self, interrupt: Interrupt) -> str:
         return f"/hitl/api/v1/interrupts/{interrupt.pk}/decisions/"
 
-    def test_session_without_csrf_token_is_rejected(
+    def test_session_request_without_csrf_token_returns_403(
         self, browser: Client, interrupt: Interrupt
     ) -> None:
         for headers in ({}, {"X-CSRFToken": "x" * 32}, {"Origin": "https://elsewhere.example"}):
@@ -353,12 +367,14 @@ class TestSession:
             assert response["Content-Type"] == "application/problem+json"
         assert nothing_happened(interrupt)
 
-    def test_link_page_rejects_cross_site_form(self, browser: Client, interrupt: Interrupt) -> None:
+    def test_session_form_post_without_csrf_token_returns_403(
+        self, browser: Client, interrupt: Interrupt
+    ) -> None:
         response = browser.post(self.path(interrupt), {"type": "approve"})
         assert response.status_code == 403
         assert nothing_happened(interrupt)
 
-    def test_session_with_csrf_token_is_accepted(
+    def test_session_request_with_csrf_token_reaches_validation(
         self, browser: Client, interrupt: Interrupt
     ) -> None:
         browser.cookies["csrftoken"] = "a" * 32
@@ -371,5 +387,7 @@ class TestSession:
         assert response.status_code == 400
         assert response.json()["errors"][0]["pointer"] == "/type"
 
-    def test_session_read_needs_no_csrf_token(self, browser: Client, interrupt: Interrupt) -> None:
+    def test_session_get_without_csrf_token_returns_200(
+        self, browser: Client, interrupt: Interrupt
+    ) -> None:
         assert browser.get(self.path(interrupt)).status_code == 200

@@ -179,7 +179,9 @@ def filled(text: str, things: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("case", CATALOGUE)
-def test_invalid_request_is_a_problem(case: Case, api: API, things: dict[str, str]) -> None:
+def test_request_with_catalogued_fault_returns_bounded_problem_and_changes_nothing(
+    case: Case, api: API, things: dict[str, str]
+) -> None:
     body = case.body() if callable(case.body) else case.body
     if len(body) < 10_000:
         body = filled(body.decode("latin-1"), things).encode("latin-1")
@@ -208,7 +210,7 @@ def test_invalid_request_is_a_problem(case: Case, api: API, things: dict[str, st
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
 @pytest.mark.parametrize("kind", ["runs", "interrupts"])
-def test_hidden_object_equals_missing_object(
+def test_head_and_options_of_hidden_object_equal_those_of_missing_object(
     as_role: Any, things: dict[str, str], kind: str, method: str
 ) -> None:
     hidden = things["run" if kind == "runs" else "question"]
@@ -237,7 +239,9 @@ def test_hidden_object_equals_missing_object(
         "Basic \u00ff",
     ],
 )
-def test_invalid_authorization_is_rejected(things: dict[str, str], authorization: str) -> None:
+def test_request_with_invalid_authorization_header_returns_401_or_403(
+    things: dict[str, str], authorization: str
+) -> None:
     response = API().client.post(
         f"/hitl/api/v1/interrupts/{things['question']}/decisions/",
         b'{"type": "approve"}',

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 BODY = {"graph": "invoice", "input": {"amount": 12}}
 
 
-def test_graphs_are_listed_with_input_schema(api: Any, invoice: str) -> None:
+def test_graph_list_contains_version_title_url_and_input_schema(api: Any, invoice: str) -> None:
     listed = {graph["name"]: graph for graph in api.get("graphs").json()["results"]}
     graph = listed[invoice]
     assert graph.items() <= api.get("graph", invoice).json().items()
@@ -24,7 +24,7 @@ def test_graphs_are_listed_with_input_schema(api: Any, invoice: str) -> None:
     assert graph["input_schema"]["properties"]["amount"]["type"] == "integer"
 
 
-def test_start_is_202_with_location(api: Any, invoice: str) -> None:
+def test_run_creation_returns_202_with_location_and_queued_run(api: Any, invoice: str) -> None:
     body = {**BODY, "thread_id": "invoice-7", "metadata": {"channel": "mail"}}
     response = api.post("runs", body=body)
     assert response.status_code == 202, response.content
@@ -42,7 +42,9 @@ def test_start_is_202_with_location(api: Any, invoice: str) -> None:
     assert api.client.get(response["Location"]).json()["state"] == "queued"
 
 
-def test_start_with_subject(api: Any, invoice: str, make_user: Any) -> None:
+def test_run_creation_with_visible_subject_stores_it_on_the_thread(
+    api: Any, invoice: str, make_user: Any
+) -> None:
     customer = {"type": "auth.group", "id": str(Group.objects.create(name="Dana's shop").pk)}
     clerk = make_user("start_run", "view_thread")
     clerk.user_permissions.add(Permission.objects.get(codename="view_group"))
@@ -64,7 +66,7 @@ def test_start_with_subject(api: Any, invoice: str, make_user: Any) -> None:
     {"type": "group", "id": "1"},
     {"type": "auth.group.name", "id": "1"},
 ])  # fmt: skip
-def test_start_with_hidden_subject_is_rejected(
+def test_run_creation_with_hidden_or_unknown_subject_returns_422_at_subject(
     api: Any, invoice: str, make_user: Any, named: Any
 ) -> None:
     clerk = make_user("start_run")
@@ -85,7 +87,7 @@ def test_start_with_hidden_subject_is_rejected(
         ({"type": "auth.group", "id": "1", "name": "x"}, "/subject/name"),
     ],
 )
-def test_start_with_invalid_subject_is_rejected(
+def test_run_creation_with_malformed_subject_returns_400_with_pointer(
     api: Any, invoice: str, named: Any, pointer: str
 ) -> None:
     refused = api.post("runs", body={**BODY, "subject": named})
@@ -94,7 +96,9 @@ def test_start_with_invalid_subject_is_rejected(
 
 
 @pytest.mark.promise("P2")
-def test_repeated_key_returns_the_same_run(api: Any, invoice: str) -> None:
+def test_run_creation_repeated_with_its_key_returns_the_run_and_other_input_422(
+    api: Any, invoice: str
+) -> None:
     first = api.post("runs", body={**BODY, "key": "order-7"})
     again = api.post("runs", body={**BODY, "key": "order-7"})
     assert (first.status_code, again.status_code) == (202, 200)
@@ -121,7 +125,9 @@ def test_repeated_key_with_other_subject_or_thread_is_rejected(api: Any, invoice
 
 
 @pytest.mark.promise("P18")
-def test_key_of_hidden_run_is_not_revealed(api: Any, as_role: Any, invoice: str) -> None:
+def test_run_creation_with_key_of_hidden_run_returns_422_without_its_id(
+    api: Any, as_role: Any, invoice: str
+) -> None:
     body = {**BODY, "key": "order-7"}
     starter = as_role("starter")
     assert starter.post("runs", body=body).status_code == 202
@@ -140,7 +146,7 @@ def test_key_of_hidden_run_is_not_revealed(api: Any, as_role: Any, invoice: str)
         ([1], "/input"),
     ],
 )
-def test_invalid_input_is_rejected_with_pointer(
+def test_run_creation_with_invalid_input_returns_422_with_pointer(
     api: Any, invoice: str, input_value: Any, pointer: str
 ) -> None:
     response = api.post("runs", body={"graph": invoice, "input": input_value})
@@ -152,14 +158,18 @@ def test_invalid_input_is_rejected_with_pointer(
 
 @pytest.mark.parametrize("field", ["key", "thread_id"])
 @pytest.mark.parametrize("name", ["a\nb", "\u202eevil", "\x1b[31m"])
-def test_confusable_thread_id_is_rejected(api: Any, invoice: str, field: str, name: str) -> None:
+def test_run_creation_with_control_characters_in_key_or_thread_id_returns_422(
+    api: Any, invoice: str, field: str, name: str
+) -> None:
     response = api.post("runs", body={**BODY, field: name})
     assert response.status_code == 422, response.content
     assert [fault["pointer"] for fault in response.json()["errors"]] == [f"/{field}"]
     assert not Thread.objects.exists()
 
 
-def test_thread_of_another_graph_is_rejected(api: Any, invoice: str, make_run: Any) -> None:
+def test_run_creation_on_thread_of_another_graph_returns_422_at_thread_id(
+    api: Any, invoice: str, make_run: Any
+) -> None:
     run = make_run(graph="letter", state=Run.State.SUCCEEDED)
     response = api.post("runs", body={**BODY, "thread_id": run.thread.thread_id})
     assert response.status_code == 422
@@ -167,20 +177,24 @@ def test_thread_of_another_graph_is_rejected(api: Any, invoice: str, make_run: A
 
 
 @pytest.mark.promise("P18")
-def test_hidden_thread_is_not_continued(as_role: Any, invoice: str, make_run: Any) -> None:
+def test_run_creation_on_hidden_thread_returns_404(
+    as_role: Any, invoice: str, make_run: Any
+) -> None:
     run = make_run(state=Run.State.SUCCEEDED)
     body = {**BODY, "thread_id": run.thread.thread_id}
     assert as_role("starter").post("runs", body=body).status_code == 404
     assert Run.objects.count() == 1
 
 
-def test_missing_input_is_rejected(api: Any, invoice: str) -> None:
+def test_run_creation_with_null_input_returns_422_empty_input(api: Any, invoice: str) -> None:
     response = api.post("runs", body={"graph": invoice, "input": None})
     assert (response.status_code, response.json()["code"]) == (422, "empty_input")
     assert not Thread.objects.exists()
 
 
-def test_unknown_graph_is_rejected(api: Any, as_role: Any) -> None:
+def test_run_creation_with_unknown_graph_returns_404_or_403_without_permission(
+    api: Any, as_role: Any
+) -> None:
     body = {"graph": "nothing", "input": {}}
     response = api.post("runs", body=body)
     assert (response.status_code, response.json()["code"]) == (404, "unknown_graph")
@@ -188,7 +202,9 @@ def test_unknown_graph_is_rejected(api: Any, as_role: Any) -> None:
     assert not Thread.objects.exists()
 
 
-def test_pending_interrupts_are_discarded_only_on_request(api: Any, asked: Any) -> None:
+def test_run_creation_during_interrupt_returns_409_unless_on_pending_is_discard(
+    api: Any, asked: Any
+) -> None:
     interrupt = asked()
     body = {**BODY, "thread_id": interrupt.thread.thread_id}
     refused = api.post("runs", body=body)
@@ -200,7 +216,9 @@ def test_pending_interrupts_are_discarded_only_on_request(api: Any, asked: Any) 
 
 
 @pytest.mark.promise("P18")
-def test_discarding_requires_cancel_permission(api: Any, make_user: Any, asked: Any) -> None:
+def test_run_creation_discarding_an_interrupt_requires_cancel_permission(
+    api: Any, make_user: Any, asked: Any
+) -> None:
     interrupt = asked()
     starter = type(api)(make_user("start_run", "view_thread", "view_run", "view_interrupt"))
     body = {**BODY, "thread_id": interrupt.thread.thread_id}
@@ -215,7 +233,9 @@ def test_discarding_requires_cancel_permission(api: Any, make_user: Any, asked: 
     assert starter.post("runs", body=new).status_code == 202  # there is nothing to discard
 
 
-def test_on_active_wait_queues_the_run(api: Any, invoice: str) -> None:
+def test_run_creation_with_on_pending_wait_queues_the_run_behind_the_active_run(
+    api: Any, invoice: str
+) -> None:
     body = {**BODY, "thread_id": "one", "on_pending": "wait"}
     first, second = (api.post("runs", body=body).json() for _ in range(2))
     assert [first["state"], second["state"]] == ["queued", "waiting"]
@@ -232,7 +252,7 @@ def test_on_active_wait_queues_the_run(api: Any, invoice: str) -> None:
     assert api.get("run", first["id"]).json()["state"] == "interrupted"
 
 
-def test_active_thread_rejects_a_second_run(api: Any, invoice: str) -> None:
+def test_run_creation_on_thread_with_active_run_returns_409(api: Any, invoice: str) -> None:
     body = {**BODY, "thread_id": "one"}
     assert api.post("runs", body=body).status_code == 202
     response = api.post("runs", body=body)
@@ -240,7 +260,9 @@ def test_active_thread_rejects_a_second_run(api: Any, invoice: str) -> None:
     assert Run.objects.count() == 1
 
 
-def test_cancel_withdraws_interrupts(api: Any, asked: Any) -> None:
+def test_run_cancel_withdraws_pending_interrupts_and_second_cancel_returns_409(
+    api: Any, asked: Any
+) -> None:
     interrupt = asked()
     response = api.post("run-cancel", interrupt.run_id, body={"reason": "Paid by hand."})
     assert response.status_code == 200
@@ -250,7 +272,7 @@ def test_cancel_withdraws_interrupts(api: Any, asked: Any) -> None:
     assert (again.status_code, again.json()["code"]) == (409, "run_state")
 
 
-def test_retry_resumes_a_failed_run(api: Any, make_run: Any) -> None:
+def test_run_retry_queues_failed_run_and_second_retry_returns_409(api: Any, make_run: Any) -> None:
     run = make_run(state=Run.State.FAILED, error="No.")
     response = api.post("run-retry", run.pk)
     assert response.status_code == 202, response.content
@@ -262,7 +284,7 @@ def test_retry_resumes_a_failed_run(api: Any, make_run: Any) -> None:
     assert set(again.json()["allowed"]) == {"failed", "parked"}
 
 
-def test_retry_rejects_fields(api: Any, make_run: Any) -> None:
+def test_run_retry_with_body_field_returns_400(api: Any, make_run: Any) -> None:
     run = make_run(state=Run.State.FAILED)
     response = api.post("run-retry", run.pk, body={"input": {}})
     assert response.status_code == 400

@@ -49,7 +49,9 @@ def worker(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_wait_returns_run_with_interrupt(api: Any, wait: Callable[..., Any]) -> None:
+def test_run_creation_with_wait_returns_the_run_with_its_interrupt(
+    api: Any, wait: Callable[..., Any]
+) -> None:
     response = wait()
     assert (response.status_code, response.streaming) == (202, True)
     shown = json.loads(b"".join(response))
@@ -61,7 +63,9 @@ def test_wait_returns_run_with_interrupt(api: Any, wait: Callable[..., Any]) -> 
 
 
 @pytest.mark.usefixtures("worker")
-def test_wait_returns_run_with_result(api: Any, wait: Callable[..., Any]) -> None:
+def test_run_creation_repeated_with_wait_after_decision_returns_the_result(
+    api: Any, wait: Callable[..., Any]
+) -> None:
     json.loads(b"".join(wait(**ONCE)))
     services.decide(Interrupt.objects.get().pk, "approve", {"amount": 7})
     again = wait(**ONCE)
@@ -73,7 +77,9 @@ def test_wait_returns_run_with_result(api: Any, wait: Callable[..., Any]) -> Non
     assert (last.streaming, last.status_code, last.json()) == (False, 200, shown)
 
 
-def test_wait_ends_at_the_configured_limit(wait: Callable[..., Any]) -> None:
+def test_run_creation_with_wait_returns_queued_run_at_the_configured_limit(
+    wait: Callable[..., Any],
+) -> None:
     response = wait(seconds=3600)
     assert waiting_response._threads.count == 1
     shown = json.loads(b"".join(response))
@@ -83,7 +89,9 @@ def test_wait_ends_at_the_configured_limit(wait: Callable[..., Any]) -> None:
     assert Run.objects.get().state == "queued"
 
 
-def test_wait_without_slot_has_retry_after(wait: Callable[..., Any]) -> None:
+def test_run_creation_with_wait_and_no_waiting_slot_returns_retry_after(
+    wait: Callable[..., Any],
+) -> None:
     first, second = wait(), wait()
     assert (first.streaming, second.streaming) == (True, False)
     assert (second.status_code, second["Retry-After"]) == (202, "1")
@@ -95,7 +103,7 @@ def test_wait_without_slot_has_retry_after(wait: Callable[..., Any]) -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_run_is_committed_before_the_wait(
+def test_run_creation_with_wait_and_atomic_requests_commits_before_waiting(
     wait: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
@@ -104,14 +112,18 @@ def test_run_is_committed_before_the_wait(
     assert json.loads(b"".join(response))["state"] == "interrupted"
 
 
-def test_start_without_wait_is_unchanged(wait: Callable[..., Any]) -> None:
+def test_run_creation_with_wait_zero_returns_202_without_interrupts(
+    wait: Callable[..., Any],
+) -> None:
     response = wait(seconds=0)
     assert (response.streaming, response.status_code) == (False, 202)
     assert "interrupts" not in response.json()
 
 
 @pytest.mark.parametrize("query", ["wait=3601", "wait=-1", "wait=", "wait=1&wait=2", "graph=x"])
-def test_invalid_wait_starts_nothing(api: Any, invoice: str, query: str) -> None:
+def test_run_creation_with_invalid_wait_returns_400_and_starts_no_run(
+    api: Any, invoice: str, query: str
+) -> None:
     body = {"graph": invoice, "input": {"amount": 12}}
     assert api.post("runs", body=body, query=query).status_code == 400
     assert not Run.objects.exists()
@@ -119,7 +131,9 @@ def test_invalid_wait_starts_nothing(api: Any, invoice: str, query: str) -> None
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("worker")
-def test_starter_sees_run_without_its_interrupt(as_role: Any, wait: Callable[..., Any]) -> None:
+def test_run_creation_with_wait_returns_no_interrupt_without_view_permission(
+    as_role: Any, wait: Callable[..., Any]
+) -> None:
     shown = json.loads(b"".join(wait(as_role("starter"))))
     assert (shown["state"], shown["interrupts"]) == ("interrupted", [])
     assert "error" not in shown

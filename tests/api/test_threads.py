@@ -27,7 +27,7 @@ def finished(asked: Any) -> Thread:
     return thread
 
 
-def test_thread_in_list_has_last_run_and_no_payload(
+def test_thread_list_row_contains_last_run_and_state_without_metadata(
     api: Any, make_run: Any, django_assert_max_num_queries: Any
 ) -> None:
     make_run()
@@ -51,7 +51,7 @@ def test_thread_in_list_has_last_run_and_no_payload(
     assert api.get("thread", run.thread.thread_id).json()["metadata"] == {"from": "mail"}
 
 
-def test_threads_paginate_in_both_orders(api: Any, make_run: Any) -> None:
+def test_thread_list_is_paginated_in_both_orders(api: Any, make_run: Any) -> None:
     made = [make_run().thread.thread_id for _ in range(5)]
     newest_first = [row["thread_id"] for row in api.get("threads").json()["results"]]
     assert newest_first == made[::-1]
@@ -65,14 +65,14 @@ def test_threads_paginate_in_both_orders(api: Any, make_run: Any) -> None:
 
 
 @pytest.mark.parametrize("row", ["x", "-1", "9" * 30, "1.5", ""])
-def test_foreign_cursor_is_rejected(api: Any, make_run: Any, row: str) -> None:
+def test_thread_list_with_invalid_cursor_returns_400(api: Any, make_run: Any, row: str) -> None:
     make_run()
     response = api.get("threads", query=f"cursor={Cursor(row, True).encode()}")
     assert response.status_code == 400
     assert response.json()["errors"][0]["parameter"] == "cursor"
 
 
-def test_cursor_with_digits_of_another_script_is_rejected(api: Any, make_run: Any) -> None:
+def test_thread_list_with_cursor_of_non_ascii_digits_returns_400(api: Any, make_run: Any) -> None:
     key = str(make_run().thread.pk).translate(
         {ord("0") + digit: 0x660 + digit for digit in range(10)}
     )
@@ -80,7 +80,9 @@ def test_cursor_with_digits_of_another_script_is_rejected(api: Any, make_run: An
     assert response.status_code == 400
 
 
-def test_hidden_run_fields_are_hidden_on_thread(make_user: Any, make_run: Any) -> None:
+def test_thread_detail_without_run_permission_has_null_run_and_state(
+    make_user: Any, make_run: Any
+) -> None:
     from .conftest import API
 
     run = make_run(state=Run.State.FAILED)
@@ -88,7 +90,9 @@ def test_hidden_run_fields_are_hidden_on_thread(make_user: Any, make_run: Any) -
     assert (shown["run"], shown["state"]) == (None, None)
 
 
-def test_threads_filtered_by_subject(api: Any, make_run: Any, make_interrupt: Any) -> None:
+def test_thread_run_and_interrupt_lists_are_filtered_by_subject(
+    api: Any, make_run: Any, make_interrupt: Any
+) -> None:
     user = get_user_model().objects.create_user("subject")
     kind = ContentType.objects.get_for_model(user)
     interrupt = make_interrupt()
@@ -120,14 +124,16 @@ def test_threads_filtered_by_subject(api: Any, make_run: Any, make_interrupt: An
         "created_before=0001-01-01T00:00:00%2B14:00",
     ],
 )
-def test_invalid_subject_or_time_is_rejected(api: Any, name: str, query: str) -> None:
+def test_list_with_invalid_subject_or_time_returns_400_naming_the_parameter(
+    api: Any, name: str, query: str
+) -> None:
     response = api.get(name, query=query)
     assert response.status_code == 400, response.content
     assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
 
 
 @pytest.mark.parametrize("name", ["runs", "threads", "interrupts"])
-def test_rows_filtered_by_creation_time(api: Any, make_interrupt: Any, name: str) -> None:
+def test_lists_are_filtered_by_creation_time(api: Any, make_interrupt: Any, name: str) -> None:
     interrupt = make_interrupt()
     for query, count in {
         "created_after=2020-01-01T00:00:00Z": 1,
@@ -140,7 +146,7 @@ def test_rows_filtered_by_creation_time(api: Any, make_interrupt: Any, name: str
     assert interrupt.pk
 
 
-def test_state_of_thread_at_each_checkpoint(
+def test_thread_state_and_history_contain_values_at_each_checkpoint(
     api: Any, finished: Thread, django_assert_max_num_queries: Any
 ) -> None:
     now = api.get("thread-state", finished.thread_id).json()
@@ -165,7 +171,9 @@ def test_state_of_thread_at_each_checkpoint(
     assert api.client.get(page["next"]).json()["results"] == history[1:2]
 
 
-def test_unknown_checkpoint_is_404(api: Any, finished: Thread, asked: Any) -> None:
+def test_thread_state_at_unknown_checkpoint_returns_404_and_invalid_parameter_400(
+    api: Any, finished: Thread, asked: Any
+) -> None:
     other = Checkpoint.objects.filter(thread=asked().thread).first()
     assert other is not None
     for name in ("nothing", other.checkpoint_id):
@@ -175,14 +183,18 @@ def test_unknown_checkpoint_is_404(api: Any, finished: Thread, asked: Any) -> No
     assert api.get("thread-state", finished.thread_id, query="checkpoint=%00").status_code == 400
 
 
-def test_state_of_removed_graph_is_409(api: Any, make_run: Any) -> None:
+def test_thread_state_of_unregistered_graph_returns_404_unknown_graph(
+    api: Any, make_run: Any
+) -> None:
     run = make_run(graph="long gone")
     response = api.get("thread-state", run.thread.thread_id)
     assert (response.status_code, response.json()["code"]) == (404, "unknown_graph")
     assert api.get("thread-history", run.thread.thread_id).json()["results"] == []
 
 
-def test_erase_requires_an_ended_thread(api: Any, finished: Thread, asked: Any) -> None:
+def test_thread_erase_returns_409_with_active_run_and_erases_ended_thread(
+    api: Any, finished: Thread, asked: Any
+) -> None:
     copy = services.copy_thread(finished.thread_id).thread_id
     erased = api.call("DELETE", "thread", finished.thread_id)
     assert (erased.status_code, erased.json()) == (200, {"erased": [finished.thread_id, copy]})
@@ -212,7 +224,9 @@ def test_erase_requires_an_ended_thread(api: Any, finished: Thread, asked: Any) 
         "~:@!$'()*,;",
     ],
 )
-def test_any_thread_id_has_a_url(api: Any, invoice: str, thread_id: str) -> None:
+def test_thread_url_with_any_special_characters_in_thread_id_returns_the_thread(
+    api: Any, invoice: str, thread_id: str
+) -> None:
     run = services.start(invoice, {"amount": 1}, thread_id=thread_id)
     (row,) = api.get("threads").json()["results"]
     shown = api.client.get(row["url"])
@@ -223,11 +237,11 @@ def test_any_thread_id_has_a_url(api: Any, invoice: str, thread_id: str) -> None
 
 
 @pytest.mark.parametrize("segment", ["%2500", "%25FF", "%00"])
-def test_undecodable_thread_id_is_404(api: Any, segment: str) -> None:
+def test_thread_url_with_undecodable_thread_id_returns_404(api: Any, segment: str) -> None:
     assert api.client.get(f"/hitl/api/v1/threads/{segment}/").status_code == 404
 
 
-def test_metadata_is_merged_by_key(api: Any, invoice: str) -> None:
+def test_thread_metadata_patch_merges_keys_and_removes_null_keys(api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 12}, "thread_id": "t", "metadata": {"a": 1}}
     api.post("runs", body=body)
     changed = api.patch("thread", "t", body={"metadata": {"b": {"c": None}}})
@@ -239,7 +253,9 @@ def test_metadata_is_merged_by_key(api: Any, invoice: str) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_metadata_change_requires_permission(as_role: Any, make_run: Any) -> None:
+def test_thread_metadata_patch_without_permission_returns_403_or_404(
+    as_role: Any, make_run: Any
+) -> None:
     run = make_run()
     body = {"metadata": {"a": 1}}
     assert as_role("viewer").patch("thread", run.thread.thread_id, body=body).status_code == 403
@@ -248,7 +264,7 @@ def test_metadata_change_requires_permission(as_role: Any, make_run: Any) -> Non
     assert run.thread.metadata == {}
 
 
-def test_audit_log_verifies_from_the_response(api: Any, asked: Any) -> None:
+def test_audit_log_response_can_be_verified_by_its_hashes(api: Any, asked: Any) -> None:
     interrupt = asked()
     thread_id = interrupt.thread.thread_id
     api.post("comments", interrupt.pk, body={"text": "Half?"})
@@ -271,7 +287,7 @@ def test_audit_log_verifies_from_the_response(api: Any, asked: Any) -> None:
     assert (entry["actor"], last["verb"]) == (pseudonym.pseudonym, "pseudonymize_user")
 
 
-def test_audit_log_is_paginated(api: Any, asked: Any) -> None:
+def test_audit_log_response_is_paginated_by_limit(api: Any, asked: Any) -> None:
     interrupt = asked()
     for text in ("One.", "Two."):
         api.post("comments", interrupt.pk, body={"text": text})
@@ -294,7 +310,7 @@ def test_audit_log_requires_export_and_insights_permission(as_role: Any, asked: 
 
 
 @pytest.mark.promise("P18")
-def test_audit_log_requires_view_of_all_interrupts(
+def test_audit_log_of_thread_with_a_hidden_interrupt_returns_403(
     as_role: Any, make_run: Any, make_interrupt: Any, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
@@ -328,7 +344,7 @@ METADATA = {"channel": "mail", "n": 7, "vip": True, "deep": {"a": 1}, "a.b:c": "
         ("metadata.channel=mail&graph=invoice&page_size=1", True),
     ],
 )
-def test_threads_filtered_by_metadata(
+def test_run_and_thread_lists_are_filtered_by_metadata(
     api: Any, invoice: str, kind: str, query: str, found: bool
 ) -> None:
     for metadata in (METADATA, {"channel": "phone"}, None):
@@ -355,6 +371,6 @@ def test_threads_filtered_by_metadata(
         "&".join(f"metadata.k{number}=x" for number in range(6)),
     ],
 )
-def test_invalid_metadata_filter_is_rejected(api: Any, kind: str, query: str) -> None:
+def test_list_with_invalid_metadata_filter_returns_400(api: Any, kind: str, query: str) -> None:
     assert api.get(kind, query=query).status_code == 400
     assert api.get("interrupts", query="metadata.channel=mail").status_code == 400

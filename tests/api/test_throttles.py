@@ -42,7 +42,7 @@ def at_noon(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_start_beyond_rate_is_429_until_next_minute(
+def test_run_creation_above_throttle_start_returns_429_until_the_next_minute(
     api: Any, as_role: Any, invoice: str, settings: Any, at_noon: list[float]
 ) -> None:
     settings.HITL = {"THROTTLE_START": "2/min"}
@@ -60,7 +60,9 @@ def test_start_beyond_rate_is_429_until_next_minute(
     assert api.post("runs", body=BODY).status_code == 202
 
 
-def test_decision_beyond_rate_changes_nothing(api: Any, make_interrupt: Any, settings: Any) -> None:
+def test_decision_above_throttle_decide_returns_429_and_decides_nothing(
+    api: Any, make_interrupt: Any, settings: Any
+) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "1/min"}
     first, second = make_interrupt(), make_interrupt()
     assert api.post("decisions", first.pk, body={"type": "approve"}).status_code == 202
@@ -69,7 +71,9 @@ def test_decision_beyond_rate_changes_nothing(api: Any, make_interrupt: Any, set
     assert second.status == Interrupt.Status.PENDING
 
 
-def test_every_write_is_throttled(api: Any, make_interrupt: Any, settings: Any) -> None:
+def test_comment_and_delete_above_throttle_write_return_429(
+    api: Any, make_interrupt: Any, settings: Any
+) -> None:
     settings.HITL = {"THROTTLE_WRITE": "2/min", "THROTTLE_DECIDE": None}
     interrupt = make_interrupt()
     assert api.post("comments", interrupt.pk, body={"text": "One."}).status_code == 201
@@ -80,7 +84,7 @@ def test_every_write_is_throttled(api: Any, make_interrupt: Any, settings: Any) 
     assert api.post("decisions", interrupt.pk, body={"type": "approve"}).status_code == 202
 
 
-def test_every_read_is_throttled_per_user(
+def test_read_above_throttle_read_returns_429_for_its_user_only(
     api: Any, as_role: Any, make_interrupt: Any, settings: Any, at_noon: list[float]
 ) -> None:
     settings.HITL = {"THROTTLE_READ": "3/min"}
@@ -99,7 +103,7 @@ def test_every_read_is_throttled_per_user(
 
 
 @pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
-def test_every_endpoint_has_a_throttle(
+def test_every_endpoint_method_has_a_throttle(
     pattern: Any, api: Any, arguments: dict[str, tuple[Any, ...]], settings: Any
 ) -> None:
     rates = ("THROTTLE_READ", "THROTTLE_WRITE", "THROTTLE_START", "THROTTLE_DECIDE")
@@ -112,7 +116,7 @@ def test_every_endpoint_has_a_throttle(
             assert (answers[0] == 429, answers[1]) == (False, 429), method
 
 
-def test_bulk_counts_each_decision(
+def test_bulk_decision_counts_each_item_for_throttle_decide(
     api: Any, make_interrupt: Any, settings: Any, at_noon: list[float]
 ) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "3/min"}
@@ -131,14 +135,16 @@ def test_bulk_counts_each_decision(
     assert decide(1).status_code == 429
 
 
-def test_no_rate_counts_nothing(api: Any, invoice: str, settings: Any) -> None:
+def test_run_creation_without_throttle_rate_does_not_use_the_cache(
+    api: Any, invoice: str, settings: Any
+) -> None:
     settings.HITL = {"THROTTLE_START": None}
     settings.CACHES = {"default": {"BACKEND": f"{__name__}.BrokenCache"}}
     assert api.post("runs", body=BODY).status_code == 202
 
 
 @pytest.mark.parametrize("backend", [DUMMY["default"]["BACKEND"], f"{__name__}.BrokenCache"])
-def test_missing_cache_does_not_throttle(
+def test_run_creation_with_dummy_or_broken_cache_is_not_throttled(
     api: Any, invoice: str, settings: Any, backend: str
 ) -> None:
     settings.HITL = {"THROTTLE_START": "1/min"}
@@ -146,7 +152,7 @@ def test_missing_cache_does_not_throttle(
     assert [api.post("runs", body=BODY).status_code for _ in range(3)] == [202] * 3
 
 
-def test_project_throttles_apply_too(
+def test_api_view_applies_throttle_classes_of_the_project(
     api: Any, invoice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hitl_django.api.views.runs import RunList
@@ -159,12 +165,12 @@ def test_project_throttles_apply_too(
 
 
 @pytest.mark.parametrize("text", ["", "5", "0/min", "-1/min", "5/week", "5 / min", "5/min ", None])
-def test_invalid_rate_is_rejected(text: Any) -> None:
+def test_throttle_rate_in_invalid_format_raises_value_error(text: Any) -> None:
     with pytest.raises(ValueError, match=r"is not a rate\. Use number/period"):
         Rate.parse(text)
 
 
-def test_response_has_rate_headers(
+def test_response_has_rate_limit_headers_with_remaining_requests(
     api: Any, settings: Any, at_noon: list[float], make_interrupt: Any
 ) -> None:
     settings.HITL = {"THROTTLE_READ": "2/min", "THROTTLE_DECIDE": "5/hour"}
@@ -179,7 +185,7 @@ def test_response_has_rate_headers(
     assert many["RateLimit"].startswith('"decide";r=2;')
 
 
-def test_response_without_rate_has_no_headers(api: Any, settings: Any) -> None:
+def test_response_without_rate_or_cache_has_no_rate_limit_headers(api: Any, settings: Any) -> None:
     settings.HITL = {"THROTTLE_READ": None}
     assert "RateLimit" not in api.get("runs").headers
     settings.HITL = {}

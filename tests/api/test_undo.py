@@ -23,7 +23,9 @@ def undoable(asked: Callable[..., Interrupt], api: Any, settings: Any) -> tuple[
     return interrupt, api.post("decisions", interrupt.pk, body={"type": "approve"}).json()
 
 
-def test_undone_decision_stays_in_the_list(undoable: Any, api: Any) -> None:
+def test_undone_decision_is_listed_with_undone_at_and_interrupt_can_be_decided(
+    undoable: Any, api: Any
+) -> None:
     interrupt, made = undoable
     assert made["undone_at"] is None
     assert api.get("run", interrupt.run_id).json()["resumes_at"] is not None
@@ -44,7 +46,9 @@ def test_undone_decision_stays_in_the_list(undoable: Any, api: Any) -> None:
 
 
 @pytest.mark.parametrize("why", ["too late", "another", "open"])
-def test_impossible_undo_is_409(undoable: Any, api: Any, why: str) -> None:
+def test_undo_too_late_of_another_decision_or_repeated_returns_409(
+    undoable: Any, api: Any, why: str
+) -> None:
     interrupt, _made = undoable
     if why == "too late":
         Run.objects.update(resumes_at=Now() - timedelta(seconds=1))
@@ -56,13 +60,13 @@ def test_impossible_undo_is_409(undoable: Any, api: Any, why: str) -> None:
     assert refused.json()["code"] == "undo_refused"
 
 
-def test_undo_is_limited_to_its_user(undoable: Any, as_role: Any) -> None:
+def test_undo_by_another_user_returns_403(undoable: Any, as_role: Any) -> None:
     interrupt, _made = undoable
     assert as_role("lead").post("undo", interrupt.pk).status_code == 403
     assert Interrupt.objects.get().status == "decided"
 
 
-def test_undo_without_setting_is_409(asked: Callable[..., Interrupt], api: Any) -> None:
+def test_undo_without_undo_seconds_returns_409(asked: Callable[..., Interrupt], api: Any) -> None:
     interrupt = asked()
     api.post("decisions", interrupt.pk, body={"type": "approve"})
     assert api.post("undo", interrupt.pk).status_code == 409

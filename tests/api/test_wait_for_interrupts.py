@@ -35,7 +35,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., N
     return arrange
 
 
-def test_wait_returns_with_a_new_interrupt(
+def test_interrupt_list_with_wait_returns_when_a_matching_interrupt_is_created(
     api: Any, make_interrupt: Callable[..., Interrupt], meanwhile: Callable[..., None]
 ) -> None:
     make_interrupt(node="another")
@@ -48,7 +48,7 @@ def test_wait_returns_with_a_new_interrupt(
     assert waiting_response._threads.count == 0
 
 
-def test_existing_interrupts_are_returned_at_once(
+def test_interrupt_list_with_wait_and_existing_interrupt_returns_immediately(
     api: Any, make_interrupt: Callable[..., Interrupt]
 ) -> None:
     make_interrupt()
@@ -56,14 +56,14 @@ def test_existing_interrupts_are_returned_at_once(
     assert (response.streaming, len(response.json()["results"])) == (False, 1)
 
 
-def test_wait_ends_at_the_configured_limit(api: Any) -> None:
+def test_interrupt_list_with_wait_returns_empty_page_at_the_configured_limit(api: Any) -> None:
     response = api.get("interrupts", query="wait=3600", **THREADS)
     assert waiting_response._threads.count == 1
     assert json.loads(b"".join(response)) == {"next": None, "previous": None, "results": []}
     assert waiting_response._threads.count == 0
 
 
-def test_wait_without_slot_has_retry_after(api: Any) -> None:
+def test_interrupt_list_with_wait_and_no_waiting_slot_returns_retry_after(api: Any) -> None:
     first, second = (api.get("interrupts", query="wait=20", **THREADS) for _ in range(2))
     assert (first.streaming, second.streaming) == (True, False)
     assert (second.json()["results"], second["Retry-After"]) == ([], "1")
@@ -73,7 +73,7 @@ def test_wait_without_slot_has_retry_after(api: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_hidden_interrupt_does_not_end_the_wait(
+def test_interrupt_list_with_wait_ignores_interrupts_hidden_from_the_user(
     as_role: Any, make_interrupt: Callable[..., Interrupt]
 ) -> None:
     make_interrupt()
@@ -81,7 +81,7 @@ def test_hidden_interrupt_does_not_end_the_wait(
     assert json.loads(b"".join(response))["results"] == []
 
 
-def test_wait_keeps_no_transaction_open(
+def test_interrupt_list_with_wait_and_atomic_requests_leaves_no_transaction_open(
     api: Any, make_interrupt: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
@@ -91,7 +91,9 @@ def test_wait_keeps_no_transaction_open(
 
 
 @pytest.mark.parametrize("query", ["wait=3601", "wait=-1", "wait=", "wait=1&wait=2", "wait=soon"])
-def test_invalid_wait_is_rejected(api: Any, query: str) -> None:
+def test_interrupt_list_with_invalid_wait_returns_400_naming_the_parameter(
+    api: Any, query: str
+) -> None:
     response = api.get("interrupts", query=query)
     assert response.status_code == 400
     assert [each["parameter"] for each in response.json()["errors"]] == ["wait"]

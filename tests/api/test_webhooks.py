@@ -12,7 +12,7 @@ from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 URL = "https://crm.example/hooks"
 
 
-def test_secret_is_only_in_the_create_response(api: Any) -> None:
+def test_webhook_secret_is_returned_only_by_creation_and_rotation(api: Any) -> None:
     response = api.post("webhooks", body={"url": URL, "events": ["run.failed"]})
     made = response.json()
     assert response.status_code == 201
@@ -45,7 +45,9 @@ def test_secret_is_only_in_the_create_response(api: Any) -> None:
         ({"url": "ftp://x", "graphs": ["unheard-of"]}, 422, ["/graphs", "/url"]),
     ],
 )
-def test_invalid_field_is_named(api: Any, body: Any, status: int, pointers: list[str]) -> None:
+def test_webhook_creation_with_invalid_field_returns_error_with_pointer(
+    api: Any, body: Any, status: int, pointers: list[str]
+) -> None:
     response = api.post("webhooks", body=body)
     assert response.status_code == status
     found = [error["pointer"].partition("/0")[0] for error in response.json()["errors"]]
@@ -53,7 +55,9 @@ def test_invalid_field_is_named(api: Any, body: Any, status: int, pointers: list
     assert not WebhookEndpoint.objects.exists()
 
 
-def test_patch_keeps_other_fields(api: Any, invoice: str) -> None:
+def test_webhook_patch_changes_given_fields_only_and_activation_resets_failures(
+    api: Any, invoice: str
+) -> None:
     hook = webhook_services.create_webhook(URL, events=["run.failed"], description="CRM")
     WebhookEndpoint.objects.update(failures=7, stopped="The receiver returned 410 Gone.")
     body = {"graphs": [invoice], "active": True}
@@ -63,7 +67,7 @@ def test_patch_keeps_other_fields(api: Any, invoice: str) -> None:
     assert (changed["failures"], changed["stopped"]) == (0, "")
 
 
-def test_delivery_is_tested_listed_and_redelivered(api: Any) -> None:
+def test_webhook_test_event_is_listed_and_redelivered_over_the_api(api: Any) -> None:
     hook = webhook_services.create_webhook(URL)
     tried = api.post("webhook-test", hook.id, body={})
     assert (tried.status_code, tried["Location"]) == (202, tried.json()["url"])
@@ -84,7 +88,7 @@ def test_delivery_is_tested_listed_and_redelivered(api: Any) -> None:
     assert (again["id"], again["state"], again["attempts"]) == (str(first.pk), "pending", 0)
 
 
-def test_deleted_webhook_deletes_its_deliveries(api: Any) -> None:
+def test_webhook_deletion_deletes_its_deliveries(api: Any) -> None:
     hook = webhook_services.create_webhook(URL)
     webhook_services.send_test_event(hook.id)
     assert api.call("DELETE", "webhook", hook.id).status_code == 204
@@ -94,7 +98,7 @@ def test_deleted_webhook_deletes_its_deliveries(api: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_view_permission_does_not_allow_changes(make_user: Any) -> None:
+def test_webhook_view_permission_returns_403_for_changes_and_test_events(make_user: Any) -> None:
     from .conftest import API
 
     hook = webhook_services.create_webhook(URL)

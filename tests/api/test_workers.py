@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from hitl_django.models import Run, WorkerHeartbeat
 
 
-def test_health_reports_workers_and_queued_runs(as_role: Any, make_run: Any) -> None:
+def test_worker_health_contains_worker_count_and_overdue_runs(as_role: Any, make_run: Any) -> None:
     api = as_role("operator")
     nothing = {"alive": False, "workers": 0, "driving": 0, "last_seen": None}
     assert api.get("worker-health").json() == nothing | {"overdue": 0, "due_since": None}
@@ -23,5 +23,5 @@ def test_health_reports_workers_and_queued_runs(as_role: Any, make_run: Any) -> 
     assert told["due_since"] < told["last_seen"]
 
 
-def test_health_rejects_parameters(as_role: Any) -> None:
+def test_worker_health_with_query_parameter_returns_400(as_role: Any) -> None:
     assert as_role("operator").call("GET", "worker-health", query="x=1").status_code == 400
