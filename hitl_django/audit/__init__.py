@@ -1,11 +1,12 @@
-"""The audit log of a thread: append-only entries, each with the hash of the previous one.
+"""The audit log of a thread. Entries are only appended, and each contains the hash of the previous
+entry.
 
-The end of the chain is stored in the thread's row, so appending locks that row, and no two entries
-can follow the same one. With write access to the tables, it is possible to rewrite the whole chain,
-but a changed entry is detected by anyone who has a later hash.
+The thread's row contains the end of the chain. Appending locks this row, so no two entries can
+follow the same entry. A person with write access to the tables can rewrite the whole chain. Anyone
+who has stored a later hash can detect the change.
 
-The hash covers a digest of a person's reason, so that the text can be erased, and a salted
-commitment of a person's name, so that a pseudonym can replace it.
+The hash covers a digest of a person's reason, so that the text can be erased. It covers a salted
+commitment to a person's name, so that a pseudonym can replace the name.
 """
 
 from __future__ import annotations

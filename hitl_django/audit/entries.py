@@ -30,7 +30,7 @@ from .names import (
     read_forgotten,
 )
 
-#: Moves the end of a thread's chain, from the previous entry to the new one.
+#: Moves the end of a thread's chain from the previous entry to the new entry.
 _CHAIN = PreparedUpdate(
     Thread,
     Q(
@@ -43,7 +43,7 @@ _CHAIN = PreparedUpdate(
     },
 )
 
-#: Inserts an entry; a thread can't have two with the same number.
+#: Inserts an entry. A thread can't have two entries with the same number.
 _ENTRY, _RECORD = (
     BulkInsert(AuditEntry, insertable_columns(AuditEntry), fresh=True),
     RowMapper(AuditEntry),
@@ -59,18 +59,19 @@ def append(
     overtaken: type[Exception] | None = None,
     **columns: Any,
 ) -> None:
-    """Add an audit log entry to a batch, for a thread that ``lock_thread`` has locked.
+    """Add an audit log entry to a batch.
 
-    A batch can have only one entry per thread, since each entry updates the thread's row. The
-    columns are the arguments of ``make_entry``. If the thread ``is_new``, its row is inserted with
-    the end of the chain. A caller that hasn't locked the thread passes the error ``overtaken``,
-    which is raised if an entry was added after the thread was read.
+    The caller has locked the thread with ``lock_thread``. A batch can have only one entry per
+    thread, because each entry updates the thread's row. The columns are the arguments of
+    ``make_entry``. If ``is_new`` is true, the thread's row is inserted with the end of the chain. A
+    caller that hasn't locked the thread passes the error class ``overtaken``, which is raised if an
+    entry was added since the thread was read.
     """
     last = thread.audit_seq
     entry = make_entry(thread, verb, **columns)
     if not is_new:
-        # Zero rows: an entry was added after the thread was read, which is impossible if it is
-        # locked.
+        # Zero rows: an entry was added since the thread was read. This is impossible if the thread
+        # is locked.
         moved = {"last": last, "seq": entry.seq, "hash": entry.hash}
         batch.guard(_CHAIN, {"thread": thread.pk, **moved}, overtaken)
     batch.insert(_ENTRY, [_ENTRY.values_of(entry)])
@@ -86,11 +87,11 @@ def make_entry(
     detail: dict[str, Any],
     guest: str = "",
 ) -> AuditEntry:
-    """Return the next entry of a thread without storing it, and update the thread's instance.
+    """Build the next entry of a thread without storing it, and update the thread's instance.
 
     ``guest`` is the name of a person without an account.
     """
-    # The hash must remain valid if the user is deleted, which empties the column.
+    # The hash must remain valid if the user is deleted, because the foreign key then becomes NULL.
     detail = {**detail, ACTOR_ID: None if by is None else str(by.pk)}
     actor = guest or label_user(by)
     if salts := make_salts(verb, actor, detail):
@@ -113,21 +114,27 @@ def make_entry(
 
 
 def append_alone(thread: Thread, verb: str, **entry: Any) -> None:
-    """Store an entry in a separate batch; otherwise like ``append``."""
+    """Store an audit log entry in a separate batch.
+
+    The arguments are those of ``append``.
+    """
     batch = WriteBatch(write_alias())
     append(batch, thread, verb, **entry)
     batch.run()
 
 
 def hash_entry(entry: AuditEntry, thread_id: str) -> str:
-    """Return the SHA-256 of the previous hash followed by the entry's text, as UTF-8."""
+    """Return the SHA-256 of the previous hash followed by the entry's text, encoded as UTF-8."""
     return hashlib.sha256(
         (entry.prev_hash + get_hashed_text(entry, thread_id)).encode()
     ).hexdigest()
 
 
 def get_hashed_text(entry: AuditEntry, thread_id: str) -> str:
-    """Return an entry as the text that is hashed, which can be verified offline."""
+    """Return the text of an entry from which its hash is computed.
+
+    With this text, the hash can be verified offline.
+    """
     actor, detail = _commit_names(entry)
     hashed = {
         "thread": thread_id,
@@ -143,7 +150,7 @@ def get_hashed_text(entry: AuditEntry, thread_id: str) -> str:
 
 
 def _commit_names(entry: AuditEntry) -> tuple[Any, dict[str, Any]]:
-    """Return actor and details with commitments in place of names."""
+    """Return the actor and the details of an entry, with commitments instead of names."""
     actor, detail = entry.actor_label, get_shown_detail(entry)
     if detail is entry.detail:
         return actor, detail
@@ -152,7 +159,7 @@ def _commit_names(entry: AuditEntry) -> tuple[Any, dict[str, Any]]:
 
 
 def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
-    """Return an entry's details without salts and commitments."""
+    """Return the details of an entry for display, without salts and commitments."""
     detail: dict[str, Any] = entry.detail
     if SALTS not in detail and FORGOTTEN not in detail:
         return detail
@@ -160,9 +167,9 @@ def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
 
 
 def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
-    """Return the names for the commitments in the hashed text, by place, each with its salt.
+    """Return the names to which the hashed text commits, by place, each with its salt.
 
-    A pseudonym has no salt, so the name can't be found by guessing.
+    A pseudonym has no salt, so the original name can't be found by guessing.
     """
     forgotten = read_forgotten(entry)
     return {
@@ -173,7 +180,10 @@ def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
 
 
 def erase_reasons(thread: Thread) -> None:
-    """Replace the reasons in a thread's audit log by their digests; the hashes remain valid."""
+    """Replace the reasons in a thread's audit log by their digests.
+
+    The hashes remain valid.
+    """
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
     for entry in entries.filter(thread=thread).order_by().iterator():
         if (detail := _digest_reason(entry.detail)) != entry.detail:
@@ -188,5 +198,5 @@ def _digest_reason(detail: dict[str, Any]) -> dict[str, Any]:
 
 
 def _format_utc(at: datetime) -> str:
-    # In UTC, since the same time has another text under another TIME_ZONE.
+    # Format the time in UTC, because its text would otherwise depend on TIME_ZONE.
     return (at.astimezone(UTC) if is_aware(at) else at).isoformat()

@@ -1,8 +1,8 @@
-"""Names of people in the audit log: places, commitments and pseudonyms.
+"""Names of people in the audit log: their places, commitments and pseudonyms.
 
-The hash covers a commitment to a name: the SHA-256 of a random salt and the name. The salt is
-stored in the entry's details and isn't hashed. It is deleted together with the name. Nobody can
-then find out the name, and the hash remains valid.
+The hash covers a commitment to a name, i.e. the SHA-256 of a random salt and the name. The salt is
+stored in the entry's details and isn't hashed. When the name is deleted, the salt is deleted too.
+Afterwards nobody can find out the name, and the hash remains valid.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from hitl_django.models import AuditEntry
 
 SYSTEM = "system"
 LABEL_LENGTH = 255
-#: The verb of an entry that lists the places of a pseudonym.
+#: Verb of an entry that lists the places where a pseudonym replaced a name.
 FORGET_PERSON = "pseudonymize_user"
 
-#: The places of the actor: the label, and the key of the account in the details.
+#: Places of the actor: the label, and the account's key in the details.
 ACTOR, ACTOR_ID = "actor", "actor_id"
-#: Keys of the details with the names of other users, by verb.
+#: Keys of the details that contain names of other users, by verb.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "assign": ("to",),
     "decide": ("claimed_by",),
@@ -32,25 +32,28 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "take_over": ("from",),
     "vote": ("claimed_by",),
 }
-#: Keys, for any verb, of a person without an account, the user who invited them, and the id of the
-#: row with their name.
+#: Keys of the details for any verb: the name of a person without an account, the user who invited
+#: the person, and the id of the row with the person's name.
 GUEST, INVITED_BY, INVITATION = "guest", "invited_by", "invitation"
 
-#: Keys of the details: the salt of each place, and the commitment of each place with a pseudonym.
+#: Keys of the details: the salts by place, and the commitments of places with a pseudonym.
 SALTS, FORGOTTEN = "salts", "forgotten"
-#: Length of a salt in bytes and in digits. It is fixed, since otherwise a part of the name could be
-#: passed off as part of the salt.
+#: Length of a salt in bytes, and in hexadecimal digits. The length is fixed, because otherwise a
+#: part of the name could be presented as a part of the salt.
 SALT_BYTES = 16
 SALT_LENGTH = 2 * SALT_BYTES
 
 _PREFIX, _DIGITS = "forgotten-", 12
-#: A change of this value would change all pseudonyms.
+#: Changing this value would change all pseudonyms.
 _PURPOSE = "hitl_django.pseudonym"
 _PSEUDONYM = re.compile(f"{_PREFIX}[0-9a-f]{{{_DIGITS}}}")
 
 
 def label_user(user: Any) -> str:
-    """Return a user's name as the audit log stores it; SYSTEM for code."""
+    """Return the name under which the audit log stores a user.
+
+    For None, the name is SYSTEM.
+    """
     if user is None:
         return SYSTEM
     name = str(user.get_username())[:LABEL_LENGTH]
@@ -58,7 +61,10 @@ def label_user(user: Any) -> str:
 
 
 def make_pseudonym(user: Any) -> str:
-    """Return the pseudonym of a user, which is the same while SECRET_KEY is the same."""
+    """Return the pseudonym of a user.
+
+    The pseudonym stays the same as long as SECRET_KEY doesn't change.
+    """
     digest = salted_hmac(_PURPOSE, str(user.pk), algorithm="sha256").hexdigest()
     return f"{_PREFIX}{digest[:_DIGITS]}"
 
@@ -69,28 +75,34 @@ def is_pseudonym(name: object) -> bool:
 
 
 def list_names(entry: AuditEntry) -> list[str]:
-    """List the names of users in the details of an entry."""
+    """Return the names of users in the details of an entry."""
     found = (entry.detail.get(place) for place in list_user_places(entry.verb))
     return [name for name in found if name]
 
 
 def list_user_places(verb: str) -> tuple[str, ...]:
-    """Return the keys of the details with which an entry of this verb may name another user."""
+    """Return the keys of the details under which an entry of this verb may name another user."""
     return (*NAMES.get(verb, ()), INVITED_BY)
 
 
 def list_places(verb: str) -> tuple[str, ...]:
-    """List the places in which an entry of this verb may name a person."""
+    """Return the places in which an entry of this verb may name a person."""
     return (ACTOR, ACTOR_ID, *list_user_places(verb), GUEST)
 
 
 def get_name(entry: AuditEntry, place: str) -> Any:
-    """Return the value in a place of an entry, which is a string if it names a person."""
+    """Return the value in a place of an entry.
+
+    The value is a string if the place names a person.
+    """
     return entry.actor_label if place == ACTOR else entry.detail.get(place)
 
 
 def make_salts(verb: str, actor: str, detail: Mapping[str, Any]) -> dict[str, str]:
-    """Return a new salt for each place that names a person; none if only code acts."""
+    """Return a new salt for each place that names a person.
+
+    The result is empty if no person is named.
+    """
     places = [
         place
         for place in (*list_user_places(verb), GUEST)
@@ -109,19 +121,20 @@ def make_salts(verb: str, actor: str, detail: Mapping[str, Any]) -> dict[str, st
 
 
 def commit(salt: str, name: str) -> str:
-    """Return the commitment to a name."""
+    """Return the commitment to a name: the hash of the salt and the name."""
     return hashlib.sha256((salt + name).encode()).hexdigest()
 
 
 def is_salt(value: object) -> bool:
-    """Return whether a value is a salt, by its length."""
+    """Return whether a value has the form of a salt."""
     return isinstance(value, str) and len(value) == SALT_LENGTH
 
 
 def read_commitments(entry: AuditEntry) -> dict[str, str]:
     """Return the commitments of an entry, by place.
 
-    Damaged values have none, so that the text differs from the hashed text.
+    Damaged values are omitted. The text then differs from the hashed text, so the verification
+    fails.
     """
     found = {}
     for place, salt in read_texts(entry, SALTS):
@@ -133,12 +146,15 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
 
 
 def read_forgotten(entry: AuditEntry) -> dict[str, Any]:
-    """Return the values in the places of an entry whose salts are deleted."""
+    """Return the values in those places of an entry whose salts were deleted."""
     return {place: get_name(entry, place) for place, _ in read_texts(entry, FORGOTTEN)}
 
 
 def read_texts(entry: AuditEntry, key: str) -> Iterable[tuple[str, str]]:
-    """Return the places and texts with a key in an entry's details, without damaged ones."""
+    """Return the pairs of place and text under a key of an entry's details.
+
+    Damaged values are omitted.
+    """
     found = entry.detail.get(key)
     if not isinstance(found, dict):
         return []

@@ -1,4 +1,4 @@
-"""Redaction of audit log entries with a pseudonym, which keeps their hashes."""
+"""Replacement of names in audit log entries by a pseudonym, without changing the hashes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .names import ACTOR, FORGOTTEN, SALTS, read_commitments, read_texts
 
 
 class Redaction:
-    """Replaces names by a pseudonym in the entries of one thread, and records the places.
+    """Replaces names by a pseudonym in the entries of one thread, and collects the changed places.
 
-    The salt of each place is deleted, and its commitment is kept. A damaged entry has no
-    commitment; its hash is invalid before and after.
+    The salt of each place is deleted, but its commitment is preserved. The hash of a damaged entry,
+    which has no commitment, is invalid before and after the replacement.
     """
 
     def __init__(self, pseudonym: str) -> None:
@@ -35,6 +35,8 @@ class Redaction:
         self._entries.append([entry.seq, sorted(places)])
 
     def take_detail(self) -> dict[str, Any] | None:
-        """Return the details of an entry that lists the redacted places, or None without any."""
+        """Return the details of an entry that lists the changed places, or None if no place
+        changed.
+        """
         entries, self._entries = self._entries, []
         return {"pseudonym": self.pseudonym, "entries": entries} if entries else None

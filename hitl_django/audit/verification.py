@@ -1,7 +1,7 @@
-"""Verification that the audit log of a thread is unchanged and complete.
+"""Verification that the audit log of a thread is complete and unchanged.
 
-The hash proves an entry. A place with a pseudonym and without a salt is valid only if a later entry
-lists it, since otherwise anyone with write access could replace names.
+The hash proves an entry. A place with a pseudonym has no salt and is valid only if a later entry
+lists it. Otherwise anyone with write access could replace names.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from .names import (
     read_forgotten,
 )
 
-#: Numbers of threads and of entries that are read together.
+#: Maximum numbers of threads, and of entries, that one query reads.
 BATCH, CHUNK = 500, 2000
-#: Exported values of an entry that repeat parts of the hashed text.
+#: Values of an exported entry that repeat parts of the hashed text.
 SHOWN = ("seq", "verb", "subject", "actor", "via")
 
 
@@ -43,7 +43,8 @@ class CheckedThread:
     """The result of verifying a thread's audit log.
 
     ``fault`` is the number of the first entry that was changed, removed or moved, or None.
-    ``unreadable`` is the reason why an entry can't be decrypted, which leaves the rest unchecked.
+    ``unreadable`` is the reason why an entry can't be decrypted. Later entries are then not
+    checked.
     """
 
     thread_id: str
@@ -54,13 +55,14 @@ class CheckedThread:
 class ChainCheck:
     """Verifies a chain of entries, from the first to the last.
 
-    It continues after an invalid entry, since a later one may list pseudonyms of earlier ones.
+    The verification continues after an invalid entry, because a later entry may list pseudonyms of
+    earlier ones.
     """
 
     def __init__(self) -> None:
         self.last, self.hash = 0, ""
         self._fault: tuple[int, Any] | None = None
-        #: Pseudonyms that no later entry has listed yet, by number of the entry and place.
+        #: Pseudonyms that no later entry has listed yet, by entry number and place.
         self._unnamed: dict[tuple[int, str], str] = {}
         self._origins: dict[int, Any] = {}
 
@@ -77,9 +79,10 @@ class ChainCheck:
         origin: Any = None,
         is_sound: bool = True,
     ) -> None:
-        """Check the next entry; ``find_fault`` returns its ``origin`` if it is invalid.
+        """Check the next entry of the chain.
 
-        ``text`` is the hashed text. ``forgotten`` are the names without salts, by place.
+        ``text`` is the hashed text. ``forgotten`` are the values of places without salts, by place.
+        If the entry is invalid, ``find_fault`` returns its ``origin``.
         """
         is_sound = is_sound and (seq, prev_hash) == (self.last + 1, self.hash)
         if hash == hashlib.sha256((prev_hash + text).encode()).hexdigest():
@@ -95,7 +98,7 @@ class ChainCheck:
         self.last, self.hash = seq, hash
 
     def add_row(self, entry: AuditEntry, thread_id: str) -> None:
-        """Check the next entry from the database."""
+        """Check the next entry, given as a row of the database."""
         has_its_actor = _has_hashed_actor(entry)
         if not isinstance(entry.detail, dict):
             entry.detail = {}
@@ -111,7 +114,10 @@ class ChainCheck:
         )
 
     def add_exported(self, entry: Mapping[str, Any], origin: Any) -> None:
-        """Check the next entry of an export; a malformed entry raises a builtin error."""
+        """Check the next entry, given in the format of an export.
+
+        A malformed entry raises KeyError, TypeError or ValueError.
+        """
         hashed, shown_names = json.loads(entry["hashed"]), entry.get("names", {})
         values = {**hashed["detail"], ACTOR: hashed[ACTOR]}
         values = {place: values.get(place) for place in list_places(hashed["verb"])}
@@ -166,22 +172,27 @@ def _list_redacted(entries: Any) -> Iterator[tuple[int, Any]]:
 
 
 def find_first_fault(thread: Thread) -> int | None:
-    """Return the number of the first changed, removed or moved entry, or None if all are valid."""
+    """Return the number of the first changed, removed or moved entry of a thread.
+
+    Returns None if all entries are valid.
+    """
     return check_thread(thread).fault
 
 
 def find_faults() -> Iterator[tuple[str, int]]:
-    """Yield each thread with an invalid audit log, with the number of the first invalid entry."""
+    """Yield the id of each thread with an invalid audit log, and the number of its first invalid
+    entry.
+    """
     for checked in check_threads():
         if checked.fault is not None:
             yield checked.thread_id, checked.fault
 
 
 def check_threads() -> Iterator[CheckedThread]:
-    """Yield the result for each thread.
+    """Yield the result of the verification for each thread.
 
-    Threads are read in batches and entries one at a time, so memory usage doesn't depend on their
-    number.
+    Threads are read in batches and entries one at a time, so the memory used doesn't depend on
+    their number.
     """
     last: Any = 0
     every = Thread.objects.using(router.db_for_write(Thread)).order_by("pk")
@@ -189,7 +200,7 @@ def check_threads() -> Iterator[CheckedThread]:
         last = threads[-1].pk
         try:
             found = list(_check_batch(threads))
-        except PayloadError:  # an entry can't be decrypted
+        except PayloadError:  # An entry can't be decrypted.
             found = [(thread, _check_readable(thread)) for thread in threads]
         for thread, checked in found:
             again = checked if checked.fault is None else _check_again(thread, every.db)
@@ -206,7 +217,10 @@ def _check_readable(thread: Thread) -> CheckedThread:
 
 @retry_on_conflict
 def _check_again(thread: Thread, using: str) -> CheckedThread | None:
-    """Check a thread again with its row locked, since it may have grown between the two reads."""
+    """Check a thread again with its row locked.
+
+    Entries may have been added between the first check's two queries.
+    """
     with transaction.atomic(using=using):
         rows = Thread.objects.using(using).select_for_update()
         locked = rows.filter(pk=thread.pk).first()
@@ -214,7 +228,7 @@ def _check_again(thread: Thread, using: str) -> CheckedThread | None:
 
 
 def check_thread(thread: Thread) -> CheckedThread:
-    """Return the result for one thread."""
+    """Verify the audit log of one thread."""
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry)).filter(thread=thread)
     return _check_chain(thread, entries.order_by("seq").iterator())
 
@@ -249,7 +263,7 @@ def _is_commitment(value: Any) -> bool:
 
 
 def _has_hashed_actor(entry: AuditEntry) -> bool:
-    """Return whether the entry's user is the one that was hashed, or was deleted."""
+    """Return whether the entry's user is the hashed one, or was deleted."""
     detail = entry.detail
     if not isinstance(detail, dict):
         return False

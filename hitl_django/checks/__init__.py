@@ -1,4 +1,4 @@
-"""System checks of the app's settings and of the project."""
+"""System checks of the app's settings and of the project that uses the app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""System checks of the settings, which report risky values before the first run."""
+"""System checks that report risky settings before the first run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hitl_django.graph_registry import registry
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.task_queue import dispatcher
 
-SQLITE = (3, 35)  # the first version with RETURNING, which claims use
+SQLITE = (3, 35)  # The first version with RETURNING, which claims need.
 DOTTED = ("POLICY", "DISPATCH")
-#: Methods required of the class that a dotted path refers to.
+#: Methods that the class at a dotted path must have, by setting.
 METHODS = {
     name: [method for method in vars(pattern) if not method.startswith("_")]
     for name, pattern in (("POLICY", ModelPermissionPolicy), ("DISPATCH", dispatcher.Dispatcher))
@@ -34,7 +34,7 @@ METHODS = {
 def check_settings(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report unknown keys and invalid values of HITL, and a lease that is too short."""
+    """Report unknown keys and invalid values of HITL, and leases that are too short."""
     given = getattr(settings, "HITL", None) or {}
     if not isinstance(given, dict):
         return [checks.Error("The HITL setting must be a dict.", id="hitl_django.E001")]
@@ -71,7 +71,7 @@ def check_graphs(
 def check_groups(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report missing groups to which a graph or its interrupts are restricted.
+    """Report missing groups that the declaration of a graph or its interrupts names.
 
     This is a warning, because the migration that creates the group may not have been applied yet.
     """
@@ -126,7 +126,7 @@ def check_queue(
     """Report risky settings of the task queue."""
     try:
         chosen = dispatcher.get_dispatcher()
-    except Exception:  # reported by check_settings
+    except Exception:  # check_settings reports this error.
         return []
     return [*chosen.check(), *_own_queue(chosen)]
 
@@ -148,8 +148,9 @@ def check_sqlite(
 ) -> list[checks.CheckMessage]:
     """Report SQLite settings with which concurrent writers fail instead of waiting.
 
-    Measured with 8 OS threads deciding 100 interrupts: with Django's defaults, 726 of 800 attempts
-    failed with "database is locked". With these settings none did.
+    A measurement with 8 OS threads that decided 100 interrupts shows the difference. With Django's
+    defaults, 726 of 800 attempts failed with "database is locked". With the recommended settings,
+    no attempt failed.
     """
     options = connections[write_alias()].settings_dict.get("OPTIONS") or {}
     if connections[write_alias()].vendor != "sqlite":
@@ -187,7 +188,7 @@ def check_sqlite(
 def check_postgresql(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report missing transaction timeouts: a frozen worker would keep its locks.
+    """Report missing transaction timeouts, without which a frozen worker would keep its locks.
 
     This is only informational, because the role or the server may define the timeouts.
     """
@@ -250,7 +251,7 @@ def _bad_paths() -> Iterator[checks.CheckMessage]:
         path = getattr(hitl, name)
         try:
             yield from _lacking(name, import_string(path))
-        except Exception as error:  # importing a module of the project may raise any error
+        except Exception as error:  # Importing a module of the project may raise any error.
             yield checks.Error(
                 f"HITL[{name!r}] can't be imported: {error}",
                 hint="It must be the dotted path of a class. The default DISPATCH needs "

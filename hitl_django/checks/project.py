@@ -1,4 +1,4 @@
-"""System checks of the project: URLs, databases and cache."""
+"""System checks of the project's URLs, databases and cache."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hitl_django.extensions import list_models
 from hitl_django.models import ReviewItem
 from hitl_django.page_urls import find_admin_page, find_url
 
-#: Databases tested with this package, as Django's vendor names.
+#: Supported databases, by the vendor name that Django uses.
 SUPPORTED = ("sqlite", "postgresql")
-#: Cache backends that are private to a process or don't store anything.
+#: Cache backends that are private to a process, or that don't store anything.
 UNSHARED = ("django.core.cache.backends.locmem.", "django.core.cache.backends.dummy.")
 
 
@@ -85,7 +85,10 @@ def check_databases(
 def check_cache(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report a cache that isn't shared, so that each process counts requests separately."""
+    """Report a cache that processes don't share.
+
+    With such a cache, each process counts requests separately.
+    """
     backend = str(settings.CACHES.get("default", {}).get("BACKEND", ""))
     rates = [key.name for key in list_settings() if key.metadata["check"] is rate]
     if not backend.startswith(UNSHARED) or all(getattr(hitl, name) is None for name in rates):

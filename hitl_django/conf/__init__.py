@@ -1,6 +1,6 @@
 """The package's only Django setting, ``HITL = {...}``.
 
-defaults.py  keys of the core; an optional app adds its own with ``Extension.settings``
+defaults.py  keys of the core; an optional app adds keys with ``Extension.settings``
 kinds.py     declaration of keys, and checks of their values
 """
 
@@ -24,12 +24,15 @@ _classes: dict[str, type[Any]] = {"hitl_django": Settings}
 
 
 class LazySettings:
-    """Values of ``HITL``, read on first use and again after the setting has changed."""
+    """Values of the setting ``HITL``.
+
+    The setting is read on first use, and again after it has changed.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if not name.isupper():
             raise AttributeError(name)
-        # Further access finds them as attributes, without this method.
+        # Store the values as attributes, so that Python doesn't call this method for them again.
         vars(self).update(_load())
         try:
             return vars(self)[name]
@@ -37,12 +40,12 @@ class LazySettings:
             raise AttributeError(name) from None
 
     def reload(self) -> None:
-        """Discard the values, so that the setting is read again on next use."""
+        """Discard the values, so that the next use reads the setting again."""
         vars(self).clear()
 
 
 def _load() -> Iterator[tuple[str, Any]]:
-    # Unknown keys are ignored here, because a system check reports all of them at once.
+    # Ignore unknown keys here, because a system check reports all of them together.
     given = getattr(settings, "HITL", None) or {}
     for cls in _classes.values():
         names = [key.name for key in fields(cls)]
@@ -54,10 +57,12 @@ hitl = LazySettings()
 
 
 def use_settings(app: str, cls: type[Any] | None) -> None:
-    """Replace an app's keys of HITL by the fields of a dataclass; None removes them.
+    """Replace an app's keys of HITL by the fields of a dataclass.
+
+    None removes the app's keys.
 
     Raises:
-        ImproperlyConfigured: if the core or another app has one of the keys.
+        ImproperlyConfigured: if the core or another app already has one of the keys.
     """
     taken = {key.name: name for name, other in _classes.items() for key in fields(other)}
     for key in fields(cls) if cls is not None else ():
@@ -73,12 +78,12 @@ def use_settings(app: str, cls: type[Any] | None) -> None:
 
 
 def list_settings() -> list[Field[Any]]:
-    """Return the keys of HITL, including those of installed apps, as dataclass fields."""
+    """Return the keys of HITL, including the keys of installed apps, as dataclass fields."""
     return [key for cls in _classes.values() for key in fields(cls)]
 
 
 def limit_for_user(slots: int) -> int:
-    """Return how many slots for waiting requests one user may use."""
+    """Return how many of the slots for waiting requests one user may use."""
     return max(1, int(slots * hitl.EVENT_MAX_USER_SHARE))
 
 

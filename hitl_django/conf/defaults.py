@@ -1,4 +1,4 @@
-"""Keys of the Django setting ``HITL = {...}`` in the core, and their defaults."""
+"""The core's keys of the Django setting ``HITL = {...}``, and their defaults."""
 
 from __future__ import annotations
 

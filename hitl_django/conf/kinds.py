@@ -1,6 +1,7 @@
 """Declaration of settings, and checks of their values.
 
-A check takes a value. It raises ValueError with the error and, optionally, a hint.
+A check is a function of a value. For an invalid value, it raises ValueError with the error message
+and, optionally, a hint.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ def setting(default: Any, doc: str, check: Check | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Rate limit: a number of requests per number of seconds."""
+    """A rate limit: a number of requests within a number of seconds."""
 
     count: int
     seconds: int
 
     @classmethod
     def parse(cls, text: Any) -> Rate:
-        """Return the rate written as ``"1200/min"``.
+        """Parse a rate limit written as ``"1200/min"``.
 
         Raises:
-            ValueError: if the text is not a rate.
+            ValueError: if the text is not a rate limit.
         """
         found = _RATE.fullmatch(text) if isinstance(text, str) else None
         if found is None:
@@ -51,26 +52,26 @@ _RATE = re.compile(r"(?P<count>[1-9][0-9]{0,8})/(?P<period>sec|min|hour|day)")
 
 
 def positive(value: Any) -> None:
-    """Check for a number greater than 0."""
+    """Check that the value is a number greater than 0."""
     if not _is_number(value) or not value > 0:
         raise ValueError("must be a positive number.")
 
 
 def positive_or_none(value: Any) -> None:
-    """Check for a number greater than 0, or None."""
+    """Check that the value is a number greater than 0, or None."""
     if value is not None and (not _is_number(value) or not value > 0):
         raise ValueError("must be None or a positive number.")
 
 
 def count(value: Any) -> None:
-    """Check for an integer greater than 0."""
+    """Check that the value is an integer greater than 0."""
     positive(value)
     if not isinstance(value, int):
         raise ValueError("must be an integer.")
 
 
 def slots(value: Any) -> None:
-    """Check for a number of requests that may wait at once."""
+    """Check that the value is a valid number of requests that may wait simultaneously."""
     if not _is_number(value) or not isinstance(value, int) or value < 0:
         raise ValueError(
             "must be an integer of 0 or more.",
@@ -79,19 +80,19 @@ def slots(value: Any) -> None:
 
 
 def share(value: Any) -> None:
-    """Check for a number greater than 0 and at most 1."""
+    """Check that the value is a number greater than 0 and at most 1."""
     if not _is_number(value) or not 0 < value <= 1:
         raise ValueError("must be greater than 0 and at most 1.")
 
 
 def flag(value: Any) -> None:
-    """Check for True or False."""
+    """Check that the value is True or False."""
     if not isinstance(value, bool):
         raise ValueError("must be True or False.")
 
 
 def one_of(*choices: str) -> Check:
-    """Return a check for one of the given texts."""
+    """Return a check that the value is one of the given texts."""
 
     def check(value: Any) -> None:
         if value not in choices:
@@ -101,7 +102,7 @@ def one_of(*choices: str) -> Check:
 
 
 def rate(value: Any) -> None:
-    """Check for a rate limit, or None."""
+    """Check that the value is a rate limit, or None."""
     if value is None:
         return
     try:
@@ -113,7 +114,7 @@ def rate(value: Any) -> None:
 
 
 def days_by_graph(value: Any) -> None:
-    """Check for a number of days or None, or a dict with such values by graph name."""
+    """Check that the value is a number of days, None, or a dict of these by graph name."""
     if not isinstance(value, Mapping):
         positive_or_none(value)
         return
@@ -127,7 +128,7 @@ def days_by_graph(value: Any) -> None:
 
 
 def url(value: Any) -> None:
-    """Check for a URL, or an empty text."""
+    """Check that the value is a URL, or an empty text."""
     if value and not (isinstance(value, str) and value.startswith(("https://", "http://"))):
         raise ValueError("must be an http:// or https:// URL.")
 

@@ -6,16 +6,16 @@ import argparse
 import re
 
 _COUNT = re.compile("[1-9][0-9]{0,8}")
-#: Larger values would result in dates before the year 1.
+#: A larger number of days would result in dates before the year 1.
 _MOST_DAYS = 100_000
 _MOST_SECONDS = 7 * 24 * 3600
 
 
 def parse_days(text: str) -> float:
-    """Return the number of days written as ``90`` or ``90d``.
+    """Parse a number of days written as ``90`` or ``90d``.
 
     Raises:
-        ArgumentTypeError: if the text is invalid.
+        ArgumentTypeError: if the text is not a valid number of days.
     """
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)d?", text)
     if found is None or float(found[1]) > _MOST_DAYS:
@@ -26,10 +26,10 @@ def parse_days(text: str) -> float:
 
 
 def parse_count(text: str) -> int:
-    """Return a positive integer.
+    """Parse a positive integer.
 
     Raises:
-        ArgumentTypeError: if the text is invalid.
+        ArgumentTypeError: if the text is not a positive integer.
     """
     if _COUNT.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(f"{text[:50]!r} is not a number from 1 to 999999999.")
@@ -37,10 +37,10 @@ def parse_count(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Return a number of seconds, at most a week.
+    """Parse a number of seconds, at most a week.
 
     Raises:
-        ArgumentTypeError: if the text is invalid.
+        ArgumentTypeError: if the text is not a valid number of seconds.
     """
     found = re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", text)
     if found is None or float(text) > _MOST_SECONDS:

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Decide the interrupt, or report the reason of a failure."""
+    """Decide the interrupt, or report why the decision failed."""
     try:
         decided = services.decide(
             options["id"],
@@ -75,10 +75,10 @@ def _parse_value(text: str | None) -> Any:
 
 
 def find_user(name: str) -> Any:
-    """Return the user with this name.
+    """Return the user with this username.
 
     Raises:
-        CommandError: if there is none.
+        CommandError: if the user doesn't exist.
     """
     users = get_user_model()
     try:

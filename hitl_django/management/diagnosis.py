@@ -36,16 +36,17 @@ from hitl_django.worker.sweeper import find_missed_since
 
 from . import tables
 
-#: A larger clock difference leads to wrong displayed times and wrong queue leases.
+#: Maximum difference between the clocks. A larger difference leads to wrong displayed times and to
+#: wrong leases of the task queue.
 SKEW = timedelta(seconds=5)
-#: Settings that limit the tables, and the rows they delete.
+#: Settings that limit the size of tables, each with the rows that the setting deletes.
 BOUNDS = {
     "RETENTION_DAYS": "deletes ended threads",
     "EVENT_RETENTION_DAYS": "only their events",
 }
-#: Apps with tables required by all commands: this app and the default queue.
+#: Apps with tables that all commands need: this app and the default task queue.
 NEEDED = ("hitl_django", "django_q")
-#: Encrypted columns of which the oldest and the newest row are read.
+#: Encrypted columns. The oldest and the newest row of each are read.
 ENCRYPTED: tuple[tuple[str, type[Model]], ...] = (
     ("detail", AuditEntry),
     ("payload", Interrupt),
@@ -57,9 +58,10 @@ LOST_KEY = (
 
 
 def examine_installation(*, audited: bool) -> Iterator[Finding]:
-    """Yield the findings, basic ones first; after an error there, no others follow.
+    """Yield the findings, starting with basic ones.
 
-    With ``audited``, all audit entries and the keys of all encrypted rows are checked, too.
+    After an error in the basic findings, no others follow. With ``audited``, all entries of the
+    audit log and the keys of all encrypted rows are also checked.
     """
     for look in (_database, _migrations, _settings):
         found = list(look())
@@ -87,9 +89,10 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
 
 
 def find_obstacle(*, needs_database: bool) -> Finding | None:
-    """Return the finding that makes every command fail, or None.
+    """Return the finding about a problem that makes every command fail, or None.
 
-    With ``needs_database`` False, an unavailable database is ignored, because the command can wait.
+    If ``needs_database`` is false, an unavailable database is ignored, because the command can wait
+    for the database.
     """
     found = list(_database())
     if found[0].level == "error":
@@ -99,7 +102,7 @@ def find_obstacle(*, needs_database: bool) -> Finding | None:
 
 
 def _audit() -> Iterator[Finding]:
-    """Yield a finding for each thread whose audit log or contents were modified."""
+    """Yield a finding for each thread with a modified audit log or modified contents."""
     sound, unreadable = True, 0
     for checked in audit.check_threads():
         unreadable += bool(checked.unreadable)
@@ -127,7 +130,7 @@ def _audit() -> Iterator[Finding]:
 
 
 def _encryption() -> Iterator[Finding]:
-    """Yield the number of rows not encrypted with the first of ENCRYPTION_KEYS, if set."""
+    """Yield the number of rows that are not encrypted with the first of ENCRYPTION_KEYS."""
     if find_key_ring() is None:
         return
     plain = old = unreadable = 0
@@ -149,7 +152,9 @@ def _encryption() -> Iterator[Finding]:
 
 
 def _keys() -> Iterator[Finding]:
-    """Yield an error if sampled rows are encrypted with a key missing in ENCRYPTION_KEYS."""
+    """Yield an error if sampled rows are encrypted with a key that ENCRYPTION_KEYS doesn't
+    contain.
+    """
     for column, model in ENCRYPTED:
         rows = model._default_manager.using(write_alias()).values_list(column, flat=True)
         try:
@@ -164,7 +169,7 @@ def _database() -> Iterator[Finding]:
     connection = connections[write_alias()]
     try:
         connection.ensure_connection()
-    except Exception as error:  # database libraries raise various errors
+    except Exception as error:  # Database libraries raise various errors.
         words = " ".join(str(error).split())
         yield Finding(
             "error",
@@ -192,7 +197,10 @@ def _is_read_only(connection: Any) -> bool:
 
 
 def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
-    """Yield whether the migrations of these apps, or of all, and their dependencies are applied."""
+    """Yield whether the migrations of these apps and of their dependencies are applied.
+
+    Without ``apps``, all migrations are checked.
+    """
     executor = MigrationExecutor(connections[write_alias()])
     newest = [leaf for leaf in executor.loader.graph.leaf_nodes() if not apps or leaf[0] in apps]
     names = sorted(f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(newest))
@@ -211,7 +219,7 @@ def _clock() -> Iterator[Finding]:
     rows = WorkerHeartbeat.objects.using(write_alias()).annotate(now=Now())
     theirs = rows.values_list("now", flat=True).first()
     if theirs is None:
-        return  # the clock is read from a worker's row, and no worker has run yet
+        return  # The clock is compared with a worker's row, and no worker has run yet.
     skew = abs(timezone.now() - theirs)
     if skew > SKEW:
         yield Finding(
@@ -223,7 +231,10 @@ def _clock() -> Iterator[Finding]:
 
 
 def _clock_set_back() -> Iterator[Finding]:
-    """Yield a warning if a lease or an undo period ends later than any new one."""
+    """Yield a warning if a lease or an undo period ends later than a new one would.
+
+    This shows that a clock was set back.
+    """
     running = Run.objects.using(write_alias()).annotate(now=Now()).order_by()
     ends = (
         ("thread__lease_until", Run.State.RUNNING, timedelta(seconds=hitl.LEASE_SECONDS)),
@@ -332,7 +343,7 @@ def _runs() -> Iterator[Finding]:
 
 
 def _growth() -> Iterator[Finding]:
-    """Yield the stored size, its growth, and the settings that limit it."""
+    """Yield the stored size, its growth, and the settings that limit the size."""
     size = tables.measure_tables(write_alias())
     if not size.runs:
         return

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print one entry per line."""
+    """Print the entries of the audit log, one per line."""
     last = options["until"] or timezone.localdate()
     try:
         period = services.Period.build(options["since"], last, max_days=None)

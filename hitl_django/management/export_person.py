@@ -23,6 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print one row per line."""
+    """Print the rows about the user, one per line."""
     for row in services.export_person(find_user(options["user"])):
         print_json(command, asdict(row))

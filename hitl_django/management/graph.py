@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Write the drawing."""
+    """Write the drawing of the graph."""
     try:
         registered = registry.get_graph(options["name"])
     except (UnknownGraphError, BrokenGraphError) as error:

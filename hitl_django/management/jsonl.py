@@ -1,4 +1,4 @@
-"""JSON Lines that start runs, one per line, validated independently."""
+"""JSON Lines that start runs. Each line starts one run and is validated independently."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from hitl_django.json_text.strict_json import StrictJSONError, parse_strict
 from hitl_django.services import SubjectRef
 
-#: Keys of a line that wraps its input.
+#: Keys allowed in a line that contains its input under the key "input".
 ENVELOPE = frozenset({"graph", "input", "key", "subject", "context", "configurable"})
 
 
 class BadLine(ValueError):
-    """Invalid line; the message is the reason."""
+    """A line is invalid. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """Arguments for starting a run, from one line."""
+    """Arguments for starting a run, read from one line."""
 
     graph: str
     input: Any
@@ -32,7 +32,7 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class StartLine:
-    """A line of a file: its number, starting at 1, and its bytes."""
+    """A line of a file: its number, counted from 1, and its bytes."""
 
     number: int
     text: bytes
@@ -41,11 +41,11 @@ class StartLine:
 def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
     """Yield the lines that are not blank.
 
-    Lines are bytes, so that invalid UTF-8 in one line doesn't stop the whole file.
+    Lines are bytes, so that invalid UTF-8 in one line doesn't prevent reading the others.
     """
     for number, text in enumerate(source, start=1):
         if number == 1:
-            text = text.removeprefix(b"\xef\xbb\xbf")  # a byte order mark
+            text = text.removeprefix(b"\xef\xbb\xbf")  # Remove a byte order mark.
         if text.strip():
             yield StartLine(number, text)
 
@@ -53,9 +53,9 @@ def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
 def parse_line(line: StartLine, graph: str | None) -> StartRequest:
     """Return the start request of a line.
 
-    A line is the input itself, or ``{"input": …}`` with other keys of ``ENVELOPE`` only. ``graph``
-    is the default for lines without a graph. A line with a different graph is invalid, because the
-    file was given for one graph.
+    A line is either the input itself, or an object with the key "input" and other keys from
+    ``ENVELOPE`` only. ``graph`` is the graph of lines that name none. A line that names a different
+    graph is invalid.
 
     Raises:
         BadLine: if the line is invalid.
@@ -125,5 +125,5 @@ def _parse_json(text: bytes) -> Any:
         raise BadLine(f"invalid JSON: {error.msg} at column {error.colno}") from None
     except StrictJSONError as error:
         raise BadLine(str(error)) from None
-    except ValueError as error:  # a number with thousands of digits
+    except ValueError as error:  # The line contains a number with thousands of digits.
         raise BadLine(f"invalid JSON: {error}") from None

@@ -23,10 +23,10 @@ HELP = (
 
 class _Listed(NamedTuple):
     rows: QuerySet[Any]
-    state: str  # column filtered by --state
+    state: str  # Column that --state filters.
     states: Sequence[str]
-    columns: Mapping[str, Any]  # by their printed names
-    shown: Sequence[str]  # columns of the table
+    columns: Mapping[str, Any]  # Columns by their printed names.
+    shown: Sequence[str]  # Columns of the table.
 
 
 def _list_kinds() -> dict[str, _Listed]:

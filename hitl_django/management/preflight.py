@@ -33,13 +33,13 @@ HELP = (
     "Exits with 1 if there are any."
 )
 
-#: States of runs that will resume.
+#: States of runs that will resume without an operator.
 UNDER_WAY = (Run.State.QUEUED, Run.State.RUNNING, Run.State.INTERRUPTED)
-#: Number of runs read at once.
+#: Maximum number of runs that one query reads.
 PAGE = 500
-#: Number of cached graph structures.
+#: Maximum number of graph structures in the cache.
 SHAPES = 100
-#: Maximum number of reasons counted separately.
+#: Maximum number of different reasons that are counted separately.
 REASONS = 1000
 
 
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print each run that would be parked, and fail if there are any."""
+    """Print each run that would be parked, and fail if there are any such runs."""
     if options["export"] and options["shapes"]:
         raise CommandError("--export and --shapes can't be combined.")
     graph = options["graph"]
@@ -145,7 +145,10 @@ def find_obstacle(run: ActiveRun) -> str | None:
 
 
 def find_runs(graph: str | None) -> Iterator[ActiveRun]:
-    """Yield the active runs, read in pages."""
+    """Yield the active runs, of one graph if it is given.
+
+    The runs are read in pages.
+    """
     runs = Run.objects.using(write_alias()).filter(state__in=UNDER_WAY)
     if graph:
         runs = runs.filter(graph=graph)
@@ -163,7 +166,7 @@ def find_runs(graph: str | None) -> Iterator[ActiveRun]:
 
 
 def _iterate_pages(runs: QuerySet[Run]) -> Iterator[Run]:
-    """Yield rows ordered by graph and id, without an open cursor or transaction."""
+    """Yield the runs ordered by graph and id, without an open cursor or transaction."""
     graphs = runs.order_by("graph").values_list("graph", flat=True).distinct()
     for graph in list(graphs):
         rows = runs.filter(graph=graph).order_by("pk")
@@ -189,7 +192,10 @@ def _make_load(thread: ThreadKey) -> Callable[[str], CheckpointTuple | None]:
 
 
 def export_runs(runs: Iterator[ActiveRun], stream: TextIO) -> int:
-    """Write the structures that each run depends on, and return the number of runs."""
+    """Write the graph structures on which the runs depend.
+
+    Returns the number of runs.
+    """
     writer, count = StructureExporter(stream), 0
     for run in runs:
         heads: dict[str, CheckpointTuple] = {}
@@ -208,7 +214,7 @@ def export_runs(runs: Iterator[ActiveRun], stream: TextIO) -> int:
         try:
             graph = registry.get_graph_of_run(run.graph, run.version, is_pinned=run.is_pinned)
         except UnknownGraphError:
-            pass  # the root's data is written anyway
+            pass  # The data of the root graph is written in any case.
         else:
             if run.shape is not None:
                 kept = heads.get("")

@@ -1,4 +1,4 @@
-"""Output of commands: tables for people, JSON Lines for programs."""
+"""Output of commands: tables for people, and JSON Lines for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDEST = 60
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``."""
+    """Add the argument ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON Lines")
 
 
@@ -27,7 +27,10 @@ def print_json(command: BaseCommand, row: Mapping[str, Any]) -> None:
 
 
 def print_table(command: BaseCommand, columns: Sequence[str], rows: Iterable[Any]) -> None:
-    """Print rows below a header, with columns as wide as their content."""
+    """Print rows below a header.
+
+    Each column is as wide as its content.
+    """
     cells = [[shorten(escape_invisible(str(cell)), WIDEST) for cell in row] for row in rows]
     if not cells:
         return
@@ -38,7 +41,10 @@ def print_table(command: BaseCommand, columns: Sequence[str], rows: Iterable[Any
 
 
 def print_details(command: BaseCommand, details: Mapping[str, Any]) -> None:
-    """Print names and values, which may have several lines; empty values are omitted."""
+    """Print names with their values.
+
+    A value may have several lines. Empty values are omitted.
+    """
     width = max(map(len, details))
     for name, value in details.items():
         if value in (None, "", [], {}):
@@ -54,5 +60,5 @@ def print_details(command: BaseCommand, details: Mapping[str, Any]) -> None:
 
 
 def _escape_line(line: str) -> str:
-    """Return the line without control characters, keeping its indentation."""
+    """Return the line without control characters, and with its indentation."""
     return " " * (len(line) - len(line.lstrip(" "))) + escape_invisible(line)

@@ -1,4 +1,4 @@
-"""Progress of a command: a bar on a terminal, occasional lines elsewhere."""
+"""Progress of a command, as a bar on a terminal or as occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hitl_django.json_text.sanitize import format_count
 T = TypeVar("T")
 
 WIDTH = 30
-#: Seconds between two updates, on a terminal and in a log.
+#: Seconds between two updates on a terminal, and between two lines in a log.
 TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
 
 
 class Progress:
-    """Progress of a command in bytes or rows of its input.
+    """Progress of a command in bytes or rows.
 
-    ``total`` is the size of the input, or None if unknown (a pipe, or rows that are expensive to
-    count). Then only the counts are shown.
+    ``total`` is the size of the input. It is None if the size is unknown, for example for a pipe,
+    or too expensive to count. Without a total, only the number of processed bytes or rows is shown.
     """
 
     def __init__(self, stream: OutputWrapper, total: int | None = None) -> None:
@@ -32,7 +32,10 @@ class Progress:
         self._width = 0
 
     def show(self, done: int, note: str) -> None:
-        """Show the progress, unless it was updated recently."""
+        """Show the progress.
+
+        Nothing is shown if the last update was recent.
+        """
         if time.monotonic() - self._shown_at < self.interval:
             return
         self._shown_at = time.monotonic()
@@ -42,7 +45,7 @@ class Progress:
             self.stream.write(note, str)
 
     def count(self, rows: Iterable[T], one: str, many: str) -> Iterator[T]:
-        """Yield the rows, and show the number processed, such as "3 runs"."""
+        """Yield the rows, and show the number of processed rows, for example "3 runs"."""
         for done, row in enumerate(rows, start=1):
             yield row
             self.show(done, format_count(done, one, many))
@@ -62,7 +65,7 @@ class Progress:
         return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {part:4.0%}  "
 
     def _draw(self, text: str) -> None:
-        # Padded to the previous width, to overwrite all of the previous text.
+        # Pad the text to the previous width, so that it overwrites the previous text completely.
         self.stream.write(f"\r{text:<{self._width}}", str, "")
         self.stream.flush()
         self._width = len(text)

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Pseudonymize the user, or report the affected rows."""
+    """Pseudonymize the user, or only report the affected rows."""
     user = find_user(options["user"])
     if not options["yes"]:
         _preview(command, user)

@@ -1,4 +1,4 @@
-"""``hitl purge``: deletes or prunes threads that ended long ago."""
+"""``hitl purge``: deletes threads that ended long ago, or prunes their history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HELP = (
     "interrupts, decisions and audit log. With --prune, delete only old checkpoints and "
     "keep the newest state."
 )
-PORTION = 100  # number of threads between two progress messages
+PORTION = 100  # Number of threads between two progress messages.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Delete or prune all threads that are old enough."""
+    """Delete or prune all threads that ended long enough ago."""
     days, graph = options["days"], options["graph"]
     verb, total = "pruned" if options["prune"] else "deleted", 0
     progress = Progress(command.stderr)

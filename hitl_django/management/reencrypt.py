@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Rewrite or only check the rows, and report the number of remaining ones."""
+    """Rewrite the rows, or only check them, and report the number of remaining rows."""
     if find_key_ring() is None:
         raise CommandError("HITL['ENCRYPTION_KEYS'] is empty.")
     if not options["check"]:
@@ -52,7 +52,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def _sum_batches(command: BaseCommand, batches: Iterator[RowCounts], verb: str) -> Counter[str]:
-    """Return the totals of all batches, showing the progress."""
+    """Return the totals of all batches, and show the progress."""
     progress, total = Progress(command.stderr, None), Counter[str]()
     for batch in batches:
         for name in ("rows", "old", "plain", "rewritten", "unreadable"):

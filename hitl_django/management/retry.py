@@ -1,4 +1,4 @@
-"""``hitl retry``: retries failed or parked runs, several at once."""
+"""``hitl retry``: retries failed or parked runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Retry each run; report failures with their reasons."""
+    """Retry each run, and report failures with their reasons."""
     found = services.list_retryable(options["state"], graph=options["graph"])
     done = failed = 0
     progress = Progress(command.stderr)

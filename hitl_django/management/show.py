@@ -30,7 +30,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def parse_id(text: str) -> UUID:
-    """Return the id.
+    """Parse the id of an interrupt or run.
 
     Raises:
         ArgumentTypeError: if the text is not a UUID.

@@ -1,4 +1,4 @@
-"""``hitl start``: starts one run per line of JSON."""
+"""``hitl start``: starts runs from JSON Lines, one run per line."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def start_run(line: StartLine, graph: str | None) -> str:
-    """Start the run of a line; return "started", or "there" if it already existed."""
+    """Start the run of a line.
+
+    Returns "started", or "there" if the run already existed.
+    """
     request = parse_line(line, graph)
     run = services.start(
         request.graph,
@@ -88,7 +91,10 @@ def start_run(line: StartLine, graph: str | None) -> str:
 
 
 def refuse_unknown_graph(graph: str) -> None:
-    """Raise CommandError for an unregistered graph, before any line is read."""
+    """Raise CommandError if the graph isn't registered.
+
+    Called before any line is read.
+    """
     try:
         registry.get_graph(graph)
     except UnknownGraphError as error:
@@ -97,7 +103,7 @@ def refuse_unknown_graph(graph: str) -> None:
 
 @contextmanager
 def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """Yield the input as a binary file, with its size in bytes if known."""
+    """Yield the input as a binary file, with its size in bytes or None if the size is unknown."""
     if name == "-":
         yield sys.stdin.buffer, None
         return
@@ -111,9 +117,9 @@ def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
 
 @contextmanager
 def silence_logs(verbosity: int) -> Iterator[None]:
-    """Disable logs about single runs, which would break the progress bar.
+    """Disable log messages about single runs, which would break the progress bar.
 
-    With ``--verbosity 2`` they are shown.
+    With ``--verbosity 2``, the messages are shown.
     """
     before = logging.root.manager.disable
     if verbosity < 2:
@@ -125,7 +131,7 @@ def silence_logs(verbosity: int) -> Iterator[None]:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the errors with their paths, on one line."""
+    """Return the errors with their paths, as one line."""
     faults = getattr(error, "faults", ())
     if not faults:
         return " ".join(str(error).split())
@@ -133,7 +139,7 @@ def describe_error(error: Exception) -> str:
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """Return the counts as a sentence."""
+    """Return the counts as one sentence."""
     return (
         f"{counts['started']} started, {counts['there']} already existed, {counts['bad']} failed."
     )

@@ -1,7 +1,7 @@
-"""Export of the structures that active runs depend on, without values of their state.
+"""Export of the graph structures on which active runs depend, without values of the state.
 
-The format is JSON Lines. A line of the kind ``shape`` has a graph structure, to which later lines
-of the kind ``run`` refer.
+The format is JSON Lines. A line of kind ``shape`` contains a graph structure. Later lines of kind
+``run`` refer to the structure.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from hitl_django.engine.savers.checkpoint import CheckpointTuple
 from hitl_django.engine.types import Send
 from hitl_django.json_text.strict_json import parse_strict
 
-#: Parts of a checkpoint other than its channel values.
+#: Parts of a checkpoint that are not channel values.
 HEAD = ("v", "id", "ts", "channel_versions", "versions_seen", "updated_channels", "renamed")
 METADATA = ("step", "graph_version")
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveRun:
-    """An active run and its stored structure; ``load`` reads its checkpoints."""
+    """An active run and its stored graph structure.
+
+    ``load`` reads the checkpoints of the run.
+    """
 
     id: str
     graph: str
@@ -36,14 +39,20 @@ class ActiveRun:
 
 
 class StructureExporter:
-    """Writer of an export, which writes each graph structure once."""
+    """Writer of an export.
+
+    Each graph structure is written once.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         self._written: set[str] = set()
 
     def write(self, run: ActiveRun, heads: dict[str, CheckpointTuple]) -> None:
-        """Write a run with its checkpoint heads, by namespace."""
+        """Write a run with its checkpoints.
+
+        ``heads`` contains the checkpoint of each namespace, without channel values.
+        """
         if run.shape is not None and run.fingerprint not in self._written:
             self._written.add(run.fingerprint)
             self._put({"kind": "shape", "fingerprint": run.fingerprint, "shape": run.shape})
@@ -67,7 +76,7 @@ def read_dump(stream: TextIO) -> Iterator[ActiveRun]:
     """Yield the runs of an export.
 
     Raises:
-        ValueError: if a line is invalid; the message has its number.
+        ValueError: if a line is invalid. The message contains the line's number.
     """
     shapes: dict[str, GraphStructure] = {}
     for number, text in enumerate(stream, 1):
@@ -101,7 +110,7 @@ def _encode_head(saved: CheckpointTuple) -> dict[str, Any]:
 
 
 def _encode_values(value: Any) -> Any:
-    """Return values that start nodes unchanged, and a placeholder for all others."""
+    """Replace values by a placeholder, except for values that start nodes."""
     if isinstance(value, list) and value and all(isinstance(sent, Send) for sent in value):
         return {"sent_to": [sent.node for sent in value]}
     if isinstance(value, set | frozenset):

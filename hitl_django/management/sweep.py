@@ -1,4 +1,4 @@
-"""``hitl sweep``: runs the sweep once, like the queue's schedule."""
+"""``hitl sweep``: runs the sweep once, like the task queue's schedule does."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add no arguments."""
+    """Add no arguments, because the verb has none."""
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Run the sweep once, and report the result."""
+    """Run the sweep once, and report what the sweep did."""
     sweep()
     command.stdout.write("Swept.")

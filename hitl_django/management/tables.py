@@ -1,4 +1,4 @@
-"""Size and growth of this app's tables, measured without full scans."""
+"""Size and growth of this app's tables, measured without reading whole tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hitl_django.extensions import list_models
 from hitl_django.models import Run
 from hitl_django.models.functions import Now
 
-#: Period of the growth in days, and the maximum number of runs counted.
+#: Period of the growth in days, and maximum number of runs that are counted.
 DAYS = 7
 MOST = 100_000
 LARGEST = 3
@@ -21,10 +21,10 @@ LARGEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Number of stored runs, and bytes of all tables.
+    """Number of stored runs, and size of all tables in bytes.
 
-    ``recent`` runs were started in the last DAYS days. On SQLite, ``bytes`` is the size of the
-    whole file, and sizes of tables are unknown.
+    ``recent`` is the number of runs that were started in the last DAYS days. On SQLite, ``bytes``
+    is the size of the whole file, and the sizes of single tables are unknown.
     """
 
     runs: int
@@ -34,12 +34,12 @@ class Size:
 
     @property
     def bytes_a_day(self) -> float:
-        """Return the growth per day, assuming the average size of a run."""
+        """Return the growth in bytes per day, assuming that new runs have the average size."""
         return self.bytes / max(self.runs, 1) * self.recent / DAYS
 
 
 def measure_tables(using: str) -> Size:
-    """Return sizes from the database's catalogue, and counts from the index of runs."""
+    """Measure sizes with the database's catalogue, and counts with the index of runs."""
     runs = Run.objects.using(using).order_by()
     recent = runs.filter(created_at__gte=Now() - timedelta(days=DAYS))[:MOST].count()
     connection = connections[using]
@@ -62,7 +62,7 @@ def _shorten_name(table: str) -> str:
 
 
 def _read_relations(connection: BaseDatabaseWrapper) -> dict[str, tuple[int, int]]:
-    """Return PostgreSQL's row estimate and the size in bytes of each table of this app."""
+    """Return each table's number of rows as estimated by PostgreSQL, and its size in bytes."""
     names = [model._meta.db_table for model in list_models()]
     with connection.cursor() as cursor:
         cursor.execute(

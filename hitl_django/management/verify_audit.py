@@ -1,4 +1,4 @@
-"""``hitl verify-audit``: verifies the audit log, in the database or in an exported file."""
+"""``hitl verify-audit``: verifies the audit log in the database or in an exported file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Report the first invalid entry of each thread."""
+    """Report the first invalid entry of each thread with a changed audit log."""
     broken: set[str] = set()
     progress = Progress(command.stderr)
     for found in _check(options["file"], progress):
@@ -72,7 +72,8 @@ def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
 
 
 def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield each thread of an exported log that has an invalid entry, with the first one's line.
+    """Yield each thread of an exported log that has an invalid entry, with the line of its first
+    one.
 
     Each entry is verified against the previous entry of its thread.
     """

@@ -1,4 +1,4 @@
-"""``hitl verify-backup``: verifies that a restored database has all data of its runs."""
+"""``hitl verify-backup``: verifies that a restored database contains all data of its runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELP = (
     "and its audit log, and report what is missing or corrupt. Read-only. Exits with 1 "
     "if there are problems."
 )
-#: Number of threads read per query.
+#: Maximum number of threads that one query reads.
 PAGE = 200
 
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print each damaged thread with its faults, and fail if there are any."""
+    """Print each damaged thread with its faults, and fail if any thread is damaged."""
     threads = Thread.objects.using(write_alias()).order_by("pk")
     progress = Progress(command.stderr, threads.count())
     checked = broken = 0
@@ -60,7 +60,10 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def find_faults(thread: Thread) -> Iterator[str]:
-    """Yield missing or damaged parts of a thread; the texts contain no values."""
+    """Yield a text for each missing or damaged part of a thread.
+
+    The texts contain no stored values.
+    """
     yield from _find_unreadable(thread)
     yield from _find_missing_interrupts(thread)
     seq = audit.find_first_fault(thread)
@@ -69,7 +72,7 @@ def find_faults(thread: Thread) -> Iterator[str]:
 
 
 def _find_unreadable(thread: Thread) -> Iterator[str]:
-    """Yield namespaces whose newest checkpoint or its pending writes can't be read."""
+    """Yield the namespaces whose newest checkpoint, or its pending writes, can't be read."""
     saver = DjangoSaver()
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
     for ns in rows.order_by("ns").values_list("ns", flat=True).distinct():
@@ -82,7 +85,7 @@ def _find_unreadable(thread: Thread) -> Iterator[str]:
 
 
 def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
-    """Yield mismatches between interrupted runs and pending interrupts."""
+    """Yield a text for each interrupted run without interrupts, and vice versa."""
     pending = Interrupt.objects.using(write_alias()).filter(
         thread=thread, status=Interrupt.Status.PENDING
     )

@@ -1,4 +1,4 @@
-"""``hitl worker``: runs and supervises the queue's worker processes."""
+"""``hitl worker``: runs and supervises the worker processes of the task queue."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Supervise the processes until a signal stops the command."""
+    """Supervise the worker processes until a signal stops the command."""
     queue = dispatcher.get_dispatcher().command()
     path: Path | None = options["health_file"]
     if path is not None and not path.parent.is_dir():

@@ -38,7 +38,8 @@ class Comment(models.Model):
     by_label = models.CharField(_("by"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
     text = EncryptedTextField(_("comment"))
-    #: Usernames mentioned in the text. These users may see the interrupt and are notified.
+    #: Usernames mentioned in the text. Only users who may see the interrupt are included. They are
+    #: notified.
     mentions = JSONTextField(null=True, blank=True, db_default=None, editable=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 

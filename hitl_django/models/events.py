@@ -13,19 +13,19 @@ from .fields import EncryptedJSONField
 from .functions import Now
 from .threads import Run
 
-#: Queueing, interruption and end of a run. Each event has the run's state as its kind.
+#: Queueing, interruption and end of a run. The kind of each of these events is the run's state.
 STATES = "states"
 #: Stream modes whose chunks can be stored.
 MODES = ("values", "updates", "messages", "custom", "tasks", "checkpoints")
-#: Chunks of subgraphs. Writes of their nodes are stored in any case.
+#: Chunks of subgraphs. Writes of nodes in subgraphs are stored in any case.
 SUBGRAPHS = "subgraphs"
 KINDS = (STATES, *MODES, SUBGRAPHS)
 
 
 def encode_kinds(names: Iterable[str]) -> str:
-    """Return kinds of events as they are stored in ``Run.events``.
+    """Return kinds of events in the form stored in ``Run.events``.
 
-    "states" is added to any other kind. No kinds means that no events are stored.
+    "states" is added to any other kinds. Without kinds, no events are stored.
 
     Raises:
         ValueError: if a kind is unknown.
@@ -44,7 +44,7 @@ def encode_kinds(names: Iterable[str]) -> str:
 
 @cache
 def decode_modes(choice: str) -> frozenset[str]:
-    """Return the stream modes in the stored kinds."""
+    """Return the stream modes among the stored kinds of events."""
     return frozenset(choice.split(",")).intersection(MODES)
 
 
@@ -54,16 +54,16 @@ def includes_subgraphs(choice: str) -> bool:
 
 
 class RunEvent(models.Model):
-    """An event of a run, numbered from 1 without gaps.
+    """An event of a run. Events are numbered from 1 without gaps.
 
-    It is stored in the transaction of the change that it describes, except for the output of
-    models, which is stored while it is generated. ``kind`` is a state of the run or a stream mode.
+    An event is stored in the transaction of the change that it describes. Output of models is
+    stored earlier, while the model generates it. ``kind`` is a state of the run or a stream mode.
     ``ns`` is the namespace of the graph, empty for the run's own graph. ``data`` is shortened for
-    people, and ``truncated`` is set if it was cut.
+    display, and ``truncated`` is true if something was cut.
     """
 
-    # The unique constraint below begins with the run. Another index would cost a page write in
-    # every super-step whose events are stored.
+    # The unique constraint below begins with the run. A separate index would cost one page write in
+    # every super-step with stored events.
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="+", db_index=False, verbose_name=_("run")
     )

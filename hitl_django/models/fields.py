@@ -22,10 +22,10 @@ _encode_sorted = json.JSONEncoder(**_FORMAT, sort_keys=True).encode
 
 
 class JSONTextField(models.TextField):
-    """JSON stored as text.
+    """A field for JSON, stored as text.
 
-    JSON types of databases change the order of keys and the format of numbers. Values that people
-    have seen must be returned unchanged.
+    The JSON types of databases change the order of keys and the format of numbers. Values that
+    people have seen must be stored unchanged.
     """
 
     if TYPE_CHECKING:
@@ -42,23 +42,23 @@ class JSONTextField(models.TextField):
         return self.encode(value)
 
     def encode(self, value: Any) -> str | None:
-        """Return a value as JSON."""
-        # None is JSON's null, which is a valid response. Only a nullable column has NULL for a
+        """Return a value in its stored form."""
+        # None is JSON's null, which is a valid response. Only nullable columns use NULL for a
         # missing value.
         if value is None and self.null:
             return None
         return _encode(value)
 
     def value_to_string(self, obj: models.Model) -> Any:
-        # Serializers write it as JSON, which ``to_python`` accepts unchanged.
+        # Serializers write the value as JSON, which ``to_python`` accepts.
         return self.value_from_object(obj)
 
 
 class EncryptedField(models.TextField):
-    """A column that is encrypted in the database if ENCRYPTION_KEYS has a key.
+    """A text column that is encrypted if ENCRYPTION_KEYS contains a key.
 
-    With a key, a query for its contents is refused, since it would never match. Only tests for
-    empty values and NULL are allowed. In migrations, it is the underlying field.
+    With a key, queries for the column's contents raise an error, because they would never match.
+    Queries for NULL and for empty values are allowed. Migrations contain the underlying field.
     """
 
     if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class EncryptedField(models.TextField):
         return super().get_lookup(lookup_name)
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        if prepared and value:  # values of lookups have been prepared before
+        if prepared and value:  # Values of lookups have been prepared before.
             self._refuse_if_encrypted()
         return super().get_db_prep_value(value, connection, prepared)
 
@@ -81,7 +81,10 @@ class EncryptedField(models.TextField):
 
 
 class EncryptedTextField(EncryptedField):
-    """An encrypted text; an empty text is stored as it is."""
+    """An encrypted text.
+
+    An empty text is stored without encryption.
+    """
 
     def get_prep_value(self, value: Any) -> Any:
         value = super().get_prep_value(value)
@@ -111,26 +114,26 @@ class EncryptedJSONField(EncryptedField, JSONTextField):
 
 
 def name_column(field: models.Field[Any, Any]) -> str:
-    """Return the name that binds encrypted texts to a column."""
+    """Return the column name to which encrypted texts are bound."""
     return f"{field.model._meta.db_table}.{field.column}"
 
 
 def canonical_json(value: Any) -> bytes:
-    """Return JSON in which equal values have equal bytes, independent of the order of keys."""
+    """Return canonical JSON: equal values have equal bytes, independent of the order of keys."""
     return _encode_sorted(value).encode()
 
 
 def digest_json(value: Any) -> str:
-    """Return the first 128 bits of the SHA-256 of a JSON value, in hexadecimal."""
+    """Return the first 128 bits of the SHA-256 of a value's canonical JSON, in hexadecimal."""
     return hashlib.sha256(canonical_json(value)).hexdigest()[:32]
 
 
 class NamespaceField(models.BinaryField):
-    """The labels of a namespace, a tuple of strings.
+    """A field for a namespace, i.e. a tuple of labels.
 
-    Each label ends with a NUL, and all databases compare bytes directly. The namespaces below
-    another one are therefore a range of the index (``namespace_bounds``), in the order of their
-    labels.
+    Each label is stored with a NUL at its end, and all databases compare bytes directly. A
+    namespace and the namespaces below it are therefore one range of the index
+    (``namespace_bounds``), ordered by their labels.
     """
 
     if TYPE_CHECKING:
@@ -152,7 +155,10 @@ class NamespaceField(models.BinaryField):
 
 
 def encode_namespace(labels: Sequence[str]) -> bytes:
-    """Return the stored form of labels, which must not contain NUL."""
+    """Return the stored form of a namespace.
+
+    Labels must not contain NUL.
+    """
     return b"".join(label.encode() + b"\0" for label in labels)
 
 
@@ -161,6 +167,9 @@ def decode_namespace(data: bytes) -> tuple[str, ...]:
 
 
 def namespace_bounds(labels: Sequence[str]) -> tuple[bytes, bytes]:
-    """Return the bounds of a namespace with all namespaces below it: first, and first after it."""
+    """Return the bounds of a namespace and all namespaces below it.
+
+    The first bound is included in the range, the second is not.
+    """
     first = encode_namespace(labels)
     return first, first[:-1] + b"\1"

@@ -1,4 +1,4 @@
-"""Database functions."""
+"""Database functions that behave the same on all supported databases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models import functions
 from django.utils.deconstruct import deconstructible
 
 _MOMENT = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW')"
-#: Django's own function has a resolution of seconds.
+#: SQLite's own function has a resolution of seconds.
 _LOCAL_MOMENT = (
     f"(django_datetime_trunc('second', {_MOMENT}, '%(zone)s', 'UTC')"
     " || SUBSTR(STRFTIME('%%%%f', 'NOW'), 3))"
@@ -17,10 +17,11 @@ _LOCAL_MOMENT = (
 
 @deconstructible(path="django.db.models.functions.datetime.Now")
 class Now(functions.Now):
-    """The database's current time, comparable with the values that Django stores.
+    """The database's current time, comparable with times that Django stores.
 
-    SQLite has no time zones, and Django's own function returns UTC. Django stores values in the
-    time zone of the connection: TIME_ZONE if USE_TZ is off, else TIME_ZONE in DATABASES.
+    SQLite has no time zones, and Django's own function returns UTC there. Django stores times in
+    the time zone of the connection. This is TIME_ZONE if USE_TZ is off, otherwise TIME_ZONE in
+    DATABASES.
     """
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra_context: Any) -> Any:

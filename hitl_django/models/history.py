@@ -1,7 +1,7 @@
 """Models for the engine's history: checkpoints, channel values by version, and pending writes.
 
-Their foreign keys have no separate index. Each unique constraint begins with the thread, and
-another index would cost a page write in every super-step.
+Foreign keys of these models have no separate index. Each unique constraint begins with the thread,
+and a separate index would cost a page write in every super-step.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .threads import Thread
 class Checkpoint(models.Model):
     """The state of a graph between two super-steps, without larger channel values.
 
-    ``data`` contains ids and versions. ``ChannelBlob`` stores the values of these versions. If
-    there are only a few numbers and short texts, each checkpoint contains them in ``scalars``.
-    ``writes`` are the writes of the tasks that led from the parent to this checkpoint.
+    ``data`` contains the ids and the versions of channels. ``ChannelBlob`` contains the values of
+    these versions. If all values are numbers and short texts, each checkpoint contains them in
+    ``scalars``. ``writes`` are the writes of the tasks that led from the parent to this checkpoint.
     """
 
     thread = models.ForeignKey(
@@ -56,7 +56,10 @@ class Checkpoint(models.Model):
 
 
 class ChannelBlob(models.Model):
-    """The value of a channel in one version, which many checkpoints can share."""
+    """The value of a channel in one version.
+
+    Many checkpoints can share the value.
+    """
 
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="blobs", db_index=False
@@ -71,8 +74,8 @@ class ChannelBlob(models.Model):
         verbose_name = _("channel value")
         verbose_name_plural = _("channel values")
         constraints: ClassVar = [
-            # The version precedes the channel, because a checkpoint is loaded by its versions. The
-            # length of a thread's history then doesn't matter.
+            # The version precedes the channel in the index, because a checkpoint is loaded by its
+            # versions. Loading then takes the same time for threads of any length.
             models.UniqueConstraint(
                 fields=["thread", "ns", "version", "channel"], name="hitl_channel_version"
             ),
@@ -83,7 +86,10 @@ class ChannelBlob(models.Model):
 
 
 class GraphShape(models.Model):
-    """The structure of a graph in one version of the code, as described by engine.fingerprint."""
+    """The structure of a graph in one version of the code.
+
+    The function ``engine.fingerprint`` computes the stored structure.
+    """
 
     fingerprint = models.CharField(primary_key=True, max_length=32)
     graph = models.CharField(_("graph"), max_length=200)
@@ -100,11 +106,12 @@ class GraphShape(models.Model):
 
 
 class PendingWrite(models.Model):
-    """Writes of a task on top of a checkpoint, if no later checkpoint contains them.
+    """Writes of a task on top of a checkpoint that no later checkpoint contains.
 
-    The task ended before its siblings, was interrupted, failed or is waiting, or wrote many bytes.
-    Slot 0 contains all channel writes as one unit and is never replaced. Each control write has its
-    own slot (constants.CONTROL_SLOTS) and replaces the earlier one.
+    Writes are stored here if the task ended before its siblings, was interrupted, failed, is
+    waiting, or wrote many bytes. Slot 0 contains all channel writes of the task and is never
+    replaced. Each control write has its own slot (constants.CONTROL_SLOTS) and replaces the earlier
+    write in this slot.
     """
 
     thread = models.ForeignKey(

@@ -12,9 +12,9 @@ from .functions import Now
 
 
 class IdempotencyRecord(models.Model):
-    """The digest of a request with an idempotency key, and the id of its result.
+    """The digest of a request with an idempotency key, and the id of the result.
 
-    It is stored in the transaction of the request, so it exists if and only if the request
+    The record is stored in the transaction of the request. It exists if and only if the request
     succeeded.
     """
 
@@ -26,7 +26,7 @@ class IdempotencyRecord(models.Model):
         db_index=False,
     )
     key = models.CharField(_("idempotency key"), max_length=255)
-    #: Digest of the request, the same for a repeated request.
+    #: Digest of the request. A repeated request has the same digest.
     digest = models.CharField(max_length=32)
     outcome = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False, db_index=True)

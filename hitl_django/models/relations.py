@@ -1,4 +1,4 @@
-"""Generic relation to objects of the project in any database."""
+"""Generic relation to objects of the project, in any database."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from django.db import models
 
 
 class RoutedForeignKey(GenericForeignKey):
-    """A generic relation to rows of any database.
+    """A generic relation to rows in any database.
 
-    Django's own field uses the database of the related instance for the object and its content
-    type. This field asks the database routers.
+    Django's own field reads the object and its content type from the database of the instance. This
+    field asks the database routers.
     """
 
     def __get__(self, instance: models.Model | None, owner: Any = None) -> Any:

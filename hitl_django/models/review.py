@@ -1,6 +1,6 @@
 """Models for interrupts, decisions and the audit log.
 
-A foreign key at the beginning of a unique constraint has no separate index.
+Foreign keys at the beginning of a unique constraint have no separate index.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from .threads import Run, Thread
 def queue_order() -> tuple[Any, ...]:
     """Return the order of the review queue: overdue, priority, due time, age.
 
-    All terms are in one index, so a page costs the same for queues of any length. ``overdue`` is a
-    column, since an index can't contain the current time. Databases differ in the position of NULL,
-    so a separate term sorts interrupts without a due time last.
+    One index contains all terms, so reading a page takes the same time for queues of any length.
+    ``overdue`` is a column, because an index can't contain the current time. A separate term sorts
+    interrupts without a due time last, because databases sort NULL differently.
     """
     undated: Any = IsNull(F("due_at"), True)
     return (F("overdue").desc(), F("priority").desc(), undated, F("due_at"), F("created_at"), "id")
 
 
 def get_cleared_claim() -> dict[str, Any]:
-    """Return the columns to update if a claim ends."""
+    """Return the values of the claim's columns after the claim has ended."""
     return {"claimed_by": None, "claimed_by_label": "", "claimed_until": None}
 
 
 def get_closed_columns() -> dict[str, Any]:
-    """Return the columns to update, in addition to the status, if an interrupt is closed."""
+    """Return the values of an interrupt's columns, except the status, after it has been closed."""
     return {
         "closed_at": Now(),
         "version": F("version") + 1,
@@ -52,16 +52,16 @@ def get_closed_columns() -> dict[str, Any]:
 
 
 class Interrupt(models.Model):
-    """An interrupt of a run. The review queue consists of the PENDING rows.
+    """An interrupt of a run. The review queue consists of the pending interrupts.
 
-    It is stored in the transaction that pauses the run. ``interrupt_id`` is the engine's id.
-    ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` or ``key`` identify the call
-    that receives the resume value. A decision can name ``payload_digest`` and ``version`` to make
-    sure that the interrupt hasn't changed.
+    An interrupt is stored in the transaction that pauses the run. ``interrupt_id`` is the id in the
+    engine. ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` or ``key`` identify the
+    call that receives the resume value. A decision can name ``payload_digest`` and ``version`` to
+    make sure that the interrupt hasn't changed.
     """
 
     class Status(models.TextChoices):
-        """The status of an interrupt."""
+        """Whether an interrupt is pending or how it was closed."""
 
         PENDING = "pending", _("pending")
         DECIDED = "decided", _("decided")
@@ -70,7 +70,7 @@ class Interrupt(models.Model):
         CANCELLED = "cancelled", _("cancelled")
 
     class Kind(models.TextChoices):
-        """The origin of an interrupt: a node, or a breakpoint."""
+        """Whether a node or a breakpoint raised the interrupt."""
 
         INTERRUPT = "interrupt", _("request")
         BREAKPOINT = "breakpoint", _("breakpoint")
@@ -91,28 +91,31 @@ class Interrupt(models.Model):
     task_id = models.CharField(max_length=36)
     task_path = models.TextField(blank=True)
     index = models.PositiveIntegerField(default=0)
-    #: The key that the node passed. Without a key, ``index`` identifies the interrupt.
+    #: The key that the node passed to ``interrupt()``. Without a key, ``index`` identifies the
+    #: call.
     key = models.TextField(null=True, blank=True)
 
     title = models.CharField(_("request"), max_length=300)
     why = EncryptedTextField(_("reason"), blank=True)
     payload = EncryptedJSONField(_("payload"))
     payload_digest = models.CharField(max_length=32)
-    #: Text for searching (models.search), and its grams for PostgreSQL's index while it is pending.
+    #: The text in which a search looks for words (models.search). While the interrupt is pending on
+    #: PostgreSQL, also the grams of this text for an index.
     search_text = models.TextField(null=True, blank=True, editable=False)
     search_grams = models.TextField(null=True, blank=True, editable=False)
     response_schema = EncryptedJSONField(_("response schema"), null=True, blank=True)
-    #: The payload format (dialects).
+    #: The name of the payload format (dialects).
     dialect = models.CharField(max_length=20, default="raw")
-    #: Allowed decision types in the order of display, stored so that lists needn't read the
-    #: payload.
+    #: Allowed decision types in the order of display. They are stored so that lists don't have to
+    #: read the payload.
     allowed_decisions = JSONTextField(_("decisions"), default=list)
-    #: Members and JSON pointers that an edit may change; NULL means all.
+    #: Keys and JSON pointers of the payload that an edit may change. NULL means that an edit may
+    #: change everything.
     editable = JSONTextField(null=True, blank=True)
-    #: Number of approvals needed for this version, and number of approvals so far.
+    #: The number of approvals needed for this version, and the number of approvals given.
     quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
     approvals = models.PositiveSmallIntegerField(_("approvals"), db_default=0)
-    #: A version proposed by a reviewer for approval: ``edited`` and ``answer``.
+    #: A version proposed by a reviewer that needs approvals: ``edited`` and ``answer``.
     proposal = EncryptedJSONField(_("proposed version"), null=True, blank=True, db_default=None)
     no_self_approval = models.BooleanField(
         _("not by the person who started the run"), default=False
@@ -124,19 +127,21 @@ class Interrupt(models.Model):
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
-    #: Time of expiry on the database's clock, and its options
+    #: The time of expiry on the database's clock, and the expiry options
     #: (run_leases.interrupts.encode_expiry).
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     expiry = EncryptedJSONField(null=True, blank=True)
-    #: Time for sending interrupt_expiring; NULL if it was sent or isn't needed.
+    #: The time at which interrupt_expiring is sent. NULL if the signal was sent or isn't needed.
     warn_at = models.DateTimeField(db_default=None, null=True, editable=False)
-    #: After an error during its expiry: time of the next attempt.
+    #: The time of the next attempt, if processing the expiry failed.
     retry_at = models.DateTimeField(db_default=None, null=True, editable=False)
-    #: Time of an expiry after which it stayed pending, because of its options.
+    #: The time of an expiry after which the interrupt stayed pending, because of its expiry
+    #: options.
     escalated_at = models.DateTimeField(_("escalated"), db_default=None, null=True, editable=False)
-    #: The version with a response that the graph rejected, while the same payload is pending.
+    #: The version with a response that the graph rejected. Set while the interrupt is pending again
+    #: with the same payload.
     refused_version = models.PositiveIntegerField(db_default=None, null=True, editable=False)
-    #: Time at which its node, run again, raised a different interrupt after the decision.
+    #: The time at which the node ran again after the decision and raised a different interrupt.
     changed_at = models.DateTimeField(_("changed after decision"), null=True, blank=True)
 
     assignee = models.ForeignKey(
@@ -159,8 +164,8 @@ class Interrupt(models.Model):
         db_index=False,
     )
     group_label = models.CharField(_("group"), max_length=150, blank=True, default="")
-    #: A claim: a user, and its end on the database's clock. An expired claim is ignored and needs
-    #: no cleanup. Closing the interrupt clears it.
+    #: The claim: a user, and the end time on the database's clock. An expired claim is ignored and
+    #: needs no cleanup. Closing the interrupt clears the claim.
     claimed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.SET_NULL,
@@ -173,15 +178,15 @@ class Interrupt(models.Model):
     )
     claimed_by_label = models.CharField(_("claimed by"), max_length=255, blank=True, db_default="")
     claimed_until = models.DateTimeField(_("claimed until"), null=True, blank=True, db_default=None)
-    #: Digests of a claim_next call that returned it: of the user and idempotency key, and of the
-    #: filters.
+    #: Digests of the claim_next call that returned the interrupt: of the user with the idempotency
+    #: key, and of the filters.
     claim_key = models.CharField(max_length=32, db_default=None, null=True, editable=False)
     claim_filters = models.CharField(max_length=32, db_default="", blank=True, editable=False)
     snoozed_until = models.DateTimeField(_("snoozed until"), null=True, blank=True, db_default=None)
-    #: Higher values come first.
+    #: Interrupts with a higher priority come first.
     priority = models.SmallIntegerField(_("priority"), default=0)
     due_at = models.DateTimeField(_("due"), null=True, blank=True)
-    #: Set by the sweep after ``due_at``, for the order of the queue.
+    #: Set by the sweep after ``due_at``, so that the queue can be sorted by an index.
     overdue = models.BooleanField(_("overdue"), db_default=False, editable=False)
 
     class Meta:
@@ -248,10 +253,10 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending", claimed_until__isnull=False),
                 name="hitl_interrupt_claimed",
             ),
-            # For interrupts created in a period, of one graph or all; both pending and closed.
+            # For pending and closed interrupts created in a period, of one graph or of all graphs.
             models.Index(fields=["graph", "created_at"], name="hitl_interrupt_asked"),
-            # For filtered and unassigned interrupts in the order of the queue. A page costs the
-            # same regardless of other pending interrupts.
+            # For filtered lists and unassigned interrupts, in the order of the queue. Reading a
+            # page takes the same time for any number of other pending interrupts.
             models.Index(
                 "graph",
                 *queue_order(),
@@ -269,7 +274,7 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending", assignee__isnull=True, group__isnull=True),
                 name="hitl_interrupt_unassigned",
             ),
-            # With few rows each. Deleting a user also uses these indexes.
+            # Each of these indexes has few rows. Deleting a user also reads these indexes.
             models.Index(
                 fields=["claimed_by"],
                 condition=models.Q(claimed_by__isnull=False),
@@ -291,11 +296,16 @@ class Interrupt(models.Model):
         return escape_invisible(self.title)
 
     def closing(self) -> Decision | None:
-        """Return the decision that closed the interrupt, or None if it is pending or had none."""
+        """Return the decision that closed the interrupt, or None.
+
+        An interrupt that is pending, or was closed without a decision, has none.
+        """
         return self._effective(self.version - 1)
 
     def refused(self) -> Decision | None:
-        """Return the decision that the graph rejected, if the interrupt is pending again."""
+        """Return the decision that the graph rejected if the interrupt is pending again, otherwise
+        None.
+        """
         if self.status != self.Status.PENDING or self.refused_version is None:
             return None
         found = self._effective(self.refused_version)
@@ -303,12 +313,14 @@ class Interrupt(models.Model):
 
     @property
     def then(self) -> str:
-        """The action on expiry."""
+        """The action that an expiry of the interrupt triggers."""
         return str((self.expiry or {}).get("then", ""))
 
     @property
     def is_answered(self) -> bool:
-        """Whether it has a response for the graph: from a decision or from its expiry options."""
+        """Whether the interrupt has a response for the graph, from a decision or from its
+        expiry.
+        """
         expired = self.status == self.Status.EXPIRED and self.then == "answer"
         return expired or self.status == self.Status.DECIDED
 
@@ -319,7 +331,10 @@ class Interrupt(models.Model):
 
 
 class _KeptMarker:
-    """Marker for a value that is kept when a thread is erased; None is a value to store."""
+    """Marker for a column that an erasure doesn't change.
+
+    None can't be the marker, because it is a value to store.
+    """
 
 
 KEPT = _KeptMarker()
@@ -327,28 +342,30 @@ KEPT = _KeptMarker()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptColumn:
-    """The use of a column of an interrupt in other packages."""
+    """How other packages use a column of an interrupt."""
 
-    #: API responses that contain it: "list" for lists and details, "detail" for details, "" for
-    #: none. It has the column's name unless the serializer declares a field of its own.
+    #: API responses that contain the column: "list" for lists and details, "detail" for details
+    #: only, "" for none. The API field has the column's name unless the serializer declares a
+    #: field.
     api: str = ""
-    #: Whether a row of the admin's queue reads it.
+    #: Whether the admin's list of the queue reads the column.
     in_queue: bool = False
-    #: Whether it is too large for lists.
+    #: Whether the column is too large for lists.
     large: bool = False
-    #: Whether it can change without a new version, so that the ETag includes it.
+    #: Whether the column can change without a new version of the interrupt. The ETag must then
+    #: include it.
     in_etag: bool = False
-    #: Whether messages to other systems may contain it.
+    #: Whether messages to other systems may contain the column.
     in_message: bool = False
-    #: The value after the thread is erased.
+    #: The column's value after the thread was erased.
     erased: Any = KEPT
 
 
-#: Every column of an interrupt. The lists below, and the code that reads interrupts, are derived
-#: from it.
+#: All columns of an interrupt. The lists below, and the code that reads interrupts, are derived
+#: from this dict.
 INTERRUPT_COLUMNS = {
     "id": InterruptColumn(api="list", in_queue=True),
-    "thread": InterruptColumn(in_queue=True),  # the API has the thread's own id
+    "thread": InterruptColumn(in_queue=True),  # The API contains the thread's own id instead.
     "run": InterruptColumn(api="list", in_queue=True),
     "interrupt_id": InterruptColumn(),
     "kind": InterruptColumn(api="list"),
@@ -367,7 +384,7 @@ INTERRUPT_COLUMNS = {
     "search_text": InterruptColumn(large=True, erased=None),
     "search_grams": InterruptColumn(large=True, erased=None),
     "response_schema": InterruptColumn(api="detail", large=True, in_message=True, erased=None),
-    # An erased payload has no other dialect.
+    # An erased payload has the format "raw".
     "dialect": InterruptColumn(api="list", erased="raw"),
     "allowed_decisions": InterruptColumn(api="list"),
     "editable": InterruptColumn(api="detail", erased=None),
@@ -376,7 +393,8 @@ INTERRUPT_COLUMNS = {
     "proposal": InterruptColumn(api="detail", erased=None),
     "no_self_approval": InterruptColumn(api="detail"),
     "claim_required": InterruptColumn(api="detail", in_queue=True),
-    "status": InterruptColumn(api="list", in_queue=True),  # a separate part of the ETag
+    # The status is a separate part of the ETag.
+    "status": InterruptColumn(api="list", in_queue=True),
     "version": InterruptColumn(api="list", in_queue=True),
     "created_at": InterruptColumn(api="list", in_queue=True),
     "closed_at": InterruptColumn(api="list", in_etag=True),
@@ -392,7 +410,7 @@ INTERRUPT_COLUMNS = {
     "group": InterruptColumn(in_queue=True),
     "group_label": InterruptColumn(api="list", in_queue=True, in_etag=True),
     "claimed_by": InterruptColumn(api="list", in_queue=True),
-    # The API shows these while the claim is valid.
+    # The API contains these columns only while the claim is valid.
     "claimed_by_label": InterruptColumn(in_queue=True, in_etag=True),
     "claimed_until": InterruptColumn(api="list", in_queue=True, in_etag=True),
     "claim_key": InterruptColumn(),
@@ -413,14 +431,14 @@ ERASED_COLUMNS = {
 
 
 class PendingInterrupts(models.Manager["Interrupt"]):
-    """Manager for pending interrupts."""
+    """Manager that returns only pending interrupts."""
 
     def get_queryset(self) -> models.QuerySet[Interrupt]:
         return super().get_queryset().filter(status=Interrupt.Status.PENDING)
 
 
 class ReviewItem(Interrupt):
-    """A pending interrupt in the review queue."""
+    """A pending interrupt in the review queue (proxy model)."""
 
     pending: ClassVar[PendingInterrupts] = PendingInterrupts()
     objects: ClassVar[models.Manager[ReviewItem]] = models.Manager()
@@ -436,13 +454,13 @@ class Decision(models.Model):
     """A person's decision on one ``version`` of an interrupt.
 
     Each version has at most one ``effective`` decision: the one that closed the interrupt, whose
-    value the graph received. If several approvals are needed, earlier approvals are decisions of
-    the same version that are not effective. ``refusal`` is the reason why the graph rejected the
-    value. In this case the interrupt is pending again with a later version, and the decision
+    value the graph received. If several approvals are needed, the approvals before the last are
+    decisions of the same version that are not effective. ``refusal`` is the reason why the graph
+    rejected the value. The interrupt is then pending again with a later version, and the decision
     doesn't change. An undone decision has ``undone_at`` and no effect.
     """
 
-    #: The decision types, and the type for the response of an expiry.
+    #: The decision types, and the type of the response that an expiry gives.
     Type: type[models.TextChoices] = models.TextChoices(  # type: ignore[call-overload]
         "Type",
         [
@@ -462,8 +480,8 @@ class Decision(models.Model):
         db_index=False,
     )
     version = models.PositiveIntegerField()
-    #: True, or NULL for an approval before the last, and for an undone decision. One unique index
-    #: then allows one effective decision per version and any number of others.
+    #: True or NULL. NULL marks an undone decision, or an approval before the last one. A unique
+    #: index then allows one effective decision per version and any number of others.
     effective = models.BooleanField(default=True, null=True)
     type = models.CharField(_("decision"), max_length=20, choices=Type.choices)
     value = EncryptedJSONField(_("response"))
@@ -480,21 +498,21 @@ class Decision(models.Model):
     )
     by_label = models.CharField(_("by"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
-    #: The name of another user who had claimed the interrupt.
+    #: The name of another user who had claimed the interrupt at the time of the decision.
     claimed_by_label = models.CharField(
         _("claimed by"), max_length=255, blank=True, default="", db_default=""
     )
     key = models.CharField(_("idempotency key"), max_length=255, blank=True)
     request_digest = models.CharField(max_length=32)
     payload_digest = models.CharField(max_length=32)
-    #: The changes to the payload as a JSON Patch; NULL without changes.
+    #: The changes to the payload as a JSON Patch. NULL if the payload wasn't changed.
     patch = EncryptedJSONField(_("changes"), null=True, blank=True)
-    #: The number of this approval, and of approvals needed for this version.
+    #: The number of this approval, and the number of approvals needed for this version.
     approvals = models.PositiveSmallIntegerField(_("approvals"), default=1)
     quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
     created_at = models.DateTimeField(_("decided"), db_default=Now(), editable=False)
-    #: The thread's epoch at the time, if its run waits for a possible undo. While the epoch is the
-    #: same, no worker has resumed the run.
+    #: The thread's epoch at the time of the decision, if the run waits for a possible undo. An
+    #: unchanged epoch shows that no worker has resumed the run.
     undo_epoch = models.BigIntegerField(default=None, db_default=None, null=True, editable=False)
     undone_at = models.DateTimeField(
         _("undone"), default=None, db_default=None, null=True, editable=False
@@ -534,7 +552,10 @@ class Decision(models.Model):
 
 
 class AuditEntry(models.Model):
-    """An entry of a thread's audit log; its hash includes the hash of the previous entry."""
+    """An entry of a thread's audit log.
+
+    The entry's hash includes the hash of the previous entry.
+    """
 
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="audit", db_index=False

@@ -15,7 +15,10 @@ from .functions import Now
 
 
 class SavedFilter(models.Model):
-    """A filter saved by a user; a ``shared`` filter is available to everyone."""
+    """A filter of the review queue that a user saved.
+
+    If ``shared`` is true, all users can use the filter.
+    """
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -25,7 +28,7 @@ class SavedFilter(models.Model):
         db_index=False,
     )
     name = models.CharField(_("name"), max_length=60)
-    #: Query parameters of the list, by name.
+    #: The query parameters of the list, by name.
     query = JSONTextField(default=dict)
     shared = models.BooleanField(_("shared"), default=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)

@@ -1,11 +1,11 @@
-"""Search for interrupts by parts of words in their payload and related data.
+"""Search for interrupts by parts of words in the payload and related data.
 
-An interrupt has a search text: its words in lower case, each after a space. On PostgreSQL, an index
-contains their grams: all sequences of three letters within a word, and the first one and two
-letters of a word. On SQLite, rows are searched one after another.
+The search text of an interrupt contains its words in lower case, each after a space. On PostgreSQL,
+an index contains the grams of this text, i.e. all sequences of three letters within a word, and the
+first one and two letters of each word. On SQLite, a search reads the rows one after another.
 
-A word consists of letters and digits, also within an address or a file name. Search terms of one or
-two letters match the beginning of words, longer ones match anywhere in a word.
+A word consists of letters and digits. Addresses and file names are split into words. A search term
+of one or two letters matches the beginning of a word. A longer term matches any part of a word.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from django.db import connections, models
 from django.db.models import Case, F, Func, Q, Value, When
 
-#: Maximum number of words in a search; further words are ignored.
+#: Maximum number of words in a search. Further words are ignored.
 MOST = 10
-#: Number of characters that are searched.
+#: Maximum length of a search text. The text after this length isn't searched.
 LENGTH = 2000
 GRAM = 3
 
@@ -28,7 +28,10 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def build_search_text(*values: Any) -> str:
-    """Return the search text for strings and JSON values, without keys."""
+    """Return the search text for strings and JSON values.
+
+    Keys of JSON objects are not included.
+    """
     found: list[str] = []
     left = LENGTH
     for text in _list_texts(values):
@@ -57,7 +60,7 @@ def _list_words(text: str) -> list[str]:
 
 
 def _list_texts(values: Any) -> Iterator[str]:
-    """Yield the strings and numbers in JSON values, in order."""
+    """Yield the strings and numbers in JSON values, in their order."""
     for value in values:
         if isinstance(value, str):
             yield value
@@ -70,9 +73,9 @@ def _list_texts(values: Any) -> Iterator[str]:
 
 
 class _Grams(Func):
-    """The grams of a column as an array."""
+    """The grams in a column, as an array."""
 
-    # An index is used only for exactly the same expression.
+    # PostgreSQL uses the index only for exactly the same expression.
     template = "string_to_array(%(expressions)s, ' ')"
     output_field = models.TextField()
 
@@ -84,11 +87,15 @@ class _HasAll(Func):
 
 
 class _PostgreSQLIndex(models.Index):
-    """An inverted index on an expression; a no-op on other databases."""
+    """An inverted index on an expression.
+
+    On other databases than PostgreSQL, the index doesn't exist.
+    """
 
     def create_sql(self, model: Any, schema_editor: Any, using: str = "", **options: Any) -> Any:
         if schema_editor.connection.vendor != "postgresql":
-            return "SELECT 1"  # Django runs the returned statement, so return one without effect
+            # Django executes the returned statement, so return a statement without effect.
+            return "SELECT 1"
         return super().create_sql(model, schema_editor, using=" USING gin", **options)
 
     def remove_sql(self, model: Any, schema_editor: Any, **options: Any) -> Any:
@@ -98,7 +105,7 @@ class _PostgreSQLIndex(models.Index):
 
 
 class GramIndex(_PostgreSQLIndex):
-    """The index on a column of grams."""
+    """The index on a column that contains grams."""
 
     def __init__(self, *expressions: Any, grams: str = "", **options: Any) -> None:
         self.grams = grams
@@ -110,39 +117,39 @@ class GramIndex(_PostgreSQLIndex):
 
 
 def has_index(using: str) -> bool:
-    """Return whether the database has an index of grams."""
+    """Return whether the database has an index of grams, i.e. is PostgreSQL."""
     return connections[using].vendor == "postgresql"
 
 
 def index_text(text: str | None, using: str) -> str | None:
-    """Return the grams of a search text if the database has an index of grams, else None."""
+    """Return the grams of a search text, or None if the database has no index of grams."""
     return build_grams(text) if text and has_index(using) else None
 
 
 def has_words(text: str, using: str, *, common: bool = False, through: str = "") -> Q:
-    """Match the interrupts whose search text contains every word of a text.
+    """Return a condition: the interrupt's search text contains every word of a text.
 
-    The index is fast for few matches and slow for many, since it reads all of them. For ``common``
-    words it isn't used, and rows are read in the requested order. ``through`` is the lookup to
-    interrupts from another model.
+    The index is fast if few rows match, and slow if many rows match, because it reads all matches.
+    If the words are ``common``, the index isn't used, and rows are read in the requested order.
+    ``through`` is the lookup to interrupts from another model.
     """
     words = _list_words(text)[:MOST]
     if not words:
         return Q(pk__in=[])
     has_all = Q(*(Q((f"{through}search_text__contains", _build_needle(word))) for word in words))
     if has_index(using) and not common:
-        # A gram can belong to another word, so the matches of the index are checked again.
+        # Check the matches of the index again, because a gram can be part of another word.
         grams = _build_sought_grams(words)
         return Q(_HasAll(_Grams(F(f"{through}search_grams")), _Grams(Value(grams)))) & has_all
     if not has_index(using):
         return has_all
-    # The planner uses no index for a condition inside CASE, and expects half of all rows to match.
-    # It then reads rows in the requested order.
+    # For a condition inside CASE, the query planner uses no index and expects half of all rows to
+    # match. It then reads the rows in the requested order.
     return Q(Case(When(has_all, then=True), default=False))
 
 
 def _build_sought_grams(words: list[str]) -> str:
-    """Return the grams that a search text with these words contains."""
+    """Return the grams that the search text must contain if it contains these words."""
     found: set[str] = set()
     for word in words:
         found.update(_list_grams(word) if len(word) >= GRAM else (f"^{word}",))

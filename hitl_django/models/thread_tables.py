@@ -1,4 +1,4 @@
-"""Tables with rows of a thread, each with the lookup from a row to its thread."""
+"""Tables with rows that belong to a thread, each with the lookup from a row to the thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import (
     Thread,
 )
 
-#: Each table refers only to rows of the tables before it.
+#: Each table refers only to rows of the tables listed before it.
 THREAD_TABLES: dict[type[models.Model], str] = {
     Thread: "pk",
     Run: "thread",
@@ -35,7 +35,10 @@ THREAD_TABLES: dict[type[models.Model], str] = {
 
 
 def list_thread_tables() -> dict[type[models.Model], str]:
-    """Return the tables of a thread, with those of extensions last."""
+    """Return the tables with rows of threads, by model.
+
+    Tables of extensions come last.
+    """
     return {
         **THREAD_TABLES,
         **{each.model: each.thread for each in iterate_tables() if each.thread},

@@ -21,9 +21,9 @@ from .relations import RoutedForeignKey
 class Thread(models.Model):
     """A thread: a graph's state over several runs, with an optional related object.
 
-    ``epoch`` is incremented with each lease. A worker can write only in the epoch of its own lease,
-    so a worker that was suspended and replaced can't write any more. ``lease_until`` is on the
-    database's clock and limits only when another process may take the lease.
+    ``epoch`` is incremented with each lease. A worker can write only in the epoch of its own lease.
+    A worker that was suspended and replaced can therefore not write any more. ``lease_until`` is on
+    the database's clock. After this time, another process may take the lease.
     """
 
     thread_id = models.CharField(_("thread id"), max_length=255, unique=True)
@@ -44,13 +44,15 @@ class Thread(models.Model):
     lease_owner = models.CharField(max_length=255, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
-    #: Whether the thread has ever had an interrupt; without one there is none to look up.
+    #: Whether the thread has ever had an interrupt. If not, interrupts needn't be looked up.
     has_interrupts = models.BooleanField(default=False)
-    #: Time at which its last run ended; NULL while a run is active. Retention is based on it.
+    #: The time at which the thread's last run ended. NULL while a run is active. Retention uses
+    #: this time.
     ended_at = models.DateTimeField(db_default=None, null=True, editable=False)
-    #: Whether runs wait for earlier runs of the thread (Run.State.WAITING).
+    #: Whether any runs wait for earlier runs of the thread (Run.State.WAITING).
     has_waiting = models.BooleanField(db_default=False, editable=False)
-    #: Time of its restoration from an archive. It isn't archived again during the usual period.
+    #: The time at which the thread was restored from an archive. For a while, the thread isn't
+    #: archived again.
     restored_at = models.DateTimeField(db_default=None, null=True, editable=False)
 
     audit_seq = models.PositiveIntegerField(default=0)
@@ -58,7 +60,7 @@ class Thread(models.Model):
 
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
-    #: The database's time, set by leases.lock_thread.
+    #: The database's time, set by leases.lock_thread when it reads the thread.
     now: datetime
 
     class Meta:
@@ -93,10 +95,16 @@ class Thread(models.Model):
 
 
 class Run(models.Model):
-    """One input of a thread, executed until it ends. QUEUED rows are the work queue."""
+    """A run executes one input of a thread until it ends.
+
+    The queued runs are the work queue of the workers.
+    """
 
     class State(models.TextChoices):
-        """The state of a run. TRANSITIONS lists the possible next states."""
+        """The state of a run.
+
+        TRANSITIONS lists the possible next states.
+        """
 
         WAITING = "waiting", _("waiting for earlier runs")
         QUEUED = "queued", _("queued")
@@ -107,7 +115,7 @@ class Run(models.Model):
         PARKED = "parked", _("parked")
         CANCELLED = "cancelled", _("cancelled")
 
-    #: The possible next states of each state.
+    #: The possible next states by state.
     TRANSITIONS: ClassVar[dict[str, frozenset[str]]] = {
         State.WAITING: frozenset({State.QUEUED, State.FAILED, State.CANCELLED}),
         State.QUEUED: frozenset({State.RUNNING, State.PARKED, State.CANCELLED}),
@@ -129,7 +137,7 @@ class Run(models.Model):
         State.CANCELLED: frozenset(),
     }
 
-    #: A thread has at most one run in these states.
+    #: States of active runs. A thread has at most one active run.
     ACTIVE: ClassVar[tuple[str, ...]] = (
         State.QUEUED,
         State.RUNNING,
@@ -137,39 +145,41 @@ class Run(models.Model):
         State.PARKED,
     )
 
-    #: The states of runs that have not ended, and that have ended.
+    #: The states of runs that have not ended, and the states of runs that have ended.
     NOT_ENDED: ClassVar[tuple[str, ...]] = (*ACTIVE, State.WAITING)
     ENDED: ClassVar[tuple[str, ...]] = (State.CANCELLED, State.FAILED, State.SUCCEEDED)
 
-    #: Columns with long values, which lists don't read.
+    #: Columns with long values. Lists don't read these columns.
     LARGE_COLUMNS: ClassVar[tuple[str, ...]] = ("input", "error", "traceback")
 
-    #: States in which a run will receive the response to its interrupts.
+    #: States in which a run will receive the responses to its interrupts.
     ANSWERABLE: ClassVar[tuple[str, ...]] = (State.INTERRUPTED, State.QUEUED, State.RUNNING)
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="runs", verbose_name=_("thread")
     )
-    #: Its position among the runs of its thread. It increases even if the clock is set back.
+    #: The position of the run among the runs of its thread. The number increases even if the clock
+    #: is set back.
     number = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     graph = models.CharField(_("graph"), max_length=200)
     graph_version = models.CharField(_("version"), max_length=50, blank=True)
-    #: The GraphShape with which its checkpoints were stored.
+    #: The fingerprint of the GraphShape with which the run's checkpoints were stored.
     fingerprint = models.CharField(max_length=32, blank=True)
     key = models.CharField(_("idempotency key"), max_length=255, null=True, blank=True)
     input_digest = models.CharField(max_length=64, blank=True)
     state = models.CharField(_("state"), max_length=20, choices=State.choices, default=State.QUEUED)
     step = models.IntegerField(_("step"), default=-1)
-    #: The kinds of events that it stores (events.KINDS), the number of the last event at its last
-    #: change of state, and of the first event that isn't deleted.
+    #: The kinds of events that the run stores (events.KINDS), the number of the last event at the
+    #: last change of the run's state, and the number of the first event that hasn't been deleted.
     events = models.CharField(max_length=100, blank=True)
     last_event = models.PositiveIntegerField(default=0)
     first_event = models.PositiveIntegerField(default=1)
-    #: The input of a run that waits for earlier runs, or failed while waiting, as text
-    #: (checkpoints.pack_text), since it may not be JSON. NULL if it is part of the state.
+    #: The input of a run that waits for earlier runs, or that failed while waiting. The input is
+    #: stored as text (checkpoints.pack_text), because it may not be JSON. NULL if the thread's
+    #: state already contains the input.
     input = EncryptedTextField(null=True, db_default=None, editable=False)
-    #: Its options in addition to the input (services.RunOptions); NULL without options.
+    #: The run's options in addition to the input (services.RunOptions). NULL without options.
     options = EncryptedJSONField(null=True, blank=True, editable=False)
     error = EncryptedTextField(_("error"), blank=True)
     traceback = EncryptedTextField(_("traceback"), blank=True)
@@ -183,15 +193,16 @@ class Run(models.Model):
         db_index=False,
     )
     started_by_label = models.CharField(_("started by"), max_length=255, blank=True)
-    #: The original run of a fork, or of a fork of that fork. Not a foreign key, since deleting a
-    #: run would have to search for references.
+    #: The original run of a fork, or of a fork of a fork. This is not a foreign key, because
+    #: deleting a run would have to search for references.
     origin = models.UUIDField(null=True, db_default=None, editable=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     queued_at = models.DateTimeField(_("queued"), db_default=Now(), editable=False)
-    #: Time of the last message for the run. The sweep enqueues another one after a while.
+    #: The time of the last message to workers about the run. The sweep sends another message after
+    #: a while.
     hinted_at = models.DateTimeField(db_default=Now(), editable=False)
-    #: Time at which an interrupted run resumes with a decision; until then, the decision can be
-    #: undone.
+    #: The time at which an interrupted run resumes with its decision. Until then, the decision can
+    #: be undone.
     resumes_at = models.DateTimeField(_("resumes at"), db_default=None, null=True, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 
@@ -267,7 +278,10 @@ class Run(models.Model):
     def select_newest(
         cls, runs: models.QuerySet[Run], *, besides: Run | None = None
     ) -> models.QuerySet[Run]:
-        """Return the runs that have started, newest first; ``besides`` is included in any case."""
+        """Return the runs that have started, newest first.
+
+        The run ``besides`` is included even if it hasn't started.
+        """
         begun = models.Q(input__isnull=True)
         if besides is not None:
             begun |= models.Q(pk=besides.pk)
@@ -275,7 +289,10 @@ class Run(models.Model):
 
     @classmethod
     def find_next_number(cls, using: str, thread: int) -> int:
-        """Return the number for the next run of a locked thread."""
+        """Return the number for the next run of a thread.
+
+        The caller has locked the thread.
+        """
         runs = cls.objects.using(using).filter(thread=thread)
         newest: int | None = runs.aggregate(newest=models.Max("number"))["newest"]
         return (newest or 0) + 1

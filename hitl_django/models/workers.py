@@ -11,9 +11,10 @@ from .functions import Now
 
 
 class WorkerHeartbeat(models.Model):
-    """A worker process that has recently finished a task.
+    """The last heartbeat of a worker process.
 
-    The row is written after work, so an idle process has none. ``at`` is on the database's clock.
+    A process writes its row after a task, so an idle process has no recent row. ``at`` is on the
+    database's clock.
     """
 
     owner = models.CharField(max_length=255, unique=True)

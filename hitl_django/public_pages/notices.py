@@ -1,4 +1,4 @@
-"""Messages common to all pages opened by a link."""
+"""Messages that all pages opened by a link have in common."""
 
 from __future__ import annotations
 

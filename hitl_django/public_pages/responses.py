@@ -1,4 +1,4 @@
-"""Responses of public pages, with headers that protect their URL and content."""
+"""Responses of public pages, with headers that protect the page's URL and content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def render_page(
     headers: Mapping[str, str] | None = None,
     **context: Any,
 ) -> HttpResponse:
-    """Render a template that extends ``hitl_django/public/page.html``."""
+    """Return a response with a template that extends ``hitl_django/public/page.html``."""
     text = render_to_string(template, context, request)
     response = HttpResponse(text, status=status, headers=headers)
     return protect_response(
@@ -49,9 +49,11 @@ def render_page(
 def protect_response(
     response: Response, *, styles: str = "'none'", images: str = "'none'"
 ) -> Response:
-    """Forbid the response to load resources, to be framed, and to send its URL as a referrer.
+    """Add headers that forbid loading resources, embedding the page in a frame, and sending its URL
+    as a referrer.
 
-    A Content-Security-Policy already set, for example for a file, is kept.
+    ``styles`` and ``images`` are exceptions in the Content-Security-Policy. If the response already
+    has a Content-Security-Policy, for example for a file, the policy doesn't change.
     """
     for header, value in HEADERS.items():
         response.headers[header] = value

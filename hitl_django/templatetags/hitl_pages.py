@@ -1,4 +1,7 @@
-"""Template tags that link to this app's admin pages on the current or default admin site."""
+"""Template tags that link to this app's admin pages.
+
+Links lead to the current admin site, or to the default site outside of the admin.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,11 @@ def page_link(
     context: Any, content: str, page: str, *args: Any, css: str = "hitl-link-to",
     alone: bool = False, **query: Any,
 ) -> str:  # fmt: skip
-    """Link text to a page, such as ``run_change``, or ``ratings.rating_change`` of another app.
+    """Return text as a link to an admin page.
 
-    If no admin site has the page, the text is returned without a link or, if ``alone``, omitted.
-    Use ``alone`` for text that only describes the link.
+    A page is named like ``run_change`` or, for another app, like ``ratings.rating_change``. If no
+    admin site has the page, the text is returned without a link. With ``alone``, the text is
+    omitted instead. Use ``alone`` for text that only describes the link.
     """
     app, _, page = page.rpartition(".")
     name, _, view = page.partition("_")
@@ -42,7 +46,7 @@ def page_link(
 
 @register.inclusion_tag("hitl_django/admin/waiting.html", takes_context=True)
 def waiting_for_you(context: Any) -> dict[str, Any]:
-    """Return the number of requests the user can decide, and the URL of the queue."""
+    """Return the number of requests that the user can decide, and the URL of the queue."""
     request = context.get("request")
     url = find_admin_page(
         apps.get_model("hitl_django", "reviewitem"), "changelist", request=request

@@ -19,26 +19,31 @@ register = template.Library()
 
 @register.filter
 def visible(value: Any) -> str:
-    """Replace invisible characters by their code points."""
-    # The result isn't marked as safe, so templates escape it.
+    """Replace the invisible characters in a text by their code points."""
+    # Don't mark the result as safe, so that templates escape it.
     return escape_hidden(str(value)) if value is not None else ""
 
 
 @register.filter
 def graph_title(name: str) -> str:
-    """Return a graph's title or name."""
+    """Return the title of a graph, or its name if the graph has no title."""
     return visible(registry.get_title(name))
 
 
 @register.filter(expects_localtime=True)
 def moment(value: datetime) -> str:
-    """Format a time, with the exact value in the ``datetime`` attribute."""
+    """Return a time element with the formatted time and, in the attribute ``datetime``, the exact
+    time.
+    """
     return format_html('<time datetime="{}">{}</time>', value.isoformat(), localize(value))
 
 
 @register.filter
 def or_erased(text: str) -> str:
-    """Return a required text; if it is empty, it was erased."""
+    """Return the text, or a note that the text was erased if it is empty.
+
+    Use this filter only for required texts.
+    """
     return visible(text) or gettext("(erased)")
 
 

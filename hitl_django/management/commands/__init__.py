@@ -1,3 +1,3 @@
-"""Django's package of commands, with the single command ``hitl``."""
+"""Django's package of management commands, with the single command ``hitl``."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``manage.py hitl VERB``: one command, one module per verb."""
+"""The command ``manage.py hitl VERB``, which runs the module of the verb."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ VERBS = {
 
 
 class Command(BaseCommand):
-    """Command that runs the module of a verb."""
+    """Management command that runs the module of a verb."""
 
     help = "Start and manage runs."
 
@@ -72,10 +72,10 @@ class Command(BaseCommand):
 
 
 def list_verbs() -> dict[str, Any]:
-    """Return the module of each verb.
+    """Return the modules of all verbs, by verb.
 
     Raises:
-        CommandError: if an optional app redefines a verb.
+        CommandError: if two apps define the same verb.
     """
     found = dict[str, Any](VERBS)
     for extension in list_extensions():
@@ -89,7 +89,10 @@ def list_verbs() -> dict[str, Any]:
 
 
 def refuse_unready(*, needs_database: bool) -> None:
-    """Raise CommandError with the finding of ``doctor`` that would make every command fail."""
+    """Raise CommandError if a problem of the installation would make every command fail.
+
+    The error contains the finding that ``doctor`` reports about the problem.
+    """
     found = find_obstacle(needs_database=needs_database)
     if found is not None:
         raise CommandError(f"{found.words} {found.advice}")

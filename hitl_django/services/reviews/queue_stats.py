@@ -46,12 +46,12 @@ class QueueCounts:
     """Numbers of pending interrupts. A number equal to CAP means CAP or more.
 
     Attributes:
-        mine: interrupts that the user has claimed or is assigned to.
-        free: interrupts that the user could claim.
-        claimed: interrupts that other users have claimed.
+        mine: interrupts claimed by the user or assigned to the user.
+        free: interrupts the user could claim.
+        claimed: interrupts claimed by other users.
         overdue: interrupts past their due time.
         snoozed: snoozed interrupts.
-        awake: interrupts that are not snoozed.
+        awake: interrupts without a snooze.
         pending: all pending interrupts.
     """
 
