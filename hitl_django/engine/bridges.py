@@ -1,7 +1,7 @@
 """Bridges to LangChain and LangGraph, which the engine itself doesn't import.
 
-A bridge is a module that knows the classes of another package. An installed distribution registers
-it in the entry point group ``hitl_django.bridges``, under the name of that package.
+A bridge is a module that uses the classes of another package. An installed distribution registers
+its bridge in the entry point group ``hitl_django.bridges``, under the name of the other package.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ GROUP = "hitl_django.bridges"
 
 @cache
 def find_bridge(package: str) -> Any:
-    """Import and return the bridge to a package; None if the package is not installed.
+    """Import and return the bridge to a package, or return None if the package is not installed.
 
-    A package without a bridge is treated as if it were not installed, with a warning.
+    A package without a bridge is treated like a package that is not installed, and a warning is
+    logged.
 
     Raises:
-        ImportError: if several distributions name a bridge to the package.
+        ImportError: several distributions register a bridge to the package.
     """
     if find_spec(package) is None:
         return None
-    from importlib.metadata import entry_points  # slow to import, and rarely needed
+    from importlib.metadata import entry_points  # This import is slow and rarely needed.
 
     found = list(entry_points(group=GROUP, name=package))
     if len(found) > 1:
@@ -45,31 +46,33 @@ def find_bridge(package: str) -> Any:
 
 
 def find_langchain() -> Any:
-    """Return the bridge to LangChain's classes; None if there is none."""
+    """Return the bridge to LangChain's classes, or None if LangChain or its bridge is missing."""
     return find_bridge("langchain_core")
 
 
 def find_langgraph() -> Any:
-    """Return the bridge to LangGraph's graphs; None if there is none."""
+    """Return the bridge to LangGraph's graphs, or None if LangGraph or its bridge is missing."""
     return find_bridge("langgraph")
 
 
 def is_of_langchain(value: Any) -> bool:
-    """Return whether a value's class comes from langchain-core or derives from such a class."""
+    """Return whether the value's class or one of its base classes is defined in langchain-core."""
     return any(base.__module__.startswith("langchain_core") for base in type(value).__mro__)
 
 
 def find_ambient_variable() -> ContextVar[Any] | None:
-    """Return the variable that contains langchain's current config; None if it isn't loaded."""
+    """Return langchain's context variable for its current config, or None without langchain."""
     module = sys.modules.get("langchain_core.runnables.config")
-    return getattr(module, "var_child_runnable_config", None)  # it may be half loaded
+    # The module may be partially imported.
+    return getattr(module, "var_child_runnable_config", None)
 
 
 def is_traced() -> bool:
-    """Return whether langchain's tracing is enabled here.
+    """Return whether langchain's tracing is enabled in the current context.
 
-    The environment variables of LangSmith can enable tracing without any config.
+    LangSmith's environment variables can enable tracing without a config.
     """
     module = sys.modules.get("langchain_core.tracers.context")
-    asks = getattr(module, "_tracing_v2_is_enabled", None)  # langchain's own check before a run
+    # Langchain makes the same check before a run.
+    asks = getattr(module, "_tracing_v2_is_enabled", None)
     return asks is not None and bool(asks())

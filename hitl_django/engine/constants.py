@@ -7,7 +7,7 @@ import sys
 START = sys.intern("__start__")
 END = sys.intern("__end__")
 
-# Keys of writes that are not channels.
+# Keys of stored writes that don't belong to a channel.
 INPUT = sys.intern("__input__")
 INTERRUPT = sys.intern("__interrupt__")
 RESUME = sys.intern("__resume__")
@@ -34,11 +34,11 @@ PUSH = sys.intern("__pregel_push")
 PULL = sys.intern("__pregel_pull")
 
 NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
-NS_SEP = "|"  # between the levels of a namespace
-NS_END = ":"  # between a node's name and its task id
+NS_SEP = "|"  # separates the levels of a namespace
+NS_END = ":"  # separates a node's name from its task id
 
-#: Control writes have a fixed slot, so that a later write of the same kind replaces the earlier.
-#: All other writes of a task form one unit in slot 0, which is never replaced.
+#: Control writes have a fixed slot, so that a later write of the same kind replaces the earlier
+#: write. All other writes of a task form one unit in slot 0, which is never replaced.
 CONTROL_SLOTS = {
     ERROR: -1,
     SCHEDULED: -2,
@@ -52,7 +52,7 @@ CONTROL_SLOTS = {
     ATTEMPTS: -10,
 }
 
-#: The same table under the name used by other savers.
+#: The name of CONTROL_SLOTS in LangGraph's checkpoint savers.
 WRITES_IDX_MAP = CONTROL_SLOTS
 
 #: Writes that are not applied to channels.

@@ -1,4 +1,4 @@
-"""Support for renamed parameters: old names are accepted with a warning."""
+"""Support for renamed parameters: a call with an old name works and emits a warning."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ R = TypeVar("R")
 
 
 def takes_old_names(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that maps old parameter names to new ones, given as ``old="new"``.
+    """Return a decorator that maps old parameter names to new names, given as ``old="new"``.
 
-    The decorated function raises TypeError if a call uses both names of a parameter.
+    The decorated function raises TypeError if a call passes both the old and the new name.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

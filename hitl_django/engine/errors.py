@@ -77,7 +77,8 @@ class GraphDefinitionError(GraphError, ValueError):
 class InvalidUpdateError(GraphError):
     """A node or a caller wrote a value that the channel can't accept.
 
-    ``code`` distinguishes several writes to a channel that accepts one from an invalid node result.
+    ``code`` distinguishes two causes: several writes to a channel that accepts one write per
+    super-step, and an invalid return value of a node.
     """
 
     def __init__(self, *args: object, code: ErrorCode | None = None) -> None:
@@ -103,7 +104,8 @@ class EmptyInputError(GraphError, ValueError):
 class GraphRecursionError(GraphError, RecursionError):
     """The run reached its limit of super-steps without ending.
 
-    ``limit`` is the limit. ``next`` names the nodes that would have run next.
+    ``limit`` is the maximum number of super-steps. ``next`` names the nodes that would have run
+    next.
     """
 
     code = ErrorCode.GRAPH_RECURSION_LIMIT
@@ -116,7 +118,7 @@ class GraphRecursionError(GraphError, RecursionError):
 class GraphDrained(GraphError):
     """The run stopped between two super-steps because a drain was requested; it can be resumed.
 
-    ``reason`` is the reason given with the request.
+    ``reason`` is the reason given with the drain request.
     """
 
     def __init__(self, reason: str = "shutdown") -> None:
@@ -127,9 +129,9 @@ class GraphDrained(GraphError):
 class NodeTimeoutError(GraphError):
     """An attempt at a node took longer than its timeout.
 
-    Not derived from the builtin TimeoutError, which is an OSError and therefore not retried by the
-    default policy. ``kind`` is ``run`` or ``idle``. ``timeout`` is the exceeded limit and
-    ``elapsed`` the duration of the attempt, both in seconds.
+    NodeTimeoutError is not derived from the builtin TimeoutError. The builtin class is an OSError,
+    which the default retry policy doesn't retry. ``kind`` is ``run`` or ``idle``. ``timeout`` is
+    the exceeded limit and ``elapsed`` the duration of the attempt, both in seconds.
     """
 
     def __init__(
@@ -154,7 +156,8 @@ class NodeTimeoutError(GraphError):
 class AttemptTimedOutError(GraphError, RuntimeError):
     """A timed-out attempt called once(), a task or a graph; nothing was called or stored.
 
-    Raised in the code of the late attempt, which has already failed with NodeTimeoutError.
+    The error is raised in the code of the timed-out attempt, which has already failed with
+    NodeTimeoutError.
     """
 
     def __init__(self, node: str, attempt: int) -> None:
@@ -187,7 +190,7 @@ class NodeCancelledError(GraphError):
 class GraphChangedError(GraphError):
     """The stored thread doesn't fit the current structure of the graph.
 
-    ``changes`` describes each incompatible change in words.
+    ``changes`` lists a description of each incompatible change.
     """
 
     def __init__(
@@ -208,8 +211,8 @@ class ResumeError(HitlError):
 class UnknownInterruptError(ResumeError, LookupError, RuntimeError):
     """The resume value names an interrupt that isn't pending.
 
-    Raised before anything is written: the interrupts in ``pending_ids`` can still be resolved.
-    ``reason`` is ``not_pending``, ``ambiguous`` or ``empty_map``.
+    The error is raised before anything is stored. The interrupts in ``pending_ids`` are still
+    pending. ``reason`` is ``not_pending``, ``ambiguous`` or ``empty_map``.
     """
 
     def __init__(
@@ -232,7 +235,7 @@ class NothingPendingError(ResumeError, RuntimeError):
 class PendingInterruptsError(ResumeError, RuntimeError):
     """The thread has pending interrupts, which the call would discard.
 
-    ``pending_ids`` names the interrupts, ``thread_id`` the thread.
+    ``pending_ids`` lists the ids of the interrupts. ``thread_id`` is the id of the thread.
     """
 
     def __init__(
@@ -291,7 +294,7 @@ class PayloadLimitError(PayloadError):
 class LeaseError(HitlError):
     """A run has no exclusive lease on its thread.
 
-    ``thread_id`` is the thread, if known.
+    ``thread_id`` is the id of the thread, or None if it isn't known.
     """
 
     def __init__(self, *args: object, thread_id: str | None = None) -> None:
@@ -311,7 +314,7 @@ class ThreadNotFound(HitlError, LookupError):
     """Thread not found.
 
     ``thread_id`` is the requested thread. ``checkpoint_id`` is the requested checkpoint, if the
-    thread doesn't have it.
+    thread exists but doesn't have this checkpoint.
     """
 
     def __init__(
@@ -332,7 +335,8 @@ class InvalidNamespaceError(HitlError, ValueError):
 class GraphBubbleUp(BaseException):
     """Control flow between a node and the loop.
 
-    Derived from BaseException, so that a node's ``except Exception`` doesn't catch it.
+    The class derives from BaseException so that a node's ``except Exception`` doesn't catch the
+    signal.
     """
 
 
@@ -369,8 +373,8 @@ class DrainSignal(GraphBubbleUp):
 class SaverFailed(GraphBubbleUp):
     """An error that passes through a node without counting as the node's failure.
 
-    ``error`` was raised by the saver, or by the task queue to stop its task. The run raises
-    ``error`` itself to its caller.
+    ``error`` is the original error, raised by the saver or by the task queue in order to stop its
+    task. The run raises ``error`` to its caller.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -379,7 +383,7 @@ class SaverFailed(GraphBubbleUp):
 
 
 def iterate_leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the leaf errors of a group of any depth; a plain error yields itself."""
+    """Yield the leaf errors of a nested exception group; a plain error yields itself."""
     if isinstance(error, BaseExceptionGroup):
         for part in error.exceptions:
             yield from iterate_leaves(part)
@@ -388,11 +392,11 @@ def iterate_leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error or signal represented by an exception group.
+    """Return the single error or signal that represents an exception group.
 
-    asyncio and anyio task groups raise such groups. A group of pauses becomes one pause with all
-    interrupts. In a mixed group, only the failures are returned. Cancellations count only if the
-    group contains nothing else.
+    Task groups of asyncio and anyio raise exception groups. A group of pauses becomes one pause
+    with all interrupts. For a mixed group, only the failures are returned. Cancellations count only
+    if the group contains nothing else.
     """
     signals, failures = group.split(GraphBubbleUp)
     failed = failures and failures.split(asyncio.CancelledError)[1]
@@ -420,11 +424,11 @@ def resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def annotate(error: BaseException, note: str) -> None:
-    """Add a note to an error; ignore classes that reject notes."""
+    """Add a note to an error, unless the error's class rejects notes."""
     with suppress(Exception):
         error.add_note(note)
 
 
 def is_invalid_resume(error: BaseException) -> bool:
-    """Return whether the error says that a response doesn't fit its schema."""
+    """Return whether the error was raised for a response that doesn't fit its response schema."""
     return isinstance(error, InvalidAnswerError)

@@ -1,4 +1,8 @@
-"""Ids of checkpoints (sorted by time), tasks and interrupts (computed from their position)."""
+"""Ids of checkpoints, tasks and interrupts.
+
+Checkpoint ids sort by creation time. The ids of tasks and interrupts are hashes of their position
+in a thread.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,12 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def new_uuid6() -> str:
-    """Return a version-6 UUID as text; later ids of this process sort after earlier ones."""
+    """Return a version-6 UUID as text; each id sorts after all earlier ids of this process."""
     global _last
     now = time.time_ns() // 100 + _GREGORIAN
     with _lock:
-        # Ids must sort by creation even within one clock tick and after the clock was set back.
+        # Ids must sort by creation even if they are created in one clock tick or after the clock
+        # was set back.
         if now <= _last:
             now = _last + 1
         _last = now
@@ -41,7 +46,7 @@ def new_id() -> UUID:
 
 
 def sort_ids_after(checkpoint_id: str) -> None:
-    """Make later ids of this process sort after an id created by a faster clock elsewhere."""
+    """Make later ids of this process sort after ``checkpoint_id``, created by another process."""
     global _last
     made = read_time(checkpoint_id)
     with _lock:
@@ -49,7 +54,7 @@ def sort_ids_after(checkpoint_id: str) -> None:
 
 
 def read_time(checkpoint_id: str) -> int:
-    """Return the creation time of an id in units of 100 ns; 0 for an id that isn't a UUID."""
+    """Return the creation time of a checkpoint id in units of 100 ns, or 0 for an invalid id."""
     try:
         return int(f"{checkpoint_id[:8]}{checkpoint_id[9:13]}{checkpoint_id[15:18]}", 16)
     except ValueError:
@@ -57,12 +62,12 @@ def read_time(checkpoint_id: str) -> int:
 
 
 def encode_checkpoint_id(checkpoint_id: str) -> bytes:
-    """Return a checkpoint's id as its 16 bytes."""
+    """Return the 16 bytes of a checkpoint id."""
     return bytes.fromhex(checkpoint_id.replace("-", ""))
 
 
 def make_task_id(checkpoint: bytes, *parts: str) -> str:
-    """Return a task's id: a hash of its starting checkpoint and of these parts."""
+    """Return a task id: a hash of the checkpoint from which the task starts and of ``parts``."""
     digest = xxh3_128_hexdigest(checkpoint + "".join(parts).encode())
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"
 
@@ -78,7 +83,7 @@ def make_keyed_id(ns: str, key: str) -> str:
 
 
 def hash_json(value: Any) -> str:
-    """Return the fingerprint of an interrupt or graph structure: a hash of its canonical JSON."""
+    """Return the fingerprint of an interrupt or graph: a hash of the value's canonical JSON."""
     return xxh3_64_hexdigest(_canonical(value).encode())
 
 
@@ -88,12 +93,12 @@ def make_triggered_path_key(name: str) -> str:
 
 
 def make_sent_path_key(index: int) -> str:
-    """Return the path key of the task of the ``index``-th Send of a step."""
+    """Return the path key of the task created by the Send number ``index`` of a super-step."""
     return f"~{PUSH}, {index:010d}, False"
 
 
 def make_path_key(path: str | int | tuple[Any, ...]) -> str:
-    """Return a task's path as text that sorts like the path."""
+    """Return a task's path as text; texts sort in the same order as the paths."""
     if isinstance(path, tuple):
         return f"~{', '.join([p if type(p) is str else make_path_key(p) for p in path])}"
     return f"{path:010d}" if isinstance(path, int) else str(path)

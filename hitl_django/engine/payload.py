@@ -1,4 +1,4 @@
-"""Validation of interrupt payloads, which are plain JSON so that any screen can show them."""
+"""Validation of interrupt payloads, which must be plain JSON so that any client can show them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from .errors import PayloadLimitError, UnserializableError
 
 WHAT = "The interrupt payload"
 MAX_DEPTH = 64
-#: Maximum bits of an integer: Python converts decimals of up to 4,300 digits.
+#: The maximum number of bits of an integer. Python converts integers of up to 4,300 decimal digits.
 MAX_BITS = 14_000
 
-# PostgreSQL text can't contain NUL and UTF-8 can't encode a lone surrogate. Both are refused here,
-# so that all databases behave the same.
+# PostgreSQL text can't contain NUL, and UTF-8 can't encode a lone surrogate. Both are rejected
+# here, so that all databases behave the same.
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
-#: Keys of payloads about tool calls.
+#: Keys that mark a payload as a tool call.
 _CALLS = frozenset({"action_request", "action_requests", "tool_call", "tool_call_id"})
 
 
 def check_payload(value: Any) -> Any:
-    """Return an interrupt's payload, validated as plain JSON.
+    """Validate an interrupt's payload as plain JSON and return it.
 
     In a payload about tool calls, characters that can't be stored are escaped for the reviewer. The
-    call itself keeps them, because an approval doesn't send the arguments back.
+    tool call itself keeps the characters, because an approval doesn't send the arguments back.
 
     Raises:
-        UnserializableError: the payload isn't plain JSON, or it can't be stored and isn't about a
-            tool call.
+        UnserializableError: the payload isn't plain JSON, or it contains characters that can't
+            be stored and isn't about a tool call.
     """
     try:
         check_json(value, WHAT)

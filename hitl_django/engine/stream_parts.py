@@ -75,7 +75,7 @@ DebugPayload = _CheckpointEvent[StateT] | _TaskEvent | _TaskResultEvent
 
 
 class ValuesStreamPart(TypedDict, Generic[OutputT]):
-    """The state after a super-step, and its interrupts."""
+    """The state after a super-step, and the interrupts of the super-step."""
 
     type: Literal["values"]
     ns: tuple[str, ...]
@@ -84,7 +84,7 @@ class ValuesStreamPart(TypedDict, Generic[OutputT]):
 
 
 class UpdatesStreamPart(TypedDict):
-    """Results of nodes, by node name; a pause under the key ``__interrupt__``."""
+    """Return values of nodes by node name; a pause has the key ``__interrupt__``."""
 
     type: Literal["updates"]
     ns: tuple[str, ...]
@@ -92,7 +92,7 @@ class UpdatesStreamPart(TypedDict):
 
 
 class MessagesStreamPart(TypedDict):
-    """A message of a model, or a chunk of one, with metadata about the call."""
+    """A chat model's message or a chunk of a message, with metadata about the model call."""
 
     type: Literal["messages"]
     ns: tuple[str, ...]

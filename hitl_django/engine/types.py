@@ -35,7 +35,7 @@ Durability = Literal["sync", "async", "exit"]
 StreamMode = Literal[
     "values", "updates", "custom", "messages", "tools", "tasks", "checkpoints", "debug"
 ]
-#: An item of a stream: the namespace as a tuple of levels, the stream mode, the data.
+#: An item of a stream: the namespace as a tuple of levels, the stream mode, and the data.
 Chunk = tuple[tuple[str, ...], str, Any]
 
 
@@ -72,12 +72,12 @@ class Interrupt(Generic[ValueT]):
 
     @classmethod
     def from_ns(cls, value: Any, ns: str, *, response_schema: Any = None) -> Interrupt:
-        """Return the first interrupt of the task with this namespace."""
+        """Return the first interrupt of the task that has the namespace ``ns``."""
         return cls(value, xxh3_128_hexdigest(ns.encode()), response_schema=response_schema)
 
     @property
     def interrupt_id(self) -> str:
-        """The id, under its deprecated name."""
+        """The id under its deprecated name."""
         warnings.warn(
             "Interrupt.interrupt_id is deprecated; use .id.", DeprecationWarning, stacklevel=2
         )
@@ -86,7 +86,7 @@ class Interrupt(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The time limit of a pending interrupt, and its effect on the run.
+    """The time limit of a pending interrupt, and the effect of reaching the limit.
 
     ``after`` counts from the creation of the interrupt, on the database's clock. ``then`` is one
     of:
@@ -95,9 +95,11 @@ class Expiry:
     - "cancel": the run is cancelled.
     - "answer": the run resumes with the value of ``answer``.
     - "keep": the interrupt stays pending and is overdue.
-    - "escalate": like "keep", and the interrupt is assigned to the group named by ``group``.
+    - "escalate": the interrupt stays pending, is overdue, and is assigned to the group named
+      ``group``.
 
-    Applies only to runs executed by a worker. The sweep processes expired interrupts.
+    The limit applies only to runs executed by a worker. The sweep, a periodic job, processes
+    expired interrupts.
     """
 
     after: timedelta
@@ -122,9 +124,9 @@ class Expiry:
 class TimeoutPolicy:
     """Time limits for one attempt of an async node.
 
-    ``run_timeout`` limits the whole attempt, ``idle_timeout`` the time without progress. Both are
-    seconds or a timedelta. ``runtime.heartbeat()`` always counts as progress. With
-    ``refresh_on="auto"``, these events also count:
+    ``run_timeout`` limits the duration of the attempt. ``idle_timeout`` limits the time without
+    progress. Both are in seconds or a timedelta. ``runtime.heartbeat()`` always counts as progress.
+    With ``refresh_on="auto"``, these events also count:
 
     - a custom stream chunk,
     - a result of ``once()``,
@@ -139,12 +141,12 @@ class TimeoutPolicy:
 
     @classmethod
     def coerce(cls, value: Timeout | None) -> TimeoutPolicy | None:
-        """Return a policy in seconds, or None if there is no limit.
+        """Return a policy with limits in seconds, or None if ``value`` sets no limit.
 
-        A bare number or timedelta is a ``run_timeout``.
+        A number or a timedelta is used as ``run_timeout``.
 
         Raises:
-            ValueError: a time is not greater than 0.
+            ValueError: a limit is not greater than 0.
         """
         policy = value if isinstance(value, cls) else cls(run_timeout=value)  # type: ignore[arg-type]
         if policy.refresh_on not in ("auto", "heartbeat"):
@@ -197,11 +199,12 @@ class Send:
 class Command(Generic[N]):
     """A state update, a choice of the next nodes, or a resume value.
 
-    Returned from a node: ``update`` is applied like a return value and ``goto`` adds to the node's
-    edges. ``graph=Command.PARENT`` addresses both to the calling graph.
+    As the return value of a node, ``update`` is applied like a returned state update, and the nodes
+    of ``goto`` run in addition to the targets of the node's edges. ``graph=Command.PARENT``
+    addresses ``update`` and ``goto`` to the calling graph.
 
-    As the input of a run: ``resume`` is the response to the only pending interrupt, or ``{interrupt
-    id: response}``.
+    As the input of a run, ``resume`` is the response to the only pending interrupt, or a dict
+    ``{interrupt id: response}``.
     """
 
     graph: str | None = None
@@ -214,7 +217,7 @@ class Command(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """A value that replaces a channel's value instead of passing through its reducer.
+    """A value that replaces a channel's value without a call of the channel's reducer.
 
     The JSON form is ``{"type": "__overwrite__", "value": ...}``.
     """
@@ -225,18 +228,19 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True)
 class MissingResume:
-    """A placeholder for a missing resume value that comes before an existing one.
+    """A placeholder for a missing resume value that precedes an available resume value.
 
-    Several interrupts of one task may be pending at once and resolved in any order.
+    A task may have several pending interrupts, which can be resolved in any order.
     """
 
 
 class RetryPolicy(NamedTuple):
     """The rules for retries of a failed task.
 
-    The delay before attempt n+1 is ``initial_interval * backoff_factor ** (n - 1)`` seconds, at
-    most ``max_interval``. ``jitter`` adds up to one second. ``max_attempts`` includes the first
-    attempt. ``retry_on`` is an exception class, a sequence of classes, or a predicate.
+    The delay after attempt n is ``initial_interval * backoff_factor ** (n - 1)`` seconds, but at
+    most ``max_interval``. ``jitter`` adds a random delay of up to one second. ``max_attempts``
+    includes the first attempt. ``retry_on`` is an exception class, a sequence of classes, or a
+    predicate.
     """
 
     initial_interval: float = 0.5
@@ -253,8 +257,9 @@ class RetryPolicy(NamedTuple):
 class CachePolicy(Generic[KeyT]):
     """The rules for reusing a node's result for the same input, in a graph with a cache.
 
-    ``key_func`` computes the key (str or bytes) from the node's input. By default, the key is
-    derived from the whole input. ``ttl`` is the lifetime in seconds, None for no limit.
+    ``key_func`` computes the cache key (str or bytes) from the node's input. By default, the key is
+    derived from the whole input. ``ttl`` is the lifetime of a result in seconds, or None for no
+    limit.
     """
 
     key_func: Callable[[Any], str | bytes] | None = None
@@ -263,9 +268,10 @@ class CachePolicy(Generic[KeyT]):
 
 @dataclass(frozen=True, slots=True)
 class NodeError:
-    """The argument ``error`` of an error handler: the failed node and its exception.
+    """The failed node and its exception, passed to an error handler as the argument ``error``.
 
-    If the failure was read from storage, the exception has the original message but another class.
+    If the failure was read from a checkpoint, the exception has the original message but another
+    class.
     """
 
     node: str
@@ -273,7 +279,7 @@ class NodeError:
 
 
 class PregelTask(NamedTuple):
-    """A node call of one super-step, as shown in a snapshot."""
+    """A task in a StateSnapshot: one call of a node in a super-step."""
 
     id: str
     name: str
@@ -303,13 +309,13 @@ class StateSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput(Generic[OutputT]):
-    """The result of invoke with ``version="v2"``: the state and the pending interrupts."""
+    """The result of ``invoke`` with ``version="v2"``: the state and the pending interrupts."""
 
     value: Any
     interrupts: tuple[Interrupt, ...] = ()
 
     def __getitem__(self, key: str) -> Any:
-        """Return the state's value for a key, as in version 1 (deprecated)."""
+        """Return the state's value for a key, as in the result of version 1 (deprecated)."""
         warnings.warn(
             "GraphOutput[key] is deprecated; use .value and .interrupts.",
             DeprecationWarning,
@@ -333,7 +339,7 @@ class GraphOutput(Generic[OutputT]):
 
 
 class ErrorCode(Enum):
-    """The ``code`` of an error, which distinguishes errors of the same class."""
+    """The ``code`` attribute of an error, which distinguishes causes that share an error class."""
 
     GRAPH_RECURSION_LIMIT = "GRAPH_RECURSION_LIMIT"
     INVALID_CONCURRENT_GRAPH_UPDATE = "INVALID_CONCURRENT_GRAPH_UPDATE"

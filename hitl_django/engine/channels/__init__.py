@@ -1,4 +1,4 @@
-"""Channel classes: rules that combine the writes of a super-step into a value."""
+"""Channel classes: rules that combine the writes of a super-step into one value."""
 
 from __future__ import annotations
 

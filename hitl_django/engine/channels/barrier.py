@@ -11,7 +11,7 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """A channel that is set once every name of ``names`` was written; its value is None."""
+    """A channel that is set after each node of ``names`` has written to it; its value is None."""
 
     expires = False
     consumable = True
@@ -49,7 +49,7 @@ class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, CheckpointT]):
-    """A NamedBarrierValue that is set only when no other node is left to run."""
+    """A NamedBarrierValue that becomes readable only when no other node is left to run."""
 
     finishes = True
 

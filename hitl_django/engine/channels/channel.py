@@ -1,4 +1,4 @@
-"""The base class of channels: rules that fold a super-step's writes into a stored value.
+"""The base class of channels: rules that combine a super-step's writes into a stored value.
 
 A channel doesn't store its value. The loop stores all values of a thread in one plain dict. A
 channel is a set of pure functions over one entry of this dict. A super-step is therefore a function
@@ -6,8 +6,8 @@ of plain values, and a checkpoint needs no conversion. ``MISSING`` stands for "n
 
 Every channel also has LangGraph's interface: an object that stores its value, with
 ``from_checkpoint``, ``update``, ``get``, ``checkpoint``, ``consume`` and ``finish``. A custom class
-may implement either interface. If it overrides methods of LangGraph's interface, the loop uses
-these.
+may implement either interface. If a class overrides methods of LangGraph's interface, the loop
+calls the overridden methods.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class EmptyChannelError(LookupError):
 class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     """The rule of one channel; subclasses override at least ``fold``.
 
-    Class attributes tell the loop which calls it can skip:
+    Class attributes tell the loop which calls to make:
 
-    - ``expires``: a step without a write changes the value
-    - ``consumable``: a node triggered by the channel resets it
+    - ``expires``: the value changes after a super-step without a write
+    - ``consumable``: the value is reset after a node triggered by the channel has run
     - ``finishes``: the value becomes readable when no other node is left to run
     - ``durable``: the value is stored in checkpoints
     - ``plain``: the readable value equals the stored value
@@ -60,7 +60,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     finishes = False
     durable = True
     plain = False
-    #: The value of a channel object in LangGraph's interface; SAME until it is initialized.
+    #: The value of a channel object in LangGraph's interface. SAME means that it isn't initialized.
     value: Any = SAME
     #: The nearest base class that implements the pure functions, if any.
     _rule: ClassVar[type[BaseChannel[Any, Any, Any]] | None] = None
@@ -101,23 +101,26 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return f"{type(self).__name__}(key={self.key!r})"
 
     def fold(self, held: Any, writes: Sequence[Any]) -> Any:
-        """Return the stored value after a super-step's writes, or SAME."""
+        """Return the new stored value after a super-step's writes, or SAME if it doesn't change.
+
+        ``held`` is the stored value before the writes.
+        """
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.update(writes) else SAME
 
     def expire(self, held: Any) -> Any:
-        """Return the stored value after a super-step without a write, or SAME."""
+        """Return the new value after a super-step without a write, or SAME if it is unchanged."""
         return self.fold(held, ())
 
     def consume_value(self, held: Any) -> Any:
-        """Return the stored value after a triggered node has run, or SAME."""
+        """Return the new value after a node triggered by the channel, or SAME if unchanged."""
         if not self.consumable:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.consume() else SAME
 
     def finish_value(self, held: Any) -> Any:
-        """Return the stored value when no other node is left to run, or SAME."""
+        """Return the new value when no other node is left to run, or SAME if it is unchanged."""
         if not self.finishes:
             return SAME
         kept = self.from_checkpoint(held)
@@ -128,7 +131,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return held is not MISSING and self.read(held) is not MISSING
 
     def read(self, held: Any) -> Any:
-        """Return the value that nodes read, or MISSING."""
+        """Return the value that nodes read, or MISSING if the channel has no readable value."""
         try:
             return self.from_checkpoint(held).get()
         except EmptyChannelError:
@@ -139,7 +142,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return MISSING
 
     def bound(self, key: str, typ: Any = None) -> BaseChannel[ValueT, UpdateT, CheckpointT]:
-        """Return the same rule for the channel named ``key``, of a field annotated as ``typ``."""
+        """Return a copy of the channel with the name ``key``, for a field annotated as ``typ``."""
         twin = self.copy()
         twin.key = key
         return twin
@@ -153,14 +156,14 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return twin
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Return a channel object with the stored value; MISSING stands for none."""
+        """Return a channel object with the stored value; MISSING means that no value is stored."""
         kept = self.copy()
         kept.value = SAME if checkpoint is MISSING else checkpoint
         kept._get_value()
         return kept
 
     def update(self, values: Sequence[Any]) -> bool:
-        """Apply a super-step's writes; return whether the value changed."""
+        """Apply a super-step's writes and return whether the value changed."""
         rule, held = self._get_rule(), self._get_value()
         if values or rule.expire is BaseChannel.expire:
             return self._keep(rule.fold(self, held, values))
@@ -187,7 +190,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return True
 
     def checkpoint(self) -> Any:
-        """Return the value to store; MISSING if there is none."""
+        """Return the value to store, or MISSING if the channel has no value."""
         if self._rule is not None:
             return self._get_value() if self.durable else MISSING
         try:
@@ -196,12 +199,12 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
             return MISSING
 
     def consume(self) -> bool:
-        """Update the value after a triggered node has run; return whether it changed."""
+        """Update the value after a node triggered by the channel; return whether it changed."""
         rule = self._rule
         return rule is not None and self._keep(rule.consume_value(self, self._get_value()))
 
     def finish(self) -> bool:
-        """Update the value when no other node is left to run; return whether it changed."""
+        """Update the value when no other node is left to run; return whether the value changed."""
         rule = self._rule
         return rule is not None and self._keep(rule.finish_value(self, self._get_value()))
 
@@ -222,7 +225,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return True
 
 
-#: The methods of the two interfaces.
+#: The methods of each interface.
 _PURE = frozenset(("fold", "expire", "consume_value", "finish_value", "is_set", "read", "initial"))
 _KEEPING = frozenset(
     ("from_checkpoint", "update", "get", "is_available", "checkpoint", "consume", "finish")

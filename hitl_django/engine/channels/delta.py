@@ -1,4 +1,4 @@
-"""The reducer channel that folds all writes of a super-step in one call."""
+"""A reducer channel that combines all writes of a super-step in one call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class DeltaChannel(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """A channel that combines a super-step's writes with ``reducer(value, writes)``.
 
     ``typ`` defaults to the annotated type, and ``typ()`` is the value before the first write. The
-    saver decides how to store the value: for a list, it stores added items and an occasional full
-    copy. ``snapshot_frequency`` is accepted for compatibility and has no effect. A stored thread
-    can be resumed after a key changes from a reducer to this channel, or back.
+    saver decides how to store the value. For a list, the saver stores the added items and an
+    occasional full copy. ``snapshot_frequency`` is accepted for compatibility and has no effect. A
+    key of a stored thread can change from a reducer to a DeltaChannel, or from a DeltaChannel to a
+    reducer.
     """
 
     expires = False

@@ -11,7 +11,7 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written, with at most one write per super-step."""
+    """The last value written; the channel accepts at most one write per super-step."""
 
     expires = False
     plain = True
@@ -71,7 +71,8 @@ class AnyValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 class EphemeralValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """A value that is available only in the super-step after its write.
 
-    With ``guard``, it accepts one write per super-step, otherwise it uses the last of several.
+    With ``guard``, the channel accepts one write per super-step. Without ``guard``, the last of
+    several writes is used.
     """
 
     plain = True
@@ -131,5 +132,5 @@ class UntrackedValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
         return held
 
 
-#: Fold methods that return the single write of a step unchanged.
+#: Fold methods that return a super-step's only write unchanged.
 REPLACING = frozenset((LastValue.fold, AnyValue.fold, EphemeralValue.fold, UntrackedValue.fold))

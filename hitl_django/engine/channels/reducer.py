@@ -25,7 +25,7 @@ _CONCRETE: dict[Any, type] = {
 
 
 def get_overwrite(write: Any) -> tuple[bool, Any]:
-    """Return whether a write bypasses the reducer, and the new value.
+    """Return whether a write replaces the value without the reducer, and the replacing value.
 
     The JSON forms of an Overwrite are ``{"__overwrite__": v}`` and ``{"type": "__overwrite__",
     "value": v}``.
@@ -41,21 +41,22 @@ def get_overwrite(write: Any) -> tuple[bool, Any]:
 
 
 def find_concrete(typ: Any) -> Any:
-    """Return the class whose call returns the empty value of an annotated type."""
+    """Return the class that creates the empty value of an annotated type when it is called."""
     origin = get_origin(typ) or typ
     return _CONCRETE.get(origin, origin)
 
 
 def is_same_operator(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Return whether two reducers are the same; any lambda counts as the same."""
+    """Return whether two reducers are the same; a lambda counts as the same as any reducer."""
     names = (getattr(one, "__name__", ""), getattr(other, "__name__", ""))
     return "<lambda>" in names or one is other
 
 
 class BinaryOperatorAggregate(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """A channel that combines each write with the value: ``operator(value, write)``.
+    """A channel that calls ``operator(value, write)`` for each write of a super-step.
 
-    The value before the first write is ``typ()``. If that fails, the first write becomes the value.
+    The value before the first write is ``typ()``. If ``typ()`` fails, the first write becomes the
+    value.
     """
 
     expires = False
@@ -90,11 +91,11 @@ class BinaryOperatorAggregate(BaseChannel[ValueT, UpdateT, CheckpointT]):
     def _folded(self, held: Any, writes: Sequence[Any]) -> Any:
         operator = self.operator
         if operator is add and len(writes) > 1 and {list}.issuperset(map(type, (held, *writes))):
-            # Equal to adding the lists one by one, but without repeated copies.
+            # This equals adding the lists one by one, but avoids repeated copies.
             return [*held, *chain.from_iterable(writes)]
         overwritten = False
         for write in writes:
-            # Only a dict or an Overwrite can bypass the reducer.
+            # Only a dict or an Overwrite can replace the value without the reducer.
             if type(write) is dict or isinstance(write, Overwrite):
                 bypasses, value = get_overwrite(write)
                 if bypasses:

@@ -10,9 +10,9 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class Topic(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """A list of the values written in a super-step, or in all of them with ``accumulate``.
+    """A list of the values written in the last super-step; ``accumulate`` keeps all values.
 
-    A written list is added item by item.
+    If a written value is a list, its items are added individually.
     """
 
     def __init__(self, typ: Any = Any, accumulate: bool = False, key: str = "") -> None:

@@ -43,7 +43,7 @@ class Drawing:
         return _sole(self, {edge.source for edge in self.edges})
 
     def trim_first_node(self) -> None:
-        """Remove the first node if its only successor can replace it."""
+        """Remove the first node if its only successor can become the first node."""
         first = self.first_node()
         if first is not None and len(self._list_edges(first, "source")) == 1:
             others = {edge.target for edge in self.edges if edge.source != first.id}
@@ -51,7 +51,7 @@ class Drawing:
                 self._remove(first)
 
     def trim_last_node(self) -> None:
-        """Remove the last node if its only predecessor can replace it."""
+        """Remove the last node if its only predecessor can become the last node."""
         last = self.last_node()
         if last is not None and len(self._list_edges(last, "target")) == 1:
             others = {edge.source for edge in self.edges if edge.target != last.id}
@@ -96,15 +96,15 @@ class Drawing:
         background_color: str | None = "white",
         **styles: Any,
     ) -> bytes:
-        """Return the graph as draw_png does, without sending it to Mermaid's server.
+        """Return the graph as a PNG image, like draw_png, without calling Mermaid's server.
 
-        Other arguments of LangGraph's method are ignored, because they concern that server or its
-        style.
+        Other arguments of LangGraph's method are accepted and ignored. They configure Mermaid's
+        server or style.
         """
         return self.draw_png(output_file_path, background_color=background_color)
 
     def to_json(self) -> dict[str, list[dict[str, Any]]]:
-        """Return nodes and edges as plain JSON."""
+        """Return the nodes and edges as plain JSON."""
         nodes: list[dict[str, Any]] = [
             {"id": node.id, "name": node.name}
             | ({"metadata": dict(node.metadata)} if node.metadata else {})
@@ -120,10 +120,10 @@ class Drawing:
 
 
 def build_drawing(graph: CompiledGraph, xray: int | bool = False) -> Drawing:
-    """Return the nodes and edges of a graph.
+    """Return the drawing of a graph: its nodes and edges.
 
-    ``xray`` replaces nodes that call subgraphs with the nodes of these subgraphs: True at all
-    levels, a number up to that depth.
+    ``xray`` replaces nodes that call subgraphs with the nodes of these subgraphs. True replaces
+    nodes at all levels; a number sets the maximum depth.
     """
     drawing = _flat(build_outline(graph, xray))
     return replace(drawing, lay_out=partial(lay_out_graph, graph, xray=xray))
@@ -185,5 +185,8 @@ def _sole(drawing: Drawing, taken: set[str], but: str = "") -> DrawnNode | None:
 
 
 def draw_mermaid(graph: CompiledGraph, *, xray: int | bool = True) -> str:
-    """Return a graph and its subgraphs as a Mermaid flowchart."""
+    """Return a graph and its subgraphs as a Mermaid flowchart.
+
+    ``xray`` is True for all levels of subgraphs, or the maximum depth.
+    """
     return build_drawing(graph, xray).draw_mermaid()

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-#: Separates the names of nested nodes in an id.
+#: Separates the names of nested nodes in a node id.
 BETWEEN = ":"
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode:
-    """A node; ``within`` are its enclosing nodes, whose names are part of its id."""
+    """A node of a drawing.
+
+    ``within`` lists the enclosing nodes, whose names are part of the node's id.
+    """
 
     id: str
     name: str
@@ -30,7 +33,10 @@ class DrawnNode:
 
 @dataclass(frozen=True, slots=True)
 class DrawnEdge:
-    """An edge; ``data`` is the return value of a conditional edge that selects it."""
+    """An edge of a drawing.
+
+    ``data`` is the return value for which a conditional edge is followed.
+    """
 
     source: str
     target: str

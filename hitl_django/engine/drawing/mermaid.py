@@ -13,7 +13,7 @@ from itertools import count
 from ..constants import END, START
 from .elements import DrawnEdge, DrawnNode
 
-#: Names that are valid ids; other nodes get a numbered id.
+#: Matches names that are valid ids. Other nodes get a numbered id.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _KEYWORDS = frozenset(
     {
@@ -49,7 +49,7 @@ def write_flowchart(
 
 
 def _boxes(nodes: Iterable[DrawnNode], ids: dict[str, str], with_styles: bool) -> Iterator[str]:
-    """Yield the nodes, with nested nodes in a box named after their parent."""
+    """Yield a line for each node; nested nodes are enclosed in a box named after their parent."""
     numbers = count(1)
     open_: list[str] = []
     for node in nodes:

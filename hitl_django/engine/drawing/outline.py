@@ -1,8 +1,8 @@
 """The outline of a graph: its nodes, its edges, and its subgraphs.
 
-It is derived from the compiled graph without running it. If a conditional edge has no declared
-targets, the node is marked (``chooses``), and its targets are guessed: the nodes without other
-incoming edges.
+The outline is derived from the compiled graph without running the graph. If a conditional edge has
+no declared targets, its node is marked (``chooses``). The targets are then assumed to be the nodes
+without other incoming edges.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ Kind = Literal["start", "node", "end"]
 Leads = Literal["always", "maybe", "on_error", "guessed"]
 
 _WAITS = (LastValueAfterFinish, NamedBarrierValueAfterFinish)
-#: With more guessed edges, the drawing would be unreadable.
+#: The maximum number of assumed edges. More edges would make the drawing unreadable.
 _GUESSES = 60
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineNode:
-    """A node; ``stops`` names its breakpoints, ``inside`` is the subgraph that it calls."""
+    """A node of the outline.
+
+    ``stops`` names the node's breakpoints. ``inside`` is the subgraph that the node calls.
+    """
 
     name: str
     kind: Kind = "node"
@@ -40,7 +43,10 @@ class OutlineNode:
 
 @dataclass(frozen=True, slots=True)
 class OutlineEdge:
-    """An edge between two nodes; ``label`` is the return value of a conditional edge."""
+    """An edge between two nodes.
+
+    ``label`` is the return value for which a conditional edge is followed.
+    """
 
     source: str
     target: str
@@ -61,7 +67,7 @@ def build_outline(
 ) -> Outline:
     """Return the outline of a compiled graph and its subgraphs up to ``depth`` levels.
 
-    A graph that calls itself is included once.
+    A graph that calls itself is included once. ``depth`` is True for all levels.
     """
     above = (*_above, id(graph))
     listeners = _map_triggers_to_nodes(graph)
@@ -137,7 +143,7 @@ def _list_edges(
 
 
 def _list_static_writes(writer: Any) -> Sequence[tuple[str, Any]]:
-    """Return the channels to which a writer always writes."""
+    """Return the writes that a writer makes on every call."""
     return getattr(writer, "static", None) or getattr(writer, "writes", None) or ()
 
 
@@ -148,7 +154,7 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
 
 
 def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
-    """Return the edge to END for a node without edges to other nodes."""
+    """Return the edge to END, or no edge if the node has edges to other nodes."""
     ways = [edge.target for edge in leads if edge.leads != "on_error"]
     if any(target != name for target in ways):
         return {}

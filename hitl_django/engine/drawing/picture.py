@@ -1,4 +1,4 @@
-"""A graph with a layout: nodes with position and size, edges with their points.
+"""A graph with a layout: nodes with position and size, and edges with their points.
 
 A subgraph is drawn inside the box of its node. All lengths are in units of a font size of 13.
 Positions depend only on the graph's names and structure.
@@ -17,7 +17,7 @@ from .layout.text_size import LETTER, LINE, LONGEST, Say, break_lines, measure_t
 from .outline import Kind, Leads, Outline, OutlineEdge, OutlineNode, build_outline
 
 MARGIN, PAD_X, PAD_Y, BOX_PAD = 12.0, 18.0, 10.0, 16.0
-#: Space in a node's corner for the mark of its state.
+#: The space for the mark of a node's state in the node's corner.
 MARK = 20.0
 LEAST = 72.0
 DOT = 22.0
@@ -25,7 +25,10 @@ DOT = 22.0
 
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
-    """A node with its upper left corner and size; ``holds`` is true for a box around others."""
+    """A node with its upper left corner and size.
+
+    ``holds`` is true if the node's box contains other nodes.
+    """
 
     id: str
     name: str
@@ -43,7 +46,7 @@ class PlacedNode:
 
 @dataclass(frozen=True, slots=True)
 class PlacedEdge:
-    """An edge with its points from source to target."""
+    """An edge with its points, ordered from source to target."""
 
     source: str
     target: str
@@ -58,7 +61,7 @@ class PlacedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The elements of a picture; boxes precede the nodes inside them."""
+    """The elements of a picture; a box precedes the nodes that it contains."""
 
     width: float
     height: float
@@ -69,7 +72,8 @@ class Picture:
 def lay_out_graph(graph: CompiledGraph, *, xray: int | bool = True, say: Say = str) -> Picture:
     """Return a graph with its layout.
 
-    ``say`` converts a name to the displayed text, which determines the width.
+    ``xray`` is True for all levels of subgraphs, or the maximum depth. ``say`` converts a name to
+    the displayed text, which determines the width of a node.
     """
     drawn = _compose(build_outline(graph, xray), "", say)
     return Picture(
@@ -168,7 +172,7 @@ def _size(node: OutlineNode, lines: tuple[str, ...], inner_picture: Picture | No
 
 
 def _combine_parallel(edges: Iterable[OutlineEdge]) -> list[OutlineEdge]:
-    """Return the edges with parallel edges combined; the label lists all labels."""
+    """Merge edges with the same source and target; the merged edge's label lists all labels."""
     labels: dict[tuple[str, str, Leads], list[str]] = {}
     for edge in edges:
         labels.setdefault((edge.source, edge.target, edge.leads), []).append(edge.label)

@@ -7,7 +7,9 @@ from .svg import write_svg
 
 
 def render_png(picture: Picture, background: str | None) -> bytes:
-    """Return a picture as PNG, black on ``background``; None for transparent.
+    """Return a picture as a PNG image, drawn in black on ``background``.
+
+    ``background`` is a color, or None for a transparent background.
 
     Raises:
         ImportError: cairosvg is not installed.

@@ -1,7 +1,7 @@
 """SVG images of graphs with the states of nodes.
 
 The SVG has classes but no styles, so that a page's stylesheet can set its colors. Without a
-stylesheet, it uses the color of the surrounding text. All names and labels are escaped.
+stylesheet, the SVG uses the color of the surrounding text. All names and labels are escaped.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def write_svg(
 ) -> str:
     """Return a picture as SVG.
 
-    ``states`` are the states of nodes by id. ``describe_node`` returns a description of a node and
-    its state. ``say`` converts a name to the displayed text. ``ident`` is the prefix of ids and
-    must be unique on a page.
+    ``states`` are the states of nodes by node id. ``describe_node`` returns a description of a node
+    and its state. ``say`` converts a name to the displayed text. ``ident`` is the prefix of ids in
+    the SVG and must be unique on a page.
     """
 
     def draw(node: PlacedNode) -> str:
@@ -103,7 +103,7 @@ def _draw_name(node: PlacedNode, say: Say) -> str:
     if not node.lines:
         return ""
     x = _format(node.x + node.width / 2)
-    # In a box, the name is at the top, where the nested boxes leave space.
+    # In a box, the name is at the top, above the nested boxes.
     top = node.y + 10 if node.holds else node.y + (node.height - len(node.lines) * LINE) / 2
     lines = (
         f'<tspan x="{x}" y="{_format(top + number * LINE + 12.5)}">{escape(say(line))}</tspan>'
@@ -116,7 +116,7 @@ def _draw_name(node: PlacedNode, say: Say) -> str:
 
 
 def _draw_mark(node: PlacedNode, state: str) -> str:
-    """Draw the mark of the node's state in its upper right corner, so that color isn't required."""
+    """Draw the mark of the node's state, so that the state is visible without color."""
     if not state or node.kind != "node":
         return ""
     x, y = node.x + node.width - 14, node.y + 12
@@ -161,7 +161,7 @@ def _write_curve(points: Sequence[Point]) -> str:
 
 
 def _write_arrowhead(points: Sequence[Point]) -> str:
-    """Return an arrowhead that points in the direction of the last segment."""
+    """Return an arrowhead at the last point, in the direction of the last segment."""
     (from_x, from_y), (x, y) = points[-2], points[-1]
     if from_y == y:
         back = HEAD * 1.6 if from_x > x else -HEAD * 1.6

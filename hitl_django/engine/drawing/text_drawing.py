@@ -8,13 +8,13 @@ from .layout.layout import Point
 from .layout.text_size import LETTER
 from .picture import Picture, PlacedEdge, PlacedNode
 
-#: Units of a picture per column and per row.
+#: Lengths in the picture that correspond to one column and one row.
 _ACROSS, _DOWN = LETTER, 12.0
 _ENDS = {"start": "__start__", "end": "__end__"}
 
 
 def write_text(picture: Picture) -> str:
-    """Return a picture as ASCII art, with stars for unconditional and dots for other edges."""
+    """Return a picture as ASCII art; stars draw unconditional edges, and dots draw other edges."""
     canvas = _Canvas(picture.width, picture.height)
     for edge in picture.edges:
         canvas.draw_edge(edge)
@@ -26,10 +26,11 @@ def write_text(picture: Picture) -> str:
 
 
 class _Canvas:
-    """A grid of characters, addressed in the units of a picture."""
+    """A grid of characters, addressed in the length units of a picture."""
 
     def __init__(self, width: float, height: float) -> None:
-        # Includes space for the names of both ends, which are wider than the dots in a picture.
+        # This includes space for the names of START and END, which are wider than their dots in a
+        # picture.
         columns, rows = int(width / _ACROSS) + len(_ENDS["start"]), int(height / _DOWN) + 2
         self._lines = [[" "] * columns for _ in range(rows)]
 

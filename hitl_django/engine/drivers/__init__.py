@@ -1,8 +1,9 @@
-"""The two drivers of the loop, one for OS threads and one for asyncio.
+"""The two drivers of the loop: one for OS threads and one for asyncio.
 
-A driver only performs effects. Only its own OS thread or event loop changes the loop's state and
-calls the saver. Tasks on other threads report their outcome. Saver calls of subgraphs on such
-threads are made by the driver, too. A single task runs inline, without a separate thread.
+A driver performs the effects requested by the loop. Only the driver's own OS thread or event loop
+changes the loop's state and calls the saver. Tasks on other OS threads report their outcome to the
+driver. The driver also makes the saver calls of subgraphs that run on such OS threads. If a step
+has a single task, the task runs without a separate OS thread.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ async def _perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSav
 
 
 def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
-    """Start a call; return an awaitable for its result."""
+    """Start a call and return an awaitable for its result."""
     action = call.action
     if action.is_async:
         given = get_injected(context, action) if action.injected else {}
@@ -103,10 +103,10 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
 
 
 async def _wait(context: TaskContext, wait: Wait) -> None:
-    """Wait before a task's next attempt.
+    """Wait for the delay before a task's next attempt.
 
     Raises:
-        DrainSignal: a stop was requested.
+        DrainSignal: a stop of the run was requested.
     """
     if wait.commit is not None:
         await astore_commit(context, wait.commit)
@@ -118,7 +118,6 @@ async def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 async def aperform_task(context: TaskContext) -> Task:
-    """Run one task to its end on this event loop."""
     control = context.run.control
     if control is None or control.around_task is None:
         return await _perform(context)
@@ -132,7 +131,7 @@ async def _perform(context: TaskContext) -> Task:
     ambient = run.ambient_config
     outer = None
     if ambient is not None:
-        # Callbacks of the call belong to its surrounding call, which is known only here.
+        # The call's callbacks belong to the surrounding call, which is known only here.
         outer = ambient.set(AMBIENT_CONFIG if run.trace is None else context.config())
     try:
         action = context.task.node.only
@@ -187,22 +186,22 @@ async def _go_through(context: TaskContext) -> None:
 
 
 class AsyncDriver:
-    """A driver that runs a loop in a coroutine, with the tasks of a step in parallel."""
+    """A driver that runs a loop in a coroutine and the tasks of a step in parallel."""
 
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
         self.state = state
         self.guard = saver_calls() if state.run.within else nullcontext()
         self.limit = max_concurrency or None
         self.chunks: deque[Chunk] = deque()
-        #: The tasks of steps with several tasks.
+        #: Runs the tasks of steps that have several tasks.
         self.tasks: AsyncTasks | None = None
         self.home: asyncio.AbstractEventLoop | None = None
-        #: OS threads for the tasks called by sync nodes.
+        #: OS threads for the @task functions called by sync nodes.
         self.pool: ThreadPoolExecutor | None = None
         state.run.spawner = self
 
     def iterate_chunks(self) -> AsyncGenerator[Chunk]:
-        """Perform the loop's effects and yield the chunks of the run."""
+        """Perform the loop's effects and yield the run's stream chunks."""
         chunks = self._perform_effects()
         self.state.run.stream = weakref.ref(chunks)
         return chunks
@@ -259,7 +258,7 @@ class AsyncDriver:
             await self._close()
 
     async def _close(self) -> None:
-        """Cancel the running tasks and store unstored data."""
+        """Cancel the running tasks and store all unstored data."""
         ended: Sequence[Task] = ()
         if self.tasks is not None:
             await self.tasks.drop()
@@ -275,11 +274,11 @@ class AsyncDriver:
             await self._ask_saver_shielded(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
-        """Return True: sync code never runs on the event loop's own thread, so it may wait."""
+        """Return True, because sync code never runs on the event loop's OS thread and may wait."""
         return True
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Run the work on another OS thread."""
+        """Run ``work`` on another OS thread."""
         if self.pool is None:
             self.pool = ThreadPoolExecutor(MOST_THREADS, "hitl-task")
         self.pool.submit(work)
@@ -309,13 +308,13 @@ class AsyncDriver:
     async def _ask_saver_shielded(self, effect: SaverCall | SaveAsync) -> Any:
         run = self.state.run
         if run.saver.answers_at_once and not (run.calls_home or run.deferred):  # type: ignore[union-attr]
-            return await self._ask_saver(effect)  # doesn't wait
+            return await self._ask_saver(effect)  # This effect doesn't wait.
         return await _shielded(self._ask_saver(effect))
 
     async def _start(
         self, contexts: Sequence[TaskContext], has_running: bool = False
     ) -> Sequence[Task]:
-        """Start tasks; return those that have already ended."""
+        """Start tasks and return the tasks that have already ended."""
         timeout = self.state.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here
@@ -335,7 +334,7 @@ class AsyncDriver:
         return ()
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a saver call for a sync node, which runs on another OS thread."""
+        """Make a saver call for a sync node, which runs outside the event loop's OS thread."""
         assert self.home is not None
         if self.state.run.calls_home:
             return self.state.run.perform(function, *args)
@@ -347,7 +346,7 @@ class AsyncDriver:
         return function(*args)
 
     def emit(self, chunk: Chunk) -> None:
-        """Add a chunk of a running node, from any OS thread."""
+        """Add a running node's stream chunk; any OS thread may call this method."""
         self.chunks.append(chunk)
         if self.tasks is not None and self.home is not None:
             self.home.call_soon_threadsafe(self.tasks.wake.set)
@@ -359,7 +358,7 @@ def _emits_while_running(context: TaskContext) -> bool:
 
 
 async def _shielded(saving: Any) -> Any:
-    """Wait for a commit to complete even if the run is cancelled."""
+    """Wait until a commit is complete, even if the run is cancelled."""
     task = asyncio.ensure_future(saving)
     try:
         return await asyncio.shield(task)

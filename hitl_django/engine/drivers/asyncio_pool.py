@@ -1,4 +1,7 @@
-"""A pool of asyncio tasks that runs a step's tasks and only creates one per waiting task."""
+"""A pool of asyncio tasks that runs the tasks of a step.
+
+The pool creates an additional asyncio task only if a task of the step has to wait.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,23 @@ Performing = Coroutine[Any, Any, Task]
 class AsyncTasks:
     """The lanes that run a step's tasks in parallel on one event loop.
 
-    A lane is an asyncio task. It runs queued tasks one after the other until one of them has to
-    wait. From then on, the lane belongs to that task, and new lanes run the others. A task that
-    never waits therefore needs no asyncio task of its own. A task that waits has its own current
-    task, so cancellations and timeouts affect only itself.
+    A lane is an asyncio task. A lane runs queued tasks one after the other until a task has to
+    wait. From then on, the lane belongs to the waiting task, and new lanes run the remaining tasks.
+    A task that never waits therefore needs no separate asyncio task. A task that waits has a
+    separate asyncio task, so cancellations and timeouts affect only that task.
     """
 
     def __init__(self, limit: int | None, perform: Callable[[TaskContext], Performing]) -> None:
         self._limit, self._perform = limit, perform
-        #: Tasks not yet taken by a lane. Each runs with a copy of ``_variables``.
+        #: Tasks that no lane has started. Each runs with a copy of ``_variables``.
         self._waiting: deque[TaskContext] = deque()
         self._variables: contextvars.Context | None = None
         #: Tasks that have neither ended nor been cancelled.
         self._open: set[TaskContext] = set()
         self._ended: list[Task] = []
-        #: An error that ended a task without being a failure of its node.
+        #: An error that ended a task and isn't a failure of the task's node.
         self._crash: BaseException | None = None
-        #: Referenced here, because an event loop keeps only weak references.
+        #: The lanes are referenced here, because an event loop keeps only weak references.
         self._lanes: set[asyncio.Task[None]] = set()
         #: The number of lanes that have not started.
         self._opening = 0
@@ -42,11 +45,11 @@ class AsyncTasks:
         self._is_opening = False
         #: Set when a task has ended or a chunk was emitted.
         self.wake = asyncio.Event()
-        #: The deadline of the running tasks, by the monotonic clock.
+        #: The deadline of the running tasks on the monotonic clock.
         self.deadline: float | None = None
 
     def take_on(self, contexts: Sequence[TaskContext]) -> None:
-        """Add tasks, which run as soon as the caller awaits."""
+        """Add tasks, which start as soon as the caller awaits."""
         self._variables = contextvars.copy_context()
         self._open.update(contexts)
         self._waiting.extend(contexts)
@@ -70,14 +73,14 @@ class AsyncTasks:
 
     @property
     def has_news(self) -> bool:
-        """Whether a task has ended or crashed since the last call of take()."""
+        """Whether a task has ended or crashed since the last call of take() or get_ended()."""
         return bool(self._ended) or self._crash is not None
 
     def take(self) -> Sequence[Task]:
         """Return the tasks that have ended since the last call.
 
-        An error such as SystemExit ends the run. It is raised only after the ended tasks were
-        returned, so that they are stored and don't run again.
+        An error such as SystemExit ends the run. The error is raised only after the ended tasks
+        were returned, so that the ended tasks are stored and don't run again.
         """
         if not self._ended and self._crash is not None:
             raise self._crash
@@ -89,7 +92,7 @@ class AsyncTasks:
         return ended
 
     async def drop(self) -> int:
-        """Cancel the unfinished tasks; return their number."""
+        """Cancel the unfinished tasks and return their number."""
         dropped, lanes = len(self._open), self._lanes
         self._open, self._lanes, self._opening = set(), set(), 0
         self._waiting.clear()
@@ -100,9 +103,9 @@ class AsyncTasks:
         return dropped
 
     def _open_lanes(self) -> None:
-        """Open lanes for queued tasks within the limit.
+        """Start lanes for queued tasks, up to the maximum number of lanes.
 
-        Each lane opens up to two others. On a busy event loop, a hundred waiting tasks are
+        Each lane starts up to two other lanes. On a busy event loop, a hundred waiting tasks are
         therefore all started within seven iterations.
         """
         if self._is_opening:
@@ -119,14 +122,14 @@ class AsyncTasks:
             self._is_opening = False
 
     def _needs_lane(self) -> bool:
-        """Return whether a queued task needs a new lane and the limit allows it."""
+        """Return whether a queued task needs a new lane and another lane is allowed."""
         waiting = len(self._waiting)
         if self._limit is not None and self._opening + len(self._open) - waiting >= self._limit:
             return False
         return waiting > self._opening
 
     async def _run_lane(self) -> None:
-        """Run queued tasks until one of them has had to wait."""
+        """Run queued tasks until one of the tasks has to wait."""
         self._opening -= 1
         lane, variables = asyncio.current_task(), self._variables
         assert lane is not None
@@ -161,7 +164,7 @@ class AsyncTasks:
 
 
 class _Rest:
-    """An awaitable for the rest of a coroutine that was started in a separate context."""
+    """An awaitable that continues a coroutine which was started in a separate context."""
 
     __slots__ = ("_awaited", "_running", "_variables")
 
@@ -177,8 +180,8 @@ class _Rest:
                     reply = yield awaited
                 except BaseException as error:
                     thrown = error
-                # Outside of the handler, so that later exceptions of the task don't get this one as
-                # context.
+                # This runs outside of the except block, so that later exceptions of the task don't
+                # get this exception as context.
                 if thrown is None:
                     awaited = run(running.send, reply)
                 else:
@@ -187,4 +190,4 @@ class _Rest:
         except StopIteration:
             return
         finally:
-            thrown = None  # its traceback refers to this frame
+            thrown = None  # The exception's traceback refers to this frame.

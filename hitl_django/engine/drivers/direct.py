@@ -1,4 +1,4 @@
-"""Performing of saver calls and queries on the calling OS thread."""
+"""Functions that perform saver calls and queries on the calling OS thread."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..task.effects import Call
 
 
 def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> Any:
-    """Perform a generator's effects in order; return its result.
+    """Perform a generator's effects in order and return the generator's result.
 
-    Errors are raised inside the generator.
+    Errors of an effect are raised inside the generator.
     """
     try:
         effect = next(effects)
@@ -30,12 +30,12 @@ def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], 
 
 
 def run_query(query: Query, saver: BaseCheckpointSaver) -> Any:
-    """Perform a query or a change of stored checkpoints; return its result."""
+    """Perform a query or a change of stored checkpoints, and return its result."""
     return perform_effects(query, partial(perform_saver_call, saver=saver))
 
 
 def perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
-    """Make the saver call of an effect; return its result."""
+    """Make the saver call of an effect, and return its result."""
     if isinstance(effect, Load):
         return saver.get_tuple(effect.config)
     if isinstance(effect, List):

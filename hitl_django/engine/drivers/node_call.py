@@ -1,4 +1,4 @@
-"""Calls of node functions: injected arguments and conversion of errors."""
+"""Calls of node functions: injected arguments and conversion of exceptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..task.nodes import Action
 
 
 def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
-    """Return the arguments to inject, by name."""
+    """Return the arguments to inject into a node's function, by parameter name."""
     given: dict[str, Any] = {}
     for name in action.injected:
         if name == "config":
@@ -34,10 +34,11 @@ def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
 
 
 def convert_error(context: TaskContext, error: BaseException) -> BaseException:
-    """Return the error or signal represented by a call's error.
+    """Return the error or signal that represents an exception raised by a call.
 
-    A group of pauses becomes one pause. If a node raises CancelledError without being cancelled, it
-    has failed. Otherwise, the error would end the run like a requested cancellation.
+    An exception group that contains only pauses becomes one pause. A CancelledError raised by a
+    node that was not cancelled becomes a failure of the node. Without this conversion, the
+    CancelledError would end the run like a requested cancellation.
     """
     if isinstance(error, BaseExceptionGroup):
         error = resolve_group(error)

@@ -38,7 +38,7 @@ _Effect = RunTasks | Save | CacheRead | CacheWrite
 
 
 class CalledTask(Task):
-    """A call of a @task function; its path and namespace extend those of its caller."""
+    """A call of a @task function; its path and namespace extend those of the caller."""
 
     __slots__ = ("_caller_ns",)
 
@@ -66,16 +66,16 @@ class CalledTask(Task):
 
     @property
     def returned(self) -> Any:
-        """The function's result."""
+        """The return value of the @task function."""
         return next(value for name, value in self.writes or () if name == RETURN)
 
 
-#: Locked while a task's first call is registered, because a task may use several OS threads.
+#: Locked while the first call of a task is registered, because a task may use several OS threads.
 _FIRST = Lock()
 
 
 class TaskCalls:
-    """The tasks called by one running task, by id."""
+    """The @task calls made by one running task, by task id."""
 
     __slots__ = ("_attempt", "_contexts", "_index", "_known", "context", "crash", "recalled")
 
@@ -86,14 +86,14 @@ class TaskCalls:
         self._known: dict[str, tuple[CalledTask, AnyFuture]] = {}
         #: The contexts of started tasks, by task id.
         self._contexts: dict[str, TaskContext] = {}
-        #: An error that ended a called task without being a failure of its function.
+        #: An error that ended a called task and isn't a failure of the task's function.
         self.crash: BaseException | None = None
         #: The ids of tasks with cached results.
         self.recalled: set[str] = set()
 
     @classmethod
     def open(cls, context: TaskContext) -> CalledTasks:
-        """Return the calls of a task, created on first use."""
+        """Return the @task calls of a task, which are created on first use."""
         with _FIRST:
             if context.calls is None:
                 context.calls = cls(context)
@@ -102,7 +102,7 @@ class TaskCalls:
     def make(
         self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
     ) -> AnyFuture:
-        """Start a call, or find the result of the same call from before.
+        """Start a call, or return the future of the same call made by an earlier attempt.
 
         ``seen`` is the context of the calling code, which may be a view of the task's context.
         """
@@ -143,7 +143,7 @@ class TaskCalls:
         return state
 
     def _may_await(self) -> bool:
-        """Return whether sync code of this task may wait for an event loop."""
+        """Return whether sync code of the calling task may wait for an event loop."""
         spawner = self.context.run.spawner
         return spawner is not None and spawner.home is not None
 
@@ -155,8 +155,8 @@ class TaskCalls:
         is_async: bool,
     ) -> AnyFuture:
         run, before = self.context.run, self._contexts.get(task.id)
-        # A task started by an earlier attempt of the caller continues with its current memory,
-        # which is newer than the stored one.
+        # If an earlier attempt of the caller started the task, the task continues with its current
+        # memory, which is newer than the stored memory.
         context = (
             TaskContext(task, run, before.copy_memory())
             if before
@@ -176,8 +176,8 @@ class TaskCalls:
         if spawner is not None and spawner.spawns() and seen is self.context:
             spawner.spawn(future.run)
         else:
-            # This OS thread makes saver calls and must not wait for another one, or it belongs to a
-            # tool that already runs in parallel with others.
+            # This OS thread must not wait for another OS thread, because it makes the saver calls,
+            # or because it belongs to a tool that already runs in parallel with others.
             future.run()
         return future
 
@@ -220,7 +220,7 @@ class TaskCalls:
             raise
 
     def _effects(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Read the result from the cache or run the task, and store the result."""
+        """Read the result of a task from the cache, or run the task and store its result."""
         state, task = self._state, context.task
         policy = task.node.cache
         key: Any = None
@@ -240,7 +240,8 @@ class TaskCalls:
                 try:
                     yield CacheWrite({key: (written, policy.ttl)})
                 except PayloadError:
-                    pass  # The value may still be valid for a run without a saver.
+                    # A value that can't be stored may still be valid for a run without a saver.
+                    pass
         yield from self._store_result(context)
 
     def _key(self, task: Task) -> Any:
@@ -252,9 +253,9 @@ class TaskCalls:
             return None
 
     def _store_result(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Store the result of a task; a value that can't be stored is a failure of the task."""
+        """Store a task's result; a result that can't be stored counts as a failure of the task."""
         state, task = self._state, context.task
-        # Interrupts are stored with the calling task, so that they appear once.
+        # Interrupts are stored with the calling task, so that each interrupt appears once.
         writes = task.memory if task.pending_interrupts else list_stored_writes(task)
         described = (
             self._build_stored_chunks(context) if context.run.chunk_buffer is not None else ()
@@ -275,7 +276,7 @@ class TaskCalls:
             yield state.save(Commit(config, [TaskWrites(task.id, task.path_key, failure)]))
 
     def _get_result(self, context: TaskContext) -> Any:
-        """Emit the chunks of an ended task; return its result or raise its error."""
+        """Emit the stream chunks of an ended task, and return its result or raise its error."""
         task = context.task
         assert isinstance(task, CalledTask)
         self.context.progress()
@@ -295,7 +296,7 @@ class TaskCalls:
         return chunks.build_task_chunks(self._state, context.task)
 
     def _build_stored_chunks(self, context: TaskContext) -> list[Any]:
-        """Return the chunks to store with a task's result, including its start and end."""
+        """Return the chunks to store with a task's result, including the start and end."""
         state, task = self._state, context.task
         if state.saver is None or task.pending_interrupts:
             state.run.chunk_buffer.move_chunks(task.id, self.context.task.id)  # type: ignore[union-attr]
@@ -307,7 +308,7 @@ class TaskCalls:
             self.context.run.emit(chunk)
 
     def settle(self) -> None:
-        """Wait for the called tasks, and raise their interrupts in the calling task."""
+        """Wait for the called tasks, then raise their interrupts in the calling task."""
         for _, future in list(self._known.values()):
             if isinstance(future, Future) and not future.cancelled():
                 future.exception()
@@ -321,16 +322,16 @@ class TaskCalls:
             self._merge()
 
     async def wait(self) -> None:
-        """Wait for the tasks on this event loop."""
+        """Wait for the called tasks on this event loop."""
         running = [f for _, f in self._known.values() if isinstance(f, asyncio.Future)]
         if running:
             await asyncio.wait(running)
         for future in running:
             if not future.cancelled():
-                future.exception()  # marks the exception as retrieved
+                future.exception()  # This marks the exception as retrieved.
 
     def drop(self) -> None:
-        """Cancel the remaining tasks on the event loop."""
+        """Cancel the unfinished called tasks of the event loop."""
         for _, future in self._known.values():
             if isinstance(future, asyncio.Future):
                 future.cancel()
@@ -338,8 +339,8 @@ class TaskCalls:
     def _merge(self) -> None:
         """Add the interrupts of called tasks to the caller, in the order of the calls.
 
-        This also applies if the caller returned without their results, because continuing would act
-        without a decision.
+        The interrupts are added even if the caller returned without waiting for the results.
+        Otherwise, the run would continue without a decision.
         """
         if self.crash is not None:
             raise self.crash
@@ -359,7 +360,6 @@ class TaskCalls:
         )
 
     def _add_pushed(self, caller: Task) -> None:
-        """Add the state writes of called tasks to those of the caller."""
         channels = caller.origin.spec.channels
         ended = [task for task, _ in self._known.values() if len(task.writes or ()) > 1]
         pushed = [write for task in ended for write in task.writes or () if write[0] in channels]

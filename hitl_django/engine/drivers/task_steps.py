@@ -22,7 +22,7 @@ from .timeouts import AttemptTimer, check_stoppable
 
 
 def call_here(context: TaskContext, call: Call) -> Any:
-    """Call a node's function on this OS thread; return its result."""
+    """Call a node's function on this OS thread and return its result."""
     action = call.action
     if action.is_async:
         if action.sync is None:
@@ -50,7 +50,7 @@ def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
 
 
 def _run_on_loop(context: TaskContext, running: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine like asyncio.run, with support for stopping the run from outside."""
+    """Run a coroutine like asyncio.run, and let a request from outside stop the run."""
     control = context.run.control
     if control is None:
         return asyncio.run(running)
@@ -58,8 +58,8 @@ def _run_on_loop(context: TaskContext, running: Coroutine[Any, Any, Any]) -> Any
         try:
             return runner.run(_stoppable(control, running))
         except BaseException as error:
-            # Recorded before the loop waits for its tasks, because the process may be killed
-            # meanwhile.
+            # The stop is stored before the loop waits for its tasks, because the process may be
+            # killed meanwhile.
             control.note_stop(error, (context.task.name,))
             if control.stopped is not None and isinstance(error, asyncio.CancelledError):
                 raise SaverFailed(control.stopped) from None
@@ -76,7 +76,7 @@ async def _stoppable(control: RunControl, running: Awaitable[Any]) -> Any:
 def _make_timed_call(
     limit: TimeoutPolicy, context: TaskContext
 ) -> Callable[[TaskContext, Call], Any]:
-    """Return a function that makes the calls of a task with a timeout."""
+    """Return a function that makes a task's calls with the timeout ``limit``."""
     watch = AttemptTimer(limit, context, _started)
 
     def make(context: TaskContext, call: Call) -> Any:
@@ -96,7 +96,7 @@ def _started(context: TaskContext, call: Call) -> Awaitable[Any]:
 
 
 def _refuse_loop(context: TaskContext) -> None:
-    """Raise TypeError if this OS thread has a running event loop, which the node would block."""
+    """Raise TypeError if this OS thread has a running event loop, which a sync call would block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -116,10 +116,10 @@ async def _awaited(context: TaskContext, running: Awaitable[Any]) -> Any:
 
 
 def _wait(context: TaskContext, wait: Wait) -> None:
-    """Wait before a task's next attempt.
+    """Wait for the delay before a task's next attempt.
 
     Raises:
-        DrainSignal: a stop was requested.
+        DrainSignal: a stop of the run was requested.
     """
     if wait.commit is not None:
         store_commit(context, wait.commit)
@@ -131,7 +131,7 @@ def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 def _call_plain(context: TaskContext, action: Action) -> None:
-    """Run a task that consists of a single call, which any OS thread may make."""
+    """Run a task that consists of a single call; any OS thread may make this call."""
     task, around = context.task, context.run.around_call
     try:
         if around is None:
@@ -146,7 +146,6 @@ def _call_plain(context: TaskContext, action: Action) -> None:
 
 
 def perform_task(context: TaskContext) -> Task:
-    """Run one task to its end on this OS thread."""
     control = context.run.control
     if control is None or control.around_task is None:
         return _perform(context)
@@ -160,7 +159,7 @@ def _perform(context: TaskContext) -> Task:
     ambient = run.ambient_config
     outer = None
     if ambient is not None:
-        # Callbacks of the call belong to its surrounding call, which is known only here.
+        # The call's callbacks belong to the surrounding call, which is known only here.
         outer = ambient.set(AMBIENT_CONFIG if run.trace is None else context.config())
     try:
         action = context.task.node.plain

@@ -1,4 +1,4 @@
-"""The driver for callers without an event loop, with OS threads for parallel tasks."""
+"""The driver for callers without an event loop; it runs parallel tasks on OS threads."""
 
 from __future__ import annotations
 
@@ -38,30 +38,31 @@ from .thread_pool import MOST_THREADS, TaskThreads
 from .timeouts import open_effects
 from .watchdog import watchdog
 
-#: Seconds that the driver runs queued tasks before the loop settles the ended ones.
+#: Seconds for which the driver runs queued tasks before the loop processes the ended tasks.
 _SPELL = 0.01
 #: The effects during which tasks run.
 _RUNNING = (RunTasks, StartTasks, Await)
 
 
 class SyncDriver:
-    """A driver that runs a loop on the calling OS thread, with more threads for parallel tasks.
+    """A driver that runs a loop on the calling OS thread, and parallel tasks on more OS threads.
 
-    Without stream modes, and with a saver usable from any thread, the calling thread runs such
-    tasks itself, one after the other. If a task blocks it, another thread becomes its ``deputy``.
-    The deputy starts threads for the queued tasks and lets the loop settle ended tasks.
+    The calling OS thread runs the parallel tasks itself, one after the other, if no stream mode is
+    requested and the saver can be used from any OS thread. If a task blocks the calling OS thread,
+    another OS thread becomes its ``deputy``. The deputy starts OS threads for the queued tasks and
+    lets the loop process ended tasks.
     """
 
-    #: There is no event loop that could run a task for sync code.
+    #: There is no event loop that could run an async task for sync code.
     home: asyncio.AbstractEventLoop | None = None
-    #: Created for the first step with parallel tasks.
+    #: Created for the first step that has parallel tasks.
     threads: TaskThreads | None = None
-    #: The id of the driver's OS thread, set when other threads may exist.
+    #: The id of the driver's OS thread, set when other OS threads may exist.
     thread: int | None = None
-    #: Whether the driver's own thread runs queued tasks, and whether it is running one now.
+    #: ``joins``: the driver's OS thread runs queued tasks. ``at_work``: it is running a task now.
     joins = at_work = False
     deputy: Future[None] | None = None
-    #: Whether a deputy has settled the last task of a step.
+    #: Whether a deputy has processed the last task of a step.
     settled = False
 
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
@@ -69,11 +70,11 @@ class SyncDriver:
         self.guard = saver_calls() if state.run.within else nullcontext()
         self.limit = max_concurrency or MOST_THREADS
         self.ended: list[Task] = []
-        #: Chunks of nodes, from any OS thread.
+        #: Stream chunks of nodes, added by any OS thread.
         self.chunks: deque[Chunk] = deque()
 
     def __iter__(self) -> Iterator[Chunk]:
-        """Perform the loop's effects and yield the chunks of the run."""
+        """Perform the loop's effects and yield the run's stream chunks."""
         chunks = self._perform_effects()
         self.state.run.stream = weakref.ref(chunks)
         return chunks
@@ -104,8 +105,8 @@ class SyncDriver:
                     raise
                 except BaseException as error:
                     if self.state.run.control is not None:
-                        # Called before waiting for running tasks, because the process may be killed
-                        # meanwhile.
+                        # The nodes are listed before waiting for running tasks, because the process
+                        # may be killed meanwhile.
                         nodes = self._list_running() if kind in _RUNNING else ()
                         self.state.run.control.note_stop(error, nodes)
                     effect = effects.throw(error)
@@ -120,7 +121,7 @@ class SyncDriver:
             self._close()
 
     def _close(self) -> None:
-        """Wait for the running tasks and store unstored data."""
+        """Wait for the running tasks and store all unstored data."""
         ended = self.ended
         if self.threads is not None:
             self.threads.close()
@@ -142,7 +143,7 @@ class SyncDriver:
         ]
 
     def _perform(self, effect: Effect) -> Any:
-        """Perform an effect that needs no waiting and emits no chunks; return the reply."""
+        """Perform an effect that neither waits nor emits chunks, and return the reply."""
         kind, run = type(effect), self.state.run
         if kind is Cancel:
             return self._drop()
@@ -162,7 +163,7 @@ class SyncDriver:
             return run.perform(perform_saver_call, effect, run.saver)
 
     def _start(self, contexts: Sequence[TaskContext], has_running: bool = False) -> Sequence[Task]:
-        """Start tasks; return those that have already ended."""
+        """Start tasks and return the tasks that have already ended."""
         timeout = self.state.graph.step_timeout
         if (
             timeout is None
@@ -194,7 +195,7 @@ class SyncDriver:
         return ()
 
     def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
-        """Return whether the driver's own OS thread may run tasks of a step with several tasks."""
+        """Return whether the driver's OS thread may run tasks of a step that has several tasks."""
         run = self.state.run
         if run.live or run.modes or self.limit < 2 or self.state.graph.step_timeout is not None:
             return False
@@ -210,7 +211,7 @@ class SyncDriver:
         return True
 
     def _work(self) -> None:
-        """Run queued tasks on this OS thread until it is time to settle the ended ones."""
+        """Run queued tasks on this OS thread until the loop has to process the ended tasks."""
         threads, ends = self.threads, time.monotonic() + _SPELL
         assert threads is not None
         assert threads.variables is not None
@@ -222,7 +223,7 @@ class SyncDriver:
                 try:
                     context = threads.waiting.popleft()
                 except IndexError:
-                    continue  # threads of the deputy also take tasks
+                    continue  # The deputy's OS threads also take tasks.
                 task = threads.variables.copy().run(perform_task, context)
                 threads.finished.append(task)
                 if task.error is not None or time.monotonic() >= ends:
@@ -238,7 +239,10 @@ class SyncDriver:
         self.ended += threads.ended()
 
     def monitor(self) -> None:
-        """Appoint a deputy if a task blocks the driver's OS thread and other work is affected."""
+        """Appoint a deputy if a task blocks the driver's OS thread.
+
+        A deputy is appointed only if other tasks are queued, or ended tasks are not stored yet.
+        """
         threads = self.threads
         assert threads is not None
         with threads.appointing:
@@ -252,8 +256,8 @@ class SyncDriver:
     def _act_as_deputy(self) -> None:
         threads = self.threads
         assert threads is not None
-        # Wait until the deputy is registered. Otherwise, it could be mistaken for the driver's own
-        # thread and wait for itself.
+        # Wait until the deputy is registered. Otherwise, the deputy could be mistaken for the
+        # driver's OS thread and wait for itself.
         with threads.appointing:
             pass
         while self.at_work:
@@ -261,7 +265,7 @@ class SyncDriver:
                 perform_effects(take_in(self.state, ended), self._perform)
 
     def _end_deputy(self, deputy: Future[None]) -> None:
-        """Take over from the deputy; from now on, other threads run the step's tasks."""
+        """End the deputy's work; from now on, only other OS threads run the step's tasks."""
         assert self.threads is not None
         self.threads.inbox.put(None)
         self.joins = False
@@ -292,33 +296,36 @@ class SyncDriver:
         return 0 if self.threads is None else self.threads.drop()
 
     def emit(self, chunk: Chunk) -> None:
-        """Add a chunk of a running node, from any OS thread."""
+        """Add a running node's stream chunk; any OS thread may call this method."""
         self.chunks.append(chunk)
-        # An item in the inbox already wakes the waiting thread. Before the next step with parallel
-        # tasks, no thread reads the inbox.
+        # An item in the inbox already wakes the waiting OS thread. Before the next step with
+        # parallel tasks, no OS thread reads the inbox.
         if self.threads is not None and self.threads.inbox.empty():
             self.threads.inbox.put(None)
 
     def spawns(self) -> bool:
-        """Return whether the calling OS thread may wait for another; the driver's own may not."""
+        """Return whether the calling OS thread may wait for another OS thread.
+
+        The driver's OS thread must not wait.
+        """
         return threading.get_ident() != self.thread
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Run the work on a thread of the pool."""
+        """Run ``work`` on an OS thread of the pool."""
         assert self.threads is not None
         self.threads.spawn(work)
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call on the driver's OS thread and return its result to the calling thread."""
+        """Make a call on the driver's OS thread and return the result to the calling OS thread."""
         assert self.threads is not None
         return self.threads.ask(self.state.run.perform, function, *args)
 
 
 def _needs_thread(context: TaskContext, threads: int) -> bool:
-    """Return whether a task needs another OS thread even if it is the only one.
+    """Return whether a task needs a separate OS thread even if the step has no other task.
 
-    This is the case if it needs an event loop, or if it may wait for tasks that it starts. The
-    driver's own thread must then remain free for saver calls.
+    A task needs a separate OS thread if it needs an event loop or may wait for tasks that it
+    starts. The driver's OS thread must then remain free for saver calls.
     """
     node = context.task.node
     action = node.action

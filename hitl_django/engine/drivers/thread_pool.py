@@ -1,4 +1,4 @@
-"""OS threads for the parallel tasks of a step, whose number grows while tasks wait."""
+"""OS threads for the parallel tasks of a step; their number grows while tasks are queued."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import Any
 from ..task.context import TaskContext
 from ..task.task import Task
 
-#: The default of the standard library.
+#: The default of concurrent.futures.
 MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
-#: Seconds that a thread may be busy before another one takes queued tasks.
+#: Seconds for which an OS thread may be busy before another OS thread takes queued tasks.
 PATIENCE = 0.001
 
 Perform = Callable[[TaskContext], Task]
 
 
 class TaskThreads:
-    """The OS threads of one run, its queued tasks, and the messages from the threads.
+    """The OS threads of one run, the queued tasks, and the messages from the OS threads.
 
-    All methods except ``spawn``, ``ask`` and ``crashed`` are called by one thread at a time: the
-    driver's thread or its deputy.
+    All methods except ``spawn``, ``ask`` and ``crashed`` are called by one OS thread at a time: the
+    driver's OS thread or its deputy.
     """
 
     def __init__(
@@ -39,30 +39,32 @@ class TaskThreads:
         leave: Callable[[], None] | None = None,
     ) -> None:
         self.limit, self._perform, self._reports_each = limit, perform, reports_each
-        #: Called by a thread without further work.
+        #: Called by an OS thread that has no more tasks.
         self._leave = leave
-        #: Tasks not yet taken by a thread. Each runs with a copy of ``variables``.
+        #: Tasks that no OS thread has taken. Each runs with a copy of ``variables``.
         self.waiting: deque[TaskContext] = deque()
         self.variables: contextvars.Context | None = None
-        #: Ended tasks, and calls requested by other threads. None in the inbox only wakes the
-        #: driver.
+        #: Ended tasks, and the calls requested by other OS threads. None in the inbox only wakes
+        #: the driver.
         self.finished: deque[Task] = deque()
         self.inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        #: An error that ended a task without being a failure of its node.
+        #: An error that ended a task and isn't a failure of the task's node.
         self.crash: BaseException | None = None
-        #: The deadline of the running tasks, by the monotonic clock.
+        #: The deadline of the running tasks on the monotonic clock.
         self.deadline: float | None = None
-        #: Locked to appoint a deputy of the driver, and to check whether there is one.
+        #: Locked to appoint a deputy of the driver, and to check whether a deputy exists.
         self.appointing = threading.Lock()
-        #: Locked to request a call and to end, so that each request gets a result or an error.
+        #: Locked to request a call and to close the pool, so that each request gets a result or an
+        #: error.
         self._ending, self._is_over = threading.Lock(), False
         self._pool: ThreadPoolExecutor | None = None
         self._futures: list[Future[None]] = []
-        #: The time to start more threads, by the monotonic clock, and the number started.
+        #: The time to start more OS threads on the monotonic clock, and the number of started OS
+        #: threads.
         self._start_more_at = 0.0
         self._started = 0
-        #: The CPU clocks of the busy threads, the CPU time used, and the number of queued tasks,
-        #: both at the last check.
+        #: The CPU clocks of the busy OS threads. At the last check: the CPU time used, and the
+        #: number of queued tasks.
         self._clocks: list[int] = []
         self._used, self._left = 0.0, 0
 
@@ -74,17 +76,17 @@ class TaskThreads:
         self._futures = [future for future in self._futures if not future.done()]
 
     def begin(self) -> None:
-        """Start a first thread for queued tasks."""
+        """Start the first OS thread for queued tasks."""
         self._start_threads(1)
 
     def join(self) -> None:
-        """Make the calling thread the first one that takes queued tasks."""
+        """Make the calling OS thread the first one that takes queued tasks."""
         self._clocks = []
         self._note_clock()
         self._restart_waiting_time()
 
     def are_blocked(self) -> bool:
-        """Return whether the busy threads make no progress after the waiting time."""
+        """Return whether the busy OS threads make no progress after PATIENCE seconds."""
         if time.monotonic() < self._start_more_at:
             return False
         if self._are_busy():
@@ -93,7 +95,7 @@ class TaskThreads:
         return True
 
     def spawn(self, work: Callable[[], None]) -> Future[None]:
-        """Run the work on a thread of the pool."""
+        """Run ``work`` on an OS thread of the pool."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.limit, "hitl-task")
         if self._leave is None:
@@ -111,12 +113,12 @@ class TaskThreads:
             self._leave()
 
     def _start_threads(self, count: int) -> None:
-        """Start more threads for queued tasks.
+        """Start up to ``count`` more OS threads for queued tasks.
 
         Tasks that compute run fastest one after the other, because they share the interpreter lock.
-        Tasks that wait for I/O should all wait at the same time. The difference is visible within a
-        millisecond. Therefore, one thread starts, and the number doubles while tasks are queued,
-        unless the threads take tasks and mostly compute.
+        Tasks that wait for I/O should all wait at the same time. The pool distinguishes the two
+        kinds within a millisecond: it starts one OS thread and doubles the number while tasks are
+        queued, unless the OS threads take tasks and mostly compute.
         """
         self._started += count
         for _ in range(count):
@@ -128,10 +130,10 @@ class TaskThreads:
         self._used, self._left = self._get_cpu_seconds(), len(self.waiting)
 
     def _are_busy(self) -> bool:
-        """Return whether the busy threads have taken tasks and computed since the last check.
+        """Return whether the busy OS threads have taken tasks and computed since the last check.
 
-        Both are required: a single task that computes for long, perhaps waiting for another task,
-        must not block the others.
+        Both are required, because a single task that computes for a long time, or waits for another
+        task, must not block the queued tasks.
         """
         since = time.monotonic() - self._start_more_at + PATIENCE
         return len(self.waiting) < self._left and self._get_cpu_seconds() - self._used > since / 2
@@ -140,7 +142,7 @@ class TaskThreads:
         return sum(map(time.clock_gettime, tuple(self._clocks)))
 
     def _note_clock(self) -> None:
-        if hasattr(time, "pthread_getcpuclockid"):  # not available on every system
+        if hasattr(time, "pthread_getcpuclockid"):  # The function is not available on every system.
             self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
 
     def _work_off(self) -> None:
@@ -165,25 +167,26 @@ class TaskThreads:
                 self.inbox.put(None)
 
     def _is_polling(self) -> bool:
-        """Return whether the driver polls for ended tasks, as while it starts threads.
+        """Return whether the driver polls for ended tasks.
 
-        If each of many short tasks woke the driver, it would interrupt them each time. With
-        polling, an ended task waits up to a millisecond.
+        The driver polls while it starts OS threads. If each of many short tasks woke the driver,
+        the driver would interrupt the tasks each time. With polling, an ended task is processed up
+        to a millisecond later.
         """
         return bool(self.waiting) and self._started < self.limit
 
     def crashed(self, error: BaseException) -> None:
         """Register an error that ends the process, such as SystemExit.
 
-        It is raised again on the driver's thread as a crash, and never stored as the node's
-        failure. Before that, the loop settles the ended tasks, so that they are stored and don't
+        The error is raised again on the driver's OS thread and is never stored as the node's
+        failure. Before that, the loop processes the ended tasks, so that they are stored and don't
         run again.
         """
         if self.crash is None:
             self.crash = error
 
     def take(self) -> list[Task]:
-        """Wait for an ended task or a requested call; return the ended tasks."""
+        """Wait for an ended task or a requested call, and return the ended tasks."""
         item = self._get()
         while True:
             if item is not None:
@@ -201,7 +204,7 @@ class TaskThreads:
         return found
 
     def _get(self) -> Callable[[], Any] | None:
-        """Wait until a task has ended or another thread requests a call."""
+        """Wait until a task has ended or another OS thread requests a call; return the call."""
         while not self.finished:
             now = time.monotonic()
             if self.waiting and self._started < self.limit and self.are_blocked():
@@ -218,7 +221,7 @@ class TaskThreads:
         return None
 
     def drop(self) -> int:
-        """Remove the queued tasks; return their number."""
+        """Remove the queued tasks and return their number."""
         dropped = 0
         while True:
             try:
@@ -228,7 +231,7 @@ class TaskThreads:
             dropped += 1
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call on the driver's thread, for a task on another thread."""
+        """Make a call on the driver's OS thread, for a task on another OS thread."""
         answer: Future[Any] = Future()
 
         def make() -> None:
@@ -246,19 +249,19 @@ class TaskThreads:
         return answer.result()
 
     def close(self) -> None:
-        """Wait for the running tasks and release the threads."""
+        """Wait for the running tasks and release the OS threads."""
         if self._pool is not None:
             self._shut_down(self._pool)
         with self._ending:
             self._is_over = True
-        while not self.inbox.empty():  # requests of code left running by a node
+        while not self.inbox.empty():  # These are requests of code that a node left running.
             item = self.inbox.get()
             if item is not None:
                 item()
 
     def _shut_down(self, pool: ThreadPoolExecutor) -> None:
         self.drop()
-        # A running node may wait for a call on this thread.
+        # A running node may wait for a call on this OS thread.
         while any(not future.done() for future in self._futures):
             try:
                 item = self.inbox.get(timeout=0.05)

@@ -1,9 +1,9 @@
 """Timeouts of async nodes.
 
-Only code on an event loop can be stopped from outside, so only async nodes support a timeout. An
+Only code on an event loop can be stopped from outside, so only async nodes support a timeout. Each
 attempt with a timeout uses a separate context, and its results count only within the time limit.
-Later stream chunks, interrupts and results are discarded. Later calls of once(), tasks and graphs
-raise an error.
+Stream chunks, interrupts and results after the time limit are discarded. Calls of once(), tasks and
+graphs after the time limit raise an error.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ..task.run_context import RunContext
 from ..task.runtime import Runtime
 from ..types import Expiry, RunnableConfig, TimeoutPolicy
 
-#: Seconds that a stopped attempt may use for cleanup before it is abandoned. The next attempt
-#: starts after that, so that both don't work on the same data.
+#: Seconds for which a stopped attempt may clean up before it is abandoned. The next attempt starts
+#: afterwards, so that two attempts don't work on the same data simultaneously.
 GRACE = 1.0
 
 #: Starts a call and returns an awaitable for its result.
@@ -37,7 +37,7 @@ Start = Callable[[TaskContext, Call], Awaitable[Any]]
 
 
 def check_stoppable(name: str, action: Action) -> None:
-    """Raise ValueError for a sync node."""
+    """Raise ValueError if the node is sync, because only an async node can be stopped."""
     if not action.is_async:
         raise ValueError(
             "Node timeouts are only supported for async nodes because sync Python execution "
@@ -46,7 +46,7 @@ def check_stoppable(name: str, action: Action) -> None:
 
 
 class AttemptTimer:
-    """The caller and timer of a task with a timeout; each attempt has a new time limit."""
+    """The caller and timer of a task with a timeout; each attempt starts with a new time limit."""
 
     def __init__(self, policy: TimeoutPolicy, context: TaskContext, start: Start) -> None:
         self.policy, self.context, self.start = policy, context, start
@@ -56,11 +56,11 @@ class AttemptTimer:
         self.over = False
 
     def touch(self) -> None:
-        """Report progress, from any OS thread."""
+        """Report progress of the attempt; any OS thread may call this method."""
         self.progressed = time.monotonic()
 
     def due(self) -> tuple[float, str]:
-        """Return the deadline of the attempt, by the monotonic clock, and the kind of limit."""
+        """Return the attempt's deadline on the monotonic clock, and the kind of the limit."""
         run, idle = self.policy.run_timeout, self.policy.idle_timeout
         moments = [] if run is None else [(self.began + run, "run")]  # type: ignore[operator]
         if idle is not None:
@@ -71,7 +71,7 @@ class AttemptTimer:
         """Make a call of the attempt.
 
         Raises:
-            NodeTimeoutError: the attempt has timed out.
+            NodeTimeoutError: the attempt exceeded a time limit.
         """
         context = self.context
         if call.action is context.task.node.action:
@@ -90,7 +90,7 @@ class AttemptTimer:
         try:
             kind = await self._wait(running)
         except asyncio.CancelledError:
-            # The run is cancelled. The node cleans up as if it were awaited directly.
+            # The run is cancelled. The node cleans up as if the node were awaited directly.
             running.cancel()
             await asyncio.wait([running])
             view.copy_to(context)
@@ -113,7 +113,7 @@ class AttemptTimer:
         )
 
     async def _wait(self, running: asyncio.Task[Any]) -> str | None:
-        """Wait for the call to end; return the kind of limit reached before, or None."""
+        """Wait for the call to end; return the kind of the exceeded limit, or None in time."""
         while not running.done():
             moment, kind = self.due()
             left = moment - time.monotonic()
@@ -128,7 +128,7 @@ async def _awaited(start: Start, context: TaskContext, call: Call) -> Any:
 
 
 def _retrieve_exception(running: asyncio.Task[Any]) -> None:
-    """Retrieve the exception of a late attempt, so that asyncio doesn't report it."""
+    """Retrieve the exception of a timed-out attempt, so that asyncio doesn't log it."""
     if not running.cancelled():
         running.exception()
 
@@ -143,12 +143,12 @@ class TimedContext(TaskContext):
 
     task_context: TaskContext
     watch: AttemptTimer | None
-    #: Reports langchain events in the attempt as progress, if these count.
+    #: Callbacks that report langchain's events in the attempt as progress, if the policy counts
+    #: events.
     progress_callbacks: Any
 
     @classmethod
     def create(cls, context: TaskContext, watch: AttemptTimer) -> TimedContext:
-        """Return a view of ``context``."""
         view = cls.__new__(cls)
         view.task_context, view.watch, view.progress_callbacks = context, watch, None
         _copy(context, view)
@@ -166,17 +166,16 @@ class TimedContext(TaskContext):
         return {**config, "callbacks": callbacks}
 
     def copy_to(self, context: TaskContext) -> None:
-        """Copy the state of the attempt to the task's context."""
         _copy(self, context)
 
     def progress(self) -> None:
-        """Report an event as progress, if the policy counts events."""
+        """Report an event as progress, if the timeout policy counts events."""
         if self.watch is not None and self.watch.policy.refresh_on == "auto":
             self.watch.touch()
         super().progress()
 
     def heartbeat(self) -> None:
-        """Report explicit progress of the node, here and in the nodes above."""
+        """Report progress explicitly signalled by the node, here and in the calling nodes."""
         if self.watch is not None:
             self.watch.touch()
         self.run.runtime.heartbeat()
@@ -189,21 +188,20 @@ class TimedContext(TaskContext):
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Call the task's ask(), unless the attempt has timed out."""
         if self.watch is None:
             raise asyncio.CancelledError
         return super().ask(value, schema, key, expires, terms)
 
     def check_in_time(self) -> None:
-        """Raise AttemptTimedOutError after the time limit; the next attempt repeats the work."""
+        """Raise AttemptTimedOutError if the attempt has timed out."""
         if self.watch is None:
             raise AttemptTimedOutError(self.task.name, self.attempt)
 
-    # Results of once() belong to the task, not to the attempt. Results of a late attempt and of the
-    # current one must not replace each other in memory or in storage.
+    # Results of once() belong to the task, not to the attempt. Results of a timed-out attempt and
+    # of the current attempt must not replace each other in memory or in storage.
     @property
     def once(self) -> dict[str, Any]:
-        """The current results of once() of the task."""
+        """The task's current results of once()."""
         return self.task_context.once
 
     @once.setter
@@ -213,20 +211,25 @@ class TimedContext(TaskContext):
 
     @property
     def once_guard(self) -> OnceGuard:
-        """The guard of the task, shared by all attempts."""
+        """The once() guard of the task, which all attempts share."""
         return self.task_context.once_guard
 
     def remember(self, key: str, result: Any) -> None:
-        """Keep a result of once() within the time limit; counts as progress."""
+        """Keep a result of once() within the time limit, and report it as progress."""
         self.progress()
         super().remember(key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Keep a stored result for the next attempt, even after the time limit."""
+        """Keep a stored result of once() for the next attempt, even after the time limit."""
         self.task_context.remember(key, result)
 
     def child_ns(self) -> str:
-        """Return the next namespace, unless it already belongs to the next attempt."""
+        """Return the next namespace of a called graph.
+
+        Raises:
+            AttemptTimedOutError: the time limit has passed, so the next namespace belongs to
+                the next attempt.
+        """
         self.check_in_time()
         return super().child_ns()
 
@@ -235,7 +238,7 @@ class TimedContext(TaskContext):
         return super().runtime().override(heartbeat=self.heartbeat)
 
     def write(self, chunk: Any) -> None:
-        """Emit a custom stream chunk within the time limit; counts as progress."""
+        """Emit a custom stream chunk within the time limit, and report it as progress."""
         if self.watch is not None:
             self.progress()
             super().write(chunk)
@@ -250,7 +253,8 @@ def _copy(source: TaskContext, target: TaskContext) -> None:
 def open_effects(state: LoopState) -> Effects:
     """Return the effects of a run.
 
-    Inside a node with an idle timeout, each effect counts as progress of that node.
+    If the run was started inside a node with an idle timeout, each effect counts as progress of
+    that node.
     """
     effects = run_loop(state)
     return effects if state.run.progress is None else _report_progress(state.run, effects)

@@ -1,7 +1,8 @@
-"""The watchdog of OS threads that run their caller's tasks, which may be blocked by a task.
+"""The watchdog of OS threads that run their caller's tasks and may be blocked by a task.
 
-One thread per process checks all of them, and only while there are any. Starting or waking a thread
-for each step would take longer than most steps. A forked process starts without it.
+One OS thread per process checks all monitored OS threads, and runs only while there are any.
+Starting or waking a watchdog for each step would take longer than most steps. A forked process
+starts without the watchdog.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from typing import Protocol
 logger = logging.getLogger("hitl_django")
 #: Seconds between two checks.
 INTERVAL = 0.001
-#: The number of checks without a worker before it waits, and the seconds until it then ends.
+#: The number of checks without a worker before the watchdog waits for one, and the seconds until it
+#: then ends.
 _LOOKS, _REST = 50, 0.5
 
 
 class MonitoredThread(Protocol):
-    """A worker to check."""
+    """A worker that the watchdog checks."""
 
     def monitor(self) -> None:
-        """Act if the worker is blocked; called on another OS thread."""
+        """Act if the worker is blocked; the watchdog's OS thread calls this method."""
 
 
 class Watchdog:
-    """The checking thread and its workers."""
+    """The checking OS thread and its workers."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
@@ -36,13 +38,13 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def add(self, worker: MonitoredThread) -> None:
-        """Add a worker; takes no lock while the thread is awake."""
+        """Add a worker; no lock is taken while the watchdog is awake."""
         self._workers.add(worker)
         if self._asleep:
             self._wake()
 
     def remove(self, worker: MonitoredThread) -> None:
-        """Remove a worker, which may still be checked once more."""
+        """Remove a worker, which may be checked once more afterwards."""
         self._workers.discard(worker)
 
     def _wake(self) -> None:
@@ -67,21 +69,22 @@ class Watchdog:
                 try:
                     worker.monitor()
                 except Exception:
-                    # For example, no thread could be started. Its tasks then run one after the
-                    # other.
+                    # For example, no OS thread could be started. The worker's tasks then run one
+                    # after the other.
                     logger.exception(
                         "could not start more threads; running the step's tasks sequentially"
                     )
                     self.remove(worker)
 
     def _wait_for_worker(self) -> bool:
-        """Wait to be woken; return False after a time without a wake-up."""
+        """Wait to be woken; return False if no worker is added within the maximum time."""
         with self._changed:
             self._asleep = True
-            # A worker added before the previous line didn't know that the thread has to be woken.
+            # A worker added before the previous line did not wake the OS thread, because the thread
+            # was not yet marked as asleep.
             if not self._workers:
                 self._changed.wait(_REST)
-                # The worker may already be removed again, but the thread was woken.
+                # The worker may already be removed again, but the OS thread was woken.
                 if self._asleep:
                     self._thread = None
                     return False

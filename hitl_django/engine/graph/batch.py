@@ -19,10 +19,10 @@ Ended = tuple[int, Any]
 
 
 def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> Iterator[Ended]:
-    """Run each job and yield its index and result as soon as it ends.
+    """Run each job and yield its index and result as soon as the job ends.
 
-    The first exception is raised and no further job starts. With ``keeps_errors``, exceptions are
-    yielded as results. Without threads, the jobs run one after the other.
+    The first exception is raised, and no further job starts. With ``keeps_errors``, exceptions are
+    yielded as results. Without ``on_threads``, the jobs run one after the other.
     """
     if not on_threads or len(jobs) < 2:
         for index, (value, config) in enumerate(jobs):
@@ -41,9 +41,9 @@ def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> I
 
 
 async def arun_jobs(run: ARun, jobs: Jobs, *, keeps_errors: bool) -> AsyncIterator[Ended]:
-    """Async variant of run_jobs.
+    """Run each job on the event loop; async variant of run_jobs.
 
-    After an exception, running jobs are cancelled too.
+    After the first exception, the running jobs are also cancelled.
     """
     limit = jobs[0][1].get("max_concurrency") if jobs else None
     gate = asyncio.Semaphore(limit or len(jobs) or 1)
@@ -67,7 +67,7 @@ async def arun_jobs(run: ARun, jobs: Jobs, *, keeps_errors: bool) -> AsyncIterat
 
 
 def sort_results(ended: Iterable[Ended]) -> list[Any]:
-    """Return results in the order of their inputs."""
+    """Return the results in the order of the inputs."""
     return [result for _, result in sorted(ended, key=lambda one: one[0])]
 
 

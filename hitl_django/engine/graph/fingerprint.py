@@ -1,9 +1,9 @@
-"""The structure of a graph: the parts that stored threads depend on, and their changes.
+"""The graph structure: the parts of a graph that stored threads depend on.
 
 A graph structure is plain JSON: nodes with their triggers and targets, channels with their rules
 and types, and the structures of subgraphs. The code of a node's function is not included. Two
-functions of the same name count as the same reducer, since code may move. Lambdas can't be
-distinguished.
+functions of the same name count as the same reducer, because code may move to another module.
+Lambdas can't be distinguished.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..types import Send
 from .run_options import list_former_ns, strip_task_ids
 
 GraphStructure = dict[str, Any]
-#: Reads the newest checkpoint of a namespace.
+#: A function that reads the newest checkpoint of a namespace.
 Load = Callable[[str], CheckpointTuple | None]
 
 #: A placeholder for a value that exists but isn't available.
@@ -102,12 +102,12 @@ def list_changes(
     new_input: bool = False,
     migrates: bool = False,
 ) -> list[str]:
-    """Return why state stored under the structure ``before`` can't resume in ``graph``.
+    """Return why threads stored under the structure ``before`` can't resume in ``graph``.
 
-    The list is empty if it can. Only parts that stored state depends on are compared: nodes and
-    edges without pending tasks, empty channels and the code of nodes may change. With
-    ``new_input``, pending tasks are ignored, because new input discards them. With ``migrates``,
-    the values of this graph's state channels are ignored.
+    The list is empty if the threads can resume. Only parts that stored state depends on are
+    compared. Nodes and edges without pending tasks, empty channels and the code of nodes may
+    change. With ``new_input``, pending tasks are ignored, because new input discards them. With
+    ``migrates``, the values of this graph's state channels are ignored.
     """
     saved = rename_checkpoint(graph.spec, load(ns))
     if saved is None:
@@ -174,7 +174,7 @@ def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
 def _list_next_tasks(
     before: GraphStructure, saved: CheckpointTuple, ns: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the node and the namespace of each task that is next under the old structure."""
+    """Yield the node and the namespace of each task that is due under the old structure."""
     checkpoint, step = saved.checkpoint, saved.metadata.get("step", -1) + 1
     stored_values, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
     origin = ids.encode_checkpoint_id(checkpoint["id"])
@@ -205,7 +205,7 @@ def _list_next_tasks(
 
 
 def _is_triggering(channel: GraphStructure, stored_value: Any) -> bool:
-    """Return whether a channel with this value triggers the nodes that subscribe to it."""
+    """Return whether a channel with the stored value triggers its subscribed nodes."""
     kind = channel.get("kind", "")
     if stored_value is MISSING:
         return False
@@ -264,7 +264,7 @@ def _channel_change(
         return _barrier_change(before, after, name, stored_value)
     node = name.removeprefix(BRANCH_TO)
     if node != name:
-        # A removed node has its own message.
+        # A removed node has a separate message.
         changed = new is not None and old["kind"] != new["kind"]
         return f"node '{node}' has a different trigger condition" if changed else ""
     if new is None:
@@ -307,7 +307,7 @@ def _barrier_change(
 
 
 def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
-    """Return why ``values`` can't be the state of a graph; an empty list if they can."""
+    """Return why ``values`` isn't a valid state of the graph; the list is empty if it is valid."""
     keys = [name for name in graph.channels if _is_state(name)]
     found = [f"'{name}' is not a key of the state" for name in values if name not in keys]
     for name in keys:
@@ -327,7 +327,7 @@ def _is_of_type(channel: BaseChannel, value: Any) -> bool:
     except ValidationError:
         return False
     except Exception:
-        return True  # the type can't be validated
+        return True  # Pydantic can't validate the type.
     return True
 
 

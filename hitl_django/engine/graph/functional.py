@@ -1,4 +1,4 @@
-"""The functional API: @entrypoint turns a function into a graph, @task into a stored step."""
+"""The functional API: @entrypoint turns a function into a graph, and @task into a stored step."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ Timeout = float | timedelta | TimeoutPolicy | None
 class TaskFunction(Generic[P]):
     """A function whose calls within a run are separate tasks.
 
-    A call returns a future. Call its ``result()``, or await it in async code.
+    A call returns a future. Sync code calls the future's ``result()``; async code awaits the
+    future.
     """
 
-    #: A node that refers to such a function gets a worker thread to wait on.
+    #: A node that refers to this function runs on a worker thread, which may wait for the task.
     starts_tasks = True
 
     def __init__(self, function: Callable[P, Any], name: str | None, policies: Policies) -> None:
@@ -66,7 +67,7 @@ class TaskFunction(Generic[P]):
         register_schema_types(_hints(function).get("return"))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyFuture:
-        """Start a task, or return the stored result of the same call before an interruption."""
+        """Start a task, or return the stored result of the same call if the caller runs again."""
         context = get_context()
         calls = TaskCalls.open(context.full_context)
         return calls.make(context, self._node, self.name, (args, kwargs), self._is_async)
@@ -109,19 +110,20 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: Timeout = None,
 ) -> Any:
-    """Make a function a task: a step whose result is stored, so that it doesn't run again.
+    """Turn a function into a task, whose result is stored so that the task doesn't run again.
 
-    Call it within an @entrypoint or a node of a graph. A call starts the task and returns a future.
-    Tasks started before the first ``result()`` call run in parallel.
+    The function must be called within an @entrypoint or a node of a graph. A call starts the task
+    and returns a future. Tasks started before the first ``result()`` call run in parallel.
 
     A result is stored before the caller receives it. When the caller runs again after a pause, a
     failure or a crash, its n-th call returns the stored result of the n-th call. The caller must
     therefore make the same calls in the same order each time. A failed task runs again. A task may
     call interrupt() and other tasks.
 
-    The result must be serializable like state. ``retry_policy`` defaults to that of the entrypoint.
-    With a ``cache_policy`` and a graph with a cache, results are reused for the same arguments.
-    ``timeout`` requires an async function. Sync code of a sync run can't call an async function.
+    The result must be serializable like state. ``retry_policy`` defaults to the policy of the
+    entrypoint. With a ``cache_policy`` and a graph with a cache, results are reused for the same
+    arguments. ``timeout`` requires an async function. In a sync run, sync code can't call an async
+    function.
     """
     policies = Policies.given(retry_policy, cache_policy, timeout)
     if function is None:
@@ -131,24 +133,25 @@ def task(
 
 @dataclass(frozen=True, slots=True)
 class Final(Generic[R, S]):
-    """The result of a workflow that saves a different value for its next run."""
+    """The result of an entrypoint, with a separate value to save for the thread's next run."""
 
     value: R
     save: S
 
 
 class entrypoint(Generic[ContextT]):
-    """A decorator that turns a function into a graph from its input to its result.
+    """A decorator that turns a function into a graph, whose input and output are the function's.
 
-    With a checkpointer, the function can pause for a response. It then starts again from its first
-    line, but the results of @task functions are reused.
+    With a checkpointer, the function can pause for a response. When the run resumes, the function
+    starts again from its first line, and the stored results of @task functions are reused.
 
     The function's first parameter is the input. Optional parameters are ``config``, ``runtime``,
-    ``store``, ``writer`` and ``previous``. The last is the value returned by the thread's previous
-    run, or saved by it with ``return entrypoint.final(value=..., save=...)``.
+    ``store``, ``writer`` and ``previous``. ``previous`` is the value returned by the thread's
+    previous run, or the value that the previous run saved with ``return entrypoint.final(value=...,
+    save=...)``.
 
-    ``retry_policy`` also applies to tasks without their own. ``timeout`` and ``cache_policy`` work
-    as for nodes. ``cache`` also stores the results of tasks.
+    ``retry_policy`` also applies to tasks without a retry policy. ``timeout`` and ``cache_policy``
+    work as for nodes. ``cache`` also stores the results of tasks.
     """
 
     final = Final
@@ -204,12 +207,12 @@ class entrypoint(Generic[ContextT]):
             cache=self.cache,
             input_schema=takes,
             context_schema=self.context_schema,
-            auto_validate=False,  # its channels have reserved names
+            auto_validate=False,  # The channels have reserved names.
             name=action.name,
         )
         graph.retry_policy = policies.retry
         graph.returned_type = _find_returned(hints.get("return", Any))
-        graph.schema_name = "LangGraph"  # as for all functions in LangGraph
+        graph.schema_name = "LangGraph"  # LangGraph uses this name for all functions.
         for name in ("__module__", "__qualname__", "__doc__"):
             setattr(graph, name, getattr(function, name, None))
         return graph
@@ -230,7 +233,7 @@ def _find_returned(annotation: Any) -> Any:
 
 
 def _positions(function: Any, names: Sequence[str]) -> dict[str, int]:
-    """Return by parameter the number of positional arguments up to which it must be injected."""
+    """Return the position of each parameter in ``names``; a keyword-only one has sys.maxsize."""
     if not names:
         return {}
     return {

@@ -34,8 +34,9 @@ _CONFIG_TYPES: dict[str, Any] = {
 class GraphSchemas:
     """Schemas of a graph's input, output, context and config.
 
-    Methods with names that end in ``schema`` return pydantic models, those in ``jsonschema`` JSON
-    schemas. The argument ``config`` is accepted for compatibility with langchain and has no effect.
+    Methods whose names end in ``jsonschema`` return JSON schemas. Methods whose names end in
+    ``schema`` without ``json`` return pydantic models. The argument ``config`` is accepted for
+    compatibility with langchain and has no effect.
     """
 
     input_type: Any
@@ -52,13 +53,13 @@ class GraphSchemas:
 
     @property
     def InputType(self) -> Any:
-        """The input type of a graph with one input channel, else None."""
+        """The type of the input channel, or None if the graph has several input channels."""
         keys = self.input_keys
         return self.channels[keys].UpdateType if isinstance(keys, str) else None
 
     @property
     def OutputType(self) -> Any:
-        """The output type of a graph with one output channel, else None."""
+        """The type of the output channel, or None if the graph has several output channels."""
         keys = self.output_keys
         if self.returned_type is not None:
             return self.returned_type
@@ -102,7 +103,7 @@ class GraphSchemas:
         return self.get_output_schema().model_json_schema()  # type: ignore[no-any-return]
 
     def get_context_jsonschema(self) -> dict[str, Any] | None:
-        """Return the JSON schema of a run's context; None if the graph declares no context."""
+        """Return the JSON schema of a run's context, or None without a context schema."""
         if self.context_schema is None:
             return None
         if get_hints(self.context_schema) is None:
@@ -116,11 +117,13 @@ class GraphSchemas:
         return self.get_name(suffix, name=self.schema_name)  # type: ignore[no-any-return]
 
     def encode_context(self, context: Any) -> Any:
-        """Return a run's context as a JSON value; None without a context and a context schema.
+        """Return a run's context as a JSON value.
+
+        Return None if the graph has no context schema and no context is given.
 
         Raises:
-            InvalidInputError: the context doesn't fit the context schema, or none is given and a
-                field of the schema has no default.
+            InvalidInputError: the context doesn't fit the context schema, or no context is
+                given although a field of the schema has no default.
         """
         schema = self.context_schema
         if schema is None and context is None:
@@ -160,7 +163,7 @@ class GraphSchemas:
         return coerce_context(schema, stored)
 
     def config_schema(self, *, include: Sequence[str] | None = None) -> type[Any]:
-        """Return the pydantic model of a run's config: the context and the keys in ``include``."""
+        """Return the pydantic model of a run's config: context, and the keys in ``include``."""
         types = {key: _CONFIG_TYPES[key] for key in include or () if key in _CONFIG_TYPES}
         if self.context_schema is not None:
             types = {"configurable": self.context_schema, **types}

@@ -27,7 +27,7 @@ class NodeBuilder:
         self._metadata: dict[str, Any] = {}
 
     def subscribe_only(self, channel: str) -> NodeBuilder:
-        """Run the node when this channel is updated, with the bare value as input."""
+        """Run the node when the channel is updated; the node's input is the channel's value."""
         if self._channels:
             raise ValueError(
                 "Cannot subscribe to single channels when other channels are already subscribed to"
@@ -37,7 +37,10 @@ class NodeBuilder:
         return self
 
     def subscribe_to(self, *channels: str, read: bool = True) -> NodeBuilder:
-        """Run the node when any of these channels is updated; ``read`` adds them to its input."""
+        """Run the node when any of the channels is updated.
+
+        With ``read``, the channels are also added to the node's input.
+        """
         if isinstance(self._channels, str):
             raise ValueError("Cannot subscribe to channels when subscribed to a single channel")
         if read:
@@ -53,14 +56,15 @@ class NodeBuilder:
         return self
 
     def do(self, node: Any) -> NodeBuilder:
-        """Add a function, which receives the result of the previous one."""
+        """Add a function, which receives the result of the previous function."""
         self._actions.append(build_action(node))
         return self
 
     def write_to(self, *channels: str, **values: Any) -> NodeBuilder:
-        """Write the result to channels.
+        """Write the node's result to channels.
 
-        A keyword argument gives a channel a fixed value, or a function of the result.
+        A keyword argument sets a channel to a fixed value, or to the return value of a function of
+        the result.
         """
         self._writes += [(channel, _itself) for channel in channels]
         self._writes += [
@@ -76,12 +80,12 @@ class NodeBuilder:
         return self
 
     def add_retry_policies(self, *policies: RetryPolicy) -> NodeBuilder:
-        """Add retry policies; the first one that matches an error applies."""
+        """Add retry policies; the first policy that matches an error applies."""
         self._retry.extend(policies)
         return self
 
     def add_cache_policy(self, policy: CachePolicy) -> NodeBuilder:
-        """Reuse the node's results for the same input."""
+        """Reuse the node's cached result if the node runs again with the same input."""
         self._cache = policy
         return self
 
@@ -149,7 +153,7 @@ def build_node_map(
     retry: tuple[RetryPolicy, ...] = (),
     cache: CachePolicy | None = None,
 ) -> dict[str, Node]:
-    """Return validated nodes, with these policies as defaults."""
+    """Return validated nodes; ``retry`` and ``cache`` apply to nodes without these policies."""
     made = {}
     for name, node in nodes.items():
         if isinstance(node, NodeBuilder):

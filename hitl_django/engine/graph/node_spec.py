@@ -1,4 +1,4 @@
-"""Definitions of nodes and conditional edges, as given to a graph builder."""
+"""Definitions of nodes and conditional edges, as passed to a graph builder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NodeSpec:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     defer: bool = False
-    #: Possible targets of its Commands, with the label of each edge.
+    #: Possible targets of the node's Commands, with the label of each edge.
     ends: Mapping[str, str | None] = field(default_factory=dict)
 
 

@@ -1,4 +1,4 @@
-"""Retry, cache and timeout policies and error handlers, per node or as defaults."""
+"""Retry, cache and timeout policies and error handlers, for one node or as defaults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from ..types import CachePolicy, RetryPolicy, TimeoutPolicy
 class Policies:
     """The policies of one node, or the defaults of all nodes.
 
-    ``handler`` names the node that handles failures. ``handles`` is true for such a handler node.
+    ``handler`` names the node that handles failures. ``handles`` is true if the node is itself such
+    a handler.
     """
 
     retry: tuple[RetryPolicy, ...] = ()
@@ -34,15 +35,15 @@ class Policies:
         cache: CachePolicy | None,
         timeout: float | timedelta | TimeoutPolicy | None,
     ) -> Policies:
-        """Return policies from the arguments of the builder."""
+        """Return policies built from the arguments of the graph builder."""
         retries = (retry,) if isinstance(retry, RetryPolicy) else tuple(retry or ())
         return cls(retries, cache, TimeoutPolicy.coerce(timeout))
 
     def over(self, default: Policies) -> Policies:
-        """Return these policies, completed with defaults.
+        """Return these policies, with ``default`` for each policy that isn't set.
 
-        A handler node gets no default handler. Its results aren't cached, because they depend on a
-        failure.
+        A handler node gets no default handler. A handler node's results aren't cached, because they
+        depend on a failure.
         """
         return Policies(
             self.retry or default.retry,
@@ -54,7 +55,7 @@ class Policies:
 
 
 class NodeDefaults:
-    """The defaults set by set_node_defaults for all nodes of a graph."""
+    """The default policies set by set_node_defaults for all nodes of a graph."""
 
     __slots__ = ("handler", "policies")
 
@@ -63,7 +64,7 @@ class NodeDefaults:
         self.handler: Any = None
 
     def update(self, policies: Policies, handler: Any) -> None:
-        """Merge the defaults of a further call into the existing ones."""
+        """Update the defaults with the policies of another call of set_node_defaults."""
         if handler is not None:
             self.handler = handler
             policies.handler = DEFAULT_HANDLER
@@ -71,10 +72,10 @@ class NodeDefaults:
 
 
 def apply_defaults(name: str, action: Action, own: Policies, defaults: NodeDefaults) -> Policies:
-    """Return the policies of a compiled node.
+    """Return the policies of a compiled node: the node's policies, completed with the defaults.
 
     Raises:
-        ValueError: a timeout is set and the node can't be stopped.
+        ValueError: a timeout is set for a sync node, which can't be stopped.
     """
     policies = own.over(defaults.policies)
     if policies.timeout is not None:

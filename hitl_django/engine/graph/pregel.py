@@ -65,13 +65,14 @@ class Pregel(
 ):
     """A graph of nodes that communicate over channels and run in super-steps.
 
-    Build one with ``StateGraph(...).compile()``. ``input_keys``, ``output_keys`` and
-    ``stream_keys`` are either one channel name, for its bare value, or several names, for a dict.
+    Build a graph with ``StateGraph(...).compile()``. ``input_keys``, ``output_keys`` and
+    ``stream_keys`` are each either one channel name or several names. With one name, the value is
+    the channel's value. With several names, the value is a dict by channel name.
     """
 
-    #: A graph called as a node finds the running task without an injected config.
+    #: If the graph is called as a node, it finds the running task without an injected config.
     reads_context = True
-    #: Default for nodes, and for tasks called by nodes.
+    #: The default of nodes and of tasks called by nodes.
     retry_policy: tuple[RetryPolicy, ...]
     #: State values that replace the stored ones before the run resumes, see with_migrated.
     migrated: Mapping[str, Any] | None = None
@@ -138,7 +139,7 @@ class Pregel(
         """Return the graph if its nodes, channels and breakpoints are consistent.
 
         Raises:
-            ValueError: a node, a channel or a breakpoint refers to a missing name.
+            ValueError: a node, a channel or a breakpoint refers to a name that doesn't exist.
         """
         stops = (self.interrupt_before, self.interrupt_after)
         check_graph(
@@ -173,11 +174,11 @@ class Pregel(
 
         ``input`` is the new input, a Command, or None to resume the thread.
 
-        If the run paused, the state contains its interrupts under ``"__interrupt__"``. With
+        If the run paused, the state contains the pending interrupts under ``"__interrupt__"``. With
         ``version="v2"``, the result is a GraphOutput with the state and the interrupts.
 
-        With a ``stream_mode`` other than "values", the result is the list of chunks yielded by
-        stream(). ``print_mode`` and ``debug`` are as for stream().
+        With a ``stream_mode`` other than "values", the result is the list of chunks that stream()
+        would yield. ``print_mode`` and ``debug`` are as for stream().
 
         An exception of a node is raised to the caller.
         """
@@ -232,15 +233,15 @@ class Pregel(
         - ``checkpoints``: stored checkpoints
         - ``debug``: tasks and checkpoints
 
-        The default is the graph's own mode: ``updates`` for a StateGraph or an entrypoint,
-        otherwise ``values``. With a list of modes, each chunk is ``(mode, data)``. With
-        ``subgraphs``, the namespace comes first.
+        The default mode is ``updates`` for a StateGraph or an entrypoint, and ``values`` for other
+        graphs. With a list of modes, each chunk is ``(mode, data)``. With ``subgraphs``, each chunk
+        starts with its namespace.
 
         With ``version="v2"``, each chunk is a dict of ``type``, ``ns`` and ``data``, and the state
         is an instance of its schema.
 
-        Chunks of ``print_mode`` are printed, even if they are not yielded. With ``debug``, these
-        are ``updates`` and ``values``.
+        Chunks of ``print_mode`` are printed, even if the stream doesn't yield them. With ``debug``,
+        the modes ``updates`` and ``values`` are printed.
         """
         durability = _choose_durability(durability, checkpoint_during)
         mode = self._default_mode() if stream_mode is None else stream_mode
@@ -332,8 +333,8 @@ class Pregel(
     ) -> str:
         """Store ``input`` as the thread's next checkpoint without running a node.
 
-        Return the id of the newest checkpoint. ``modes`` is as for ``advance``. Nothing is stored
-        if an error is raised.
+        Return the id of the newest checkpoint. ``modes`` are the stream modes whose chunks are
+        stored, as in ``advance``. If an error is raised, nothing is stored.
 
         Raises:
             EmptyInputError: the input contains no value for the graph.
@@ -362,13 +363,13 @@ class Pregel(
     ) -> Outcome:
         """Run the thread from its stored state, and return the outcome.
 
-        The same call starts, resumes and recovers a run: resume values are read from the pending
-        writes of the interrupted tasks. A node's failure is returned as an outcome. Exceptions of
-        the saver and KeyboardInterrupt are raised.
+        The same call starts, resumes and recovers a run, because resume values are read from the
+        pending writes of the interrupted tasks. A node's failure is returned as an outcome.
+        Exceptions of the saver and KeyboardInterrupt are raised.
 
         Chunks of the stream ``modes`` are part of the commits passed to the saver. With
-        ``subgraphs``, they include the chunks of subgraphs. ``durability`` and the breakpoints are
-        as for ``invoke``. ``context`` is a result of ``encode_context``.
+        ``subgraphs``, the commits include the chunks of subgraphs. ``durability`` and the
+        breakpoints are as for ``invoke``. ``context`` is a result of ``encode_context``.
         """
         options = Options(
             self.decode_context(context), interrupt_before, interrupt_after, durability, control,
@@ -390,10 +391,11 @@ class Pregel(
     def get_graph(
         self, config: RunnableConfig | None = None, *, xray: int | bool = False
     ) -> Drawing:
-        """Return the nodes and edges of a drawing of the graph.
+        """Return a drawing of the graph: its nodes and edges.
 
         ``config`` is accepted for compatibility with LangGraph. ``xray`` replaces nodes that call
-        subgraphs with the nodes of these subgraphs, up to this depth if it is a number.
+        subgraphs with the nodes of these subgraphs. True replaces nodes at all levels; a number
+        sets the maximum depth.
         """
         return build_drawing(self, xray)
 
@@ -404,14 +406,17 @@ class Pregel(
         return self.get_graph(config, xray=xray)
 
     def input_writes(self, value: Any) -> list[Write]:
-        """Return the channel writes of an input; a state object counts as the fields it sets."""
+        """Return the channel writes of an input.
+
+        A state object is treated as a dict of the fields it sets.
+        """
         keys = self.input_keys
         if value is None:
             return []
         if isinstance(keys, str):
             if (
                 keys == START
-                and type(value) is not dict  # faster than the check for any Mapping
+                and type(value) is not dict  # This check is faster than the check for any Mapping.
                 and not isinstance(value, Mapping)
                 and START in self.nodes
                 and ROOT not in self.channels
@@ -456,7 +461,7 @@ class Pregel(
     def get_subgraphs(
         self, *, namespace: str | None = None, recurse: bool = False
     ) -> Iterator[tuple[str, Pregel]]:
-        """Yield the subgraphs called by nodes, with their path of node names."""
+        """Yield the subgraphs called by nodes, each with its path of node names."""
         found = iterate_subgraphs(self, namespace, recurse)
         yield from cast("Iterator[tuple[str, Pregel]]", found)
 
@@ -468,9 +473,10 @@ class Pregel(
             yield found
 
     def subgraph_of(self, name: str) -> Pregel | None:
-        """Return the subgraph called by a node, if it can be detected.
+        """Return the subgraph called by a node, or None if no call can be detected.
 
-        A function that refers to its own graph may only read its state, so this isn't a call.
+        A function that refers to the graph it belongs to isn't treated as a caller, because the
+        function may only read the graph's state.
         """
         called = cast("Pregel | None", find_called_graph(self.nodes[name].action))
         if called is None or called.checkpointer is False or called.nodes is self.nodes:
@@ -478,10 +484,10 @@ class Pregel(
         return called
 
     def copy(self, update: Mapping[str, Any] | None = None) -> Self:
-        """Return a copy of the graph with other attributes.
+        """Return a copy of the graph with changed attributes.
 
         Raises:
-            ValueError: the graph has no such attribute, or its nodes depend on it.
+            ValueError: the graph has no such attribute, or its nodes depend on the attribute.
         """
         twin = copy.copy(self)
         for name, value in (update or {}).items():
@@ -513,7 +519,7 @@ class Pregel(
         return twin
 
     def with_saver(self, saver: BaseCheckpointSaver | bool | None) -> Pregel:
-        """Return a copy of the graph with another checkpointer."""
+        """Return a copy of the graph with ``saver`` as its checkpointer."""
         twin = copy.copy(self)
         twin.checkpointer = saver
         return twin
@@ -587,7 +593,8 @@ def _several(names: Sequence[str] | str) -> tuple[str, ...]:
 def _choose_emit(state: LoopState, driver: SyncDriver | AsyncDriver) -> Callable[[Chunk], None]:
     """Return the function that receives the chunks of running nodes.
 
-    In a node of LangGraph, chunks without another receiver go directly to the enclosing stream.
+    If the run is inside a node of LangGraph, chunks without another receiver are sent directly to
+    LangGraph's stream.
     """
     if state.run.host is None or state.forward is None or state.wanted or state.printed:
         return driver.emit
@@ -595,6 +602,6 @@ def _choose_emit(state: LoopState, driver: SyncDriver | AsyncDriver) -> Callable
 
 
 def _release_driver(run: RunContext) -> None:
-    """Remove the references from a run to its driver, so that no reference cycle remains."""
+    """Remove the references from a run to its driver, to avoid a reference cycle."""
     run.emit, run.spawner = run_options.drop_chunk, None
     del run.loop_state

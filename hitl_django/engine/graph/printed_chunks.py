@@ -5,14 +5,14 @@ from __future__ import annotations
 from ..types import Chunk
 
 NO_MODES: frozenset[str] = frozenset()
-#: The modes printed with ``debug``.
+#: The stream modes printed with ``debug``.
 DEBUG_MODES: frozenset[str] = frozenset(("updates", "values"))
 
 _BOLD, _YELLOW, _PLAIN = "\033[1m", "\033[1;33m", "\033[0m"
 
 
 def print_chunk(chunk: Chunk, subgraphs: bool) -> None:
-    """Print a chunk's mode and data; with ``subgraphs`` also its namespace."""
+    """Print a chunk's mode and data, and with ``subgraphs`` also its namespace."""
     ns, mode, data = chunk
     parts = [f"{_BOLD}[{mode}]{_PLAIN}"]
     if subgraphs and ns:

@@ -1,4 +1,4 @@
-"""Results of a run for its callers: the state, the chunks, or an exception."""
+"""Conversion of a run's outcome for the caller: the state, the chunks, or an exception."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..types import Chunk, GraphOutput
 
 
 def build_result(state: LoopState, version: str) -> Any:
-    """Return the result of invoke for an ended loop, or raise its error."""
+    """Return the result of invoke for an ended loop, or raise the error of the loop."""
     raise_outcome(state)
     assert state.outcome is not None
     values = state.read_output() if state.has_values else None
@@ -28,14 +28,14 @@ def build_result(state: LoopState, version: str) -> Any:
 
 
 def raise_outcome(state: LoopState) -> None:
-    """Raise the error of an outcome, or for a parent task its pause."""
+    """Raise the error of the run, or its pause if the run was started by a task."""
     failure = find_failure(state)
     if failure is not None:
         raise failure
 
 
 def find_failure(state: LoopState) -> BaseException | None:
-    """Return the exception raised for the outcome; None for a success or a pause."""
+    """Return the exception to raise for the outcome, or None for a success or a pause."""
     failure = _find_own_failure(state)
     if failure is None or state.run.host is None:
         return failure
@@ -59,7 +59,7 @@ def _find_own_failure(state: LoopState) -> BaseException | None:
 
 
 def parse_modes(stream_mode: Any) -> frozenset[str]:
-    """Return the stream modes of a caller as a set."""
+    """Return the ``stream_mode`` argument of a caller as a set."""
     return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
 
 
@@ -68,7 +68,8 @@ def convert_chunk(
 ) -> Any:
     """Return a chunk in the requested version.
 
-    A chunk of version 1 includes the namespace and the mode only if requested.
+    A chunk of version 1 includes the namespace only with ``subgraphs``, and the mode only with a
+    list of modes.
     """
     ns, mode, data = chunk
     if version == "v2":

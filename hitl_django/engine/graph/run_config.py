@@ -1,4 +1,4 @@
-"""Merging of configs: of a graph, of a call, and for batches of inputs."""
+"""Merging of configs: of a graph with a call, and for batches of inputs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from ..bridges import find_langchain
 from ..types import RunnableConfig
 
-#: Keys that address a checkpoint. A config with any of these names its thread itself.
+#: Keys that address a checkpoint. A config with any of these keys determines its thread.
 COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 
 
 def merge_configs(*configs: RunnableConfig | None) -> RunnableConfig:
-    """Return the merged configs; later configs take precedence.
+    """Return the merged configs; later configs take precedence over earlier configs.
 
     Tags and callbacks are concatenated. Metadata and ``configurable`` are merged by key.
     """
@@ -39,15 +39,16 @@ def _add_tags(tags: Sequence[str], more: Sequence[str]) -> list[str]:
 def _add_callbacks(callbacks: Any, more: Any) -> Any:
     if isinstance(callbacks, list) and isinstance(more, list):
         return [*callbacks, *(one for one in more if one not in callbacks)]
-    return find_langchain().merge_callbacks(callbacks, more)  # only langchain has managers
+    # Only langchain has callback managers.
+    return find_langchain().merge_callbacks(callbacks, more)
 
 
 def list_configs(
     config: RunnableConfig | Sequence[RunnableConfig] | None, count: int
 ) -> list[RunnableConfig]:
-    """Return one config per input, from one shared config or a list.
+    """Return one config per input, from one shared config or from a list of configs.
 
-    A run id belongs to one run: if the config is shared, only the first input gets it.
+    A run id identifies one run. If the config is shared, only the first input gets the run id.
     """
     if isinstance(config, Sequence):
         if len(config) != count:

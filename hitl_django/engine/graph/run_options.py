@@ -1,4 +1,4 @@
-"""The options of a call, and the initial state of its run as a root or nested run."""
+"""The options of a call, and the initial state of the call's root run or nested run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from .run_config import COORDINATES, merge_configs
 
 #: LangGraph's default. Runs of a worker use the setting RECURSION_LIMIT.
 DEFAULT_RECURSION_LIMIT = 10_007
-#: The key that identifies the config of a LangGraph node, and the prefix of such keys.
+#: The key that identifies the config of a LangGraph node, and the prefix of LangGraph's config
+#: keys.
 _HOSTED, _OF_LANGGRAPH = "__pregel_scratchpad", "__pregel_"
 _NO_CONTEXT: Runtime[Any] = Runtime()
 
@@ -76,8 +77,8 @@ def open_run_state(
         checkpoint_id = None
     elif parent is None:
         run, ns = _make_root_run(graph, config, configurable, options), ""
-        # A root run's namespace addresses a subgraph's checkpoint. The checkpoint map contains that
-        # checkpoint and the one where the root starts.
+        # A root run's namespace addresses a subgraph's checkpoint. The checkpoint map contains the
+        # subgraph's checkpoint and the checkpoint where the root starts.
         checkpoint_id = (
             None if configurable.get("checkpoint_ns") else configurable.get("checkpoint_id")
         )
@@ -85,7 +86,7 @@ def open_run_state(
         ns = graph.nested_ns(parent.child_ns())
         run, checkpoint_id = _make_nested_run(graph, parent, config, options), None
     if caller is not None:
-        # A separate run started by a node makes its saver calls where its caller does.
+        # A separate run started by a node makes its saver calls on the caller's OS thread.
         run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
         run.savers = {*run.savers, *caller.run.savers}
         if parent is None and caller.run.tool_stream is not None:
@@ -127,8 +128,8 @@ def _merge_ambient_config(
 ) -> RunnableConfig:
     """Return a call's config merged with the config of the surrounding langchain chain.
 
-    Inside a node of this engine, only the callbacks are merged. All other values come from the
-    node's run, if the call belongs to it.
+    Inside a node of this engine, only the callbacks are merged. If the call belongs to the node's
+    run, all other values come from the node's run.
     """
     if caller is None:
         configurable = config.get("configurable") or {}
@@ -145,10 +146,10 @@ def _merge_ambient_config(
 
 
 def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> None:
-    """Connect the run's streams and callbacks to langchain calls in its nodes."""
+    """Connect the run's streams and callbacks to the langchain calls made by its nodes."""
     wanted = options.modes.union(options.printed)
     has_messages, has_tools = "messages" in wanted, "tools" in wanted
-    # A run started by a node has the callbacks of the surrounding run, including tracers.
+    # A run started by a node uses the callbacks of the surrounding run, including tracers.
     has_callbacks = run.config.get("callbacks") or (not run.within and is_traced())
     if not (has_messages or has_tools or has_callbacks):
         return
@@ -175,7 +176,7 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
 
 
 def _make_emit(run: RunContext) -> Callable[[Chunk], None]:
-    """Return a function that looks up ``run.emit`` at each call, since it may change."""
+    """Return a function that looks up ``run.emit`` at each call, because it may change."""
     return lambda chunk: run.emit(chunk)
 
 
@@ -187,10 +188,10 @@ def _add_handler(run: RunContext, langchain: Any, handler: Any) -> None:
 def _find_parent_task(
     caller: TaskContext | None, configurable: Mapping[str, Any]
 ) -> TaskContext | None:
-    """Return the calling task, unless the config makes the call a separate run.
+    """Return the calling task, or None if the config makes the call a separate run.
 
-    A node that passes on its own config names the coordinates of its own task. Such a call is not a
-    separate run.
+    A node that passes its config to the call names the coordinates of the node's own task. Such a
+    call is not a separate run.
     """
     if caller is None or not configurable or not any(configurable.get(key) for key in COORDINATES):
         return caller
@@ -264,14 +265,14 @@ def _make_hosted_run(
 
 
 def _choose_forwards(above: RunContext, options: Options) -> frozenset[str]:
-    """Return the modes whose chunks a nested run forwards to the run above it."""
+    """Return the stream modes whose chunks a nested run forwards to the calling run."""
     is_recorded = above.chunk_buffer is not None
     if not above.subgraphs:
-        # A stream without subgraphs excludes their chunks, but a recorded run includes the custom
-        # chunks of nodes at any depth.
+        # A stream without subgraphs excludes the subgraphs' chunks, but a recorded run includes the
+        # custom chunks of nodes at any depth.
         return above.modes & {"custom"} if is_recorded else frozenset()
-    # Tool calls already reach the streams of all runs above. Custom chunks go to the nearest stream
-    # that requested them.
+    # Tool calls already reach the streams of all calling runs. Custom chunks are sent to the
+    # nearest stream that requested them.
     own = frozenset() if is_recorded else options.modes & {"custom"}
     return above.modes - {"tools"} - own
 
@@ -315,7 +316,7 @@ def _make_nested_run(
 
 
 def _nest_config(above: RunnableConfig, config: RunnableConfig) -> RunnableConfig:
-    """Return a config merged with that of the run above, without its run id and run name."""
+    """Return a config merged with the caller's config, without the caller's run id and name."""
     inherited = above
     if "run_id" in above or "run_name" in above:
         inherited = {key: above[key] for key in above if key not in ("run_id", "run_name")}
@@ -342,7 +343,7 @@ def _list_former_ns(graph: CompiledGraph, parent: TaskContext | None) -> tuple[s
 
 
 def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
-    """Return possible namespaces of a graph whose calling node was renamed."""
+    """Return the possible namespaces of a graph from before its calling node was renamed."""
     above = ns.rpartition(NS_SEP)[0]
     names = [*renames.list_former_names(node), node] if renames else []
     places = [f"{above}{NS_SEP}{name}" if above else name for name in names]
@@ -350,7 +351,7 @@ def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
 
 
 def strip_task_ids(ns: str) -> str:
-    """Return a namespace without task ids, so that all calling tasks share one history."""
+    """Return a namespace without task ids, which is shared by all tasks that call the graph."""
     return NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
 
 

@@ -19,23 +19,24 @@ from .batch import arun_jobs, run_jobs, sort_results
 from .run_config import list_configs, merge_configs
 
 Configs = RunnableConfig | Sequence[RunnableConfig] | None
-#: The module of langchain's Runnable classes. If it isn't loaded, no program can test for them.
+#: The module of langchain's Runnable classes. If the module isn't loaded, no code can test whether
+#: an object is a Runnable.
 _RUNNABLES = "langchain_core.runnables.base"
 
 
 class RunnableMethods:
     """Runnable methods for classes with ``invoke``, ``ainvoke``, ``stream`` and ``astream``.
 
-    Objects are registered as virtual Runnables instead of being derived from langchain's class.
-    They are therefore accepted where a Runnable is expected, as in ``prompt | graph``, without
-    importing langchain. The registration happens when an object is first inspected while langchain
-    is loaded.
+    The classes are registered as virtual subclasses of langchain's Runnable instead of being
+    derived from it. Objects are therefore accepted where a Runnable is expected, as in ``prompt |
+    graph``, without an import of langchain. The registration happens when an object is first
+    inspected while langchain is loaded.
     """
 
     name: str
     #: Merged with the config of each run.
     config: RunnableConfig | None = None
-    # Defined by the subclass, with its own keyword arguments.
+    # Defined by the subclass, with additional keyword arguments.
     invoke: Any
     ainvoke: Any
     stream: Any
@@ -44,20 +45,20 @@ class RunnableMethods:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[Self]:
-        """The object's type; ``isinstance`` reads this if the type alone doesn't match."""
+        """The object's type; ``isinstance`` reads this attribute if ``type()`` doesn't match."""
         if _RUNNABLES in sys.modules:
             find_langchain().declare_runnable(RunnableMethods)
         return type(self)
 
     def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
-        """Return the name, with a suffix in the style of the name."""
+        """Return the graph's name, with ``suffix`` in the same style (``MyGraphInput``)."""
         own = name or self.name
         if not suffix:
             return own
         return f"{own}{suffix.title()}" if own[:1].isupper() else f"{own}_{suffix.lower()}"
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> Self:
-        """Return a copy with a config that is merged with each run's; see merge_configs."""
+        """Return a copy whose config is merged with the config of each run, as by merge_configs."""
         twin = copy.copy(self)
         twin.config = merge_configs(self.config, config, kwargs)
         return twin
@@ -78,12 +79,12 @@ class RunnableMethods:
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[Any]:
-        """Run the inputs in parallel and return the results in order.
+        """Run the inputs in parallel and return the results in the order of the inputs.
 
-        ``config`` is shared, or a list with one config per input. Its ``max_concurrency`` limits
-        the number of parallel runs. The first exception is raised. With ``return_exceptions``,
-        exceptions are returned in place of results. Inside a node, and in an open transaction of
-        the saver, the inputs run one after the other.
+        ``config`` is one shared config, or a list with one config per input. The config's
+        ``max_concurrency`` limits the number of parallel runs. The first exception is raised. With
+        ``return_exceptions``, exceptions are returned in place of results. Inside a node, and in an
+        open transaction of the saver, the inputs run one after the other.
         """
         ended = self.batch_as_completed(
             inputs, config, return_exceptions=return_exceptions, **kwargs
@@ -100,7 +101,7 @@ class RunnableMethods:
     ) -> Iterator[tuple[int, Any]]:
         """Run the inputs like batch, but yield ``(index, result)`` as each run ends."""
         jobs = list(zip(inputs, list_configs(config, len(inputs)), strict=True))
-        # Saver calls of a node run on its driver's OS thread, which may be the current one.
+        # Saver calls of a node run on the driver's OS thread, which may be the current thread.
         on_threads = current.get() is None and (self.saver is None or self.saver.serves_threads())
         run = partial(self._run_job, kwargs, on_threads and len(jobs) > 1)
         return run_jobs(run, jobs, keeps_errors=return_exceptions, on_threads=on_threads)
@@ -141,11 +142,11 @@ class RunnableMethods:
                 self.saver.leave_thread()
 
     def __or__(self, other: Any) -> Any:
-        """Return a langchain chain of this graph and a following step: ``graph | parser``."""
+        """Return a langchain chain of this graph and ``other``, as in ``graph | parser``."""
         return self._runnable("|") | other
 
     def __ror__(self, other: Any) -> Any:
-        """Return a langchain chain of a preceding step and this graph: ``{"x": f} | graph``."""
+        """Return a langchain chain of ``other`` and this graph, as in ``{"x": f} | graph``."""
         return other | self._runnable("|")
 
     def pipe(self, *others: Any, name: str | None = None) -> Any:
@@ -187,7 +188,7 @@ class RunnableMethods:
     def transform(
         self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
-        """Stream the results of an input that arrives in chunks, as within a langchain chain."""
+        """Stream the output for an input that arrives in chunks, as in a langchain chain."""
         return self._runnable("transform()").transform(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def atransform(
@@ -210,7 +211,7 @@ class RunnableMethods:
 
     @property
     def config_specs(self) -> list[Any]:
-        """The configurable fields for a surrounding chain; always empty."""
+        """The graph's configurable fields, as langchain chains request them; always empty."""
         return []
 
     def _runnable(self, what: str) -> Any:
@@ -221,7 +222,7 @@ class RunnableMethods:
 
 
 class BoundGraph(RunnableMethods):
-    """A graph with default keyword arguments, which arguments of a call override."""
+    """A graph with default keyword arguments, which a call can override."""
 
     def __init__(self, graph: RunnableMethods, kwargs: Mapping[str, Any]) -> None:
         self.bound, self.kwargs = graph, dict(kwargs)
@@ -248,11 +249,11 @@ class BoundGraph(RunnableMethods):
         return self.bound.astream(input, config, **{**self.kwargs, **kwargs})  # type: ignore[no-any-return]
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> BoundGraph:
-        """Return a copy with a config for the graph."""
+        """Return a copy with ``config`` merged into the graph's config."""
         return BoundGraph(self.bound.with_config(config, **kwargs), self.kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Return any other attribute of the graph, such as its state, schemas or drawing."""
+        """Return an attribute of the bound graph, such as its state methods, schemas or drawing."""
         if name in ("bound", "__deepcopy__"):
             raise AttributeError(name)
         return getattr(self.bound, name)
@@ -290,5 +291,5 @@ class MappedGraph(RunnableMethods):
         yield await self.ainvoke(input, config, **kwargs)
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> MappedGraph:
-        """Return a copy with a config for the graph."""
+        """Return a copy with ``config`` merged into the graph's config."""
         return MappedGraph(self.bound.with_config(config, **kwargs))

@@ -24,7 +24,7 @@ from .subgraphs import split_path
 
 
 def complete_config(config: RunnableConfig) -> RunnableConfig:
-    """Return a config with the thread id and namespace required by savers."""
+    """Return a config completed with the thread id and namespace that savers require."""
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
         raise ValueError(
@@ -41,9 +41,10 @@ def complete_config(config: RunnableConfig) -> RunnableConfig:
 
 
 def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: bool) -> Query:
-    """Return the addressed state, or the current state if no checkpoint is addressed.
+    """Return the state of the addressed checkpoint, or the current state if none is addressed.
 
-    Without a known graph, the state is read with the structure of the stored checkpoint.
+    If ``graph`` is None, the state is read with the graph structure derived from the stored
+    checkpoint.
     """
     live = "checkpoint_id" not in config["configurable"]
     saved = yield Load(config)
@@ -55,7 +56,7 @@ def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: b
 
 
 def build_not_found(config: RunnableConfig) -> ValueError:
-    """Return the error for a namespace without a known graph."""
+    """Return the error for a namespace that belongs to no known subgraph."""
     return ValueError(
         f"Subgraph {NS_SEP.join(split_path(config['configurable']['checkpoint_ns']))} not found"
     )
@@ -87,7 +88,11 @@ def build_snapshot(
     live: bool,
     recurse: bool,
 ) -> Generator[Any, Any, StateSnapshot]:
-    """Return a snapshot built from a stored checkpoint and its pending writes."""
+    """Return a snapshot built from a stored checkpoint and its pending writes.
+
+    With ``live``, the writes of finished tasks are applied. With ``recurse``, the tasks include the
+    state of their subgraphs.
+    """
     saved = rename_checkpoint(graph.spec, saved)
     if saved is None:
         configurable = dict(config["configurable"])
@@ -100,7 +105,8 @@ def build_snapshot(
     null_writes = [(n, v) for task, n, v in pending if task == NULL_TASK_ID and n != RESUME]
     if null_writes:
         apply_writes(spec, current, [InputWrites(INPUT, null_writes)], count_version)
-    # Checking all nodes, not only those triggered by an update, preserves their definition order.
+    # All nodes are checked, not only those triggered by an update, so that the tasks are listed in
+    # the definition order of their nodes.
     current.updated = None
     step = saved.metadata.get("step", -1) + 1
     ns = saved.config["configurable"].get("checkpoint_ns", "")
@@ -111,7 +117,7 @@ def build_snapshot(
     if live and (done := _set_stored_writes(tasks, handlers, statuses)):
         after = _apply_finished(spec, current, done)
         if after is None:
-            # The step failed, so its tasks have not been applied.
+            # The step failed, so the writes of its tasks have not been applied.
             for task in done:
                 task.writes = None
         else:
@@ -140,9 +146,9 @@ def build_snapshot(
 def _set_stored_writes(
     tasks: Sequence[Task], handlers: Sequence[HandlerTask], statuses: Mapping[str, TaskStatus]
 ) -> list[Task]:
-    """Set the stored writes of finished tasks, and return these tasks.
+    """Set the stored writes of finished tasks, and return the finished tasks.
 
-    A task counts as finished without writes if its failure was handled.
+    A task without writes counts as finished if its failure was handled.
     """
     done = [t for t in (*tasks, *handlers) if t.id in statuses and statuses[t.id].finished]
     for task in done:
@@ -154,7 +160,7 @@ def _set_stored_writes(
 
 
 def _add_checkpoint_map(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
-    """Return the config of a subgraph's checkpoint with the checkpoints of the graphs above."""
+    """Return the config of a subgraph's checkpoint with the checkpoints of the calling graphs."""
     parents = saved.metadata.get("parents")
     if not parents:
         return config
@@ -166,7 +172,7 @@ def _add_checkpoint_map(config: RunnableConfig, saved: CheckpointTuple) -> Runna
 def _read_subgraph(
     graph: ReadableGraph, saved: CheckpointTuple, task: Task, recurse: bool, has_run: bool
 ) -> Generator[Any, Any, Any]:
-    """Return the config or, with ``recurse``, the state of the subgraph called by a task."""
+    """Return the config of the subgraph called by a task, or its state with ``recurse``."""
     called = graph.subgraph_of(task.name)
     thread_id = saved.config["configurable"]["thread_id"]
     if called is not None:
@@ -186,9 +192,10 @@ def _read_subgraph(
 def _apply_finished(
     spec: GraphSpec, current: ChannelState, done: Sequence[Task]
 ) -> ChannelState | None:
-    """Return the state with the writes of finished tasks; None if they can't be applied.
+    """Return the state with the writes of finished tasks, or None if the writes can't be applied.
 
-    Such writes have failed the run. The snapshot must still show the state before them.
+    Writes that can't be applied have failed the run. The snapshot must still show the state before
+    these writes.
     """
     after = current.copy()
     try:

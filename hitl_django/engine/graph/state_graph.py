@@ -28,7 +28,7 @@ from .pregel import Pregel
 
 logger = logging.getLogger("hitl_django")
 
-#: NUL or a lone surrogate, which databases can't store in text.
+#: Matches NUL and lone surrogates, which databases can't store in text.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -37,7 +37,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
 
     ``state_schema`` is a TypedDict, dataclass or pydantic model. Each field is a channel. A field
     annotated ``Annotated[T, reducer]`` combines updates with ``reducer(old, new)``. Any other field
-    keeps the last update. ``input_schema`` and ``output_schema`` restrict the fields of input and
+    stores the last update. ``input_schema`` and ``output_schema`` restrict the fields of input and
     output.
     """
 
@@ -86,7 +86,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self.managed.update(managed)
         self.schemas[id(schema)] = (*channels, *managed)
         register_schema_types(schema)
-        self._kept_schemas.append(schema)  # keep it alive, because its id is a key
+        # The reference keeps the schema alive, because its id is a key.
+        self._kept_schemas.append(schema)
 
     def keys_of(self, schema: Any) -> tuple[str, ...]:
         """Return the keys of a schema, and register the schema with the graph."""
@@ -116,14 +117,14 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> StateGraph:
         """Add a node: ``add_node("name", function)`` or ``add_node(function)``.
 
-        The function receives the state and returns an update of it, a Command, or None. It may be
-        async or a compiled graph. Arguments named ``config``, ``runtime``, ``writer``, ``store``
-        and ``previous`` are injected. With ``defer``, the node runs only when no other node is left
-        to run.
+        The function receives the state and returns an update of the state, a Command, or None. The
+        function may be async or a compiled graph. Arguments named ``config``, ``runtime``,
+        ``writer``, ``store`` and ``previous`` are injected. With ``defer``, the node runs only when
+        no other node is left to run.
 
         ``error_handler`` is a function that runs in the same super-step after the node's last
-        failed attempt. It receives the node's input and a NodeError as ``error``. It may return the
-        same values as a node. The edges of the failed node are not followed.
+        failed attempt. The error handler receives the node's input and a NodeError as ``error``. It
+        may return the same values as a node. The edges of the failed node are not followed.
 
         ``timeout`` limits each attempt of an async node. ``cache_policy`` enables the reuse of
         results.
@@ -170,8 +171,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> StateGraph:
         """Set default policies for all nodes of this graph, but not of its subgraphs.
 
-        ``retry_policy`` and ``timeout`` also apply to error handlers. Arguments that are not given
-        keep the values of an earlier call.
+        ``retry_policy`` and ``timeout`` also apply to error handlers. A policy that isn't given
+        keeps its value from an earlier call.
         """
         self.defaults.update(Policies.given(retry_policy, cache_policy, timeout), error_handler)
         return self
@@ -194,7 +195,10 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
                 )
 
     def add_edge(self, start_key: str | Sequence[str], end_key: str) -> StateGraph:
-        """Run ``end_key`` after ``start_key``; if that is a list, after all of its nodes."""
+        """Run ``end_key`` after ``start_key``.
+
+        If ``start_key`` is a list, ``end_key`` runs after all nodes of the list.
+        """
         if end_key == START:
             raise ValueError("START cannot be an end node")
         if isinstance(start_key, str):
@@ -218,11 +222,11 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         path: Callable[..., Any],
         path_map: Mapping[Hashable, str] | Sequence[str] | None = None,
     ) -> StateGraph:
-        """Let ``path(state)`` choose the next nodes after ``source``.
+        """Let ``path(state)`` choose the nodes that run after ``source``.
 
-        ``path`` returns a node name, END, a Send, or a list of these. It receives the state
-        including the writes of ``source`` and runs in the same task. ``path_map`` maps return
-        values to node names.
+        ``path`` returns a node name, END, a Send, or a list of these. ``path`` receives the state
+        including the writes of ``source`` and runs in the same task as ``source``. ``path_map``
+        maps return values to node names.
         """
         function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
         hints = read_annotations(function, self._hints_seen)
@@ -245,7 +249,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self
 
     def add_sequence(self, nodes: Sequence[Any]) -> StateGraph:
-        """Add nodes that run one after the other, each a function or ``(name, function)``."""
+        """Add nodes that run in sequence; each is a function or a pair ``(name, function)``."""
         if not nodes:
             raise ValueError("Sequence requires at least one node.")
         previous: str | None = None
@@ -277,7 +281,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self.add_edge(key, END)
 
     def validate(self, interrupt: Sequence[str] = ()) -> StateGraph:
-        """Raise GraphDefinitionError with all faults of the graph definition, if any."""
+        """Raise GraphDefinitionError, which lists all faults, if the definition has faults."""
         found = list(find_faults(self, interrupt))
         if found:
             raise GraphDefinitionError("\n".join(dict.fromkeys(found)))
@@ -297,11 +301,11 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> CompiledStateGraph:
         """Return the compiled graph.
 
-        ``checkpointer`` stores threads. It is required to pause for a person. ``cache`` stores the
-        results of nodes with a cache policy. ``interrupt_before`` and ``interrupt_after`` name
-        nodes (``"*"`` for all) where each run pauses. With ``debug``, runs print their progress.
-        ``renamed`` maps former names of nodes and state keys to current names, for threads stored
-        under former names.
+        ``checkpointer`` stores threads. A graph that pauses for a person requires a checkpointer.
+        ``cache`` stores the results of nodes with a cache policy. ``interrupt_before`` and
+        ``interrupt_after`` name nodes (``"*"`` for all) where each run pauses. With ``debug``, runs
+        print their progress. ``renamed`` maps former names of nodes and state keys to current
+        names, so that threads stored under the former names can resume.
 
         Raises:
             GraphDefinitionError: the graph definition has faults.

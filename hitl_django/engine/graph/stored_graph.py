@@ -1,4 +1,4 @@
-"""A substitute for an unknown graph, derived from a checkpoint to read its state."""
+"""A substitute for an unknown graph, derived from a checkpoint in order to read its state."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ class ReadableGraph(Protocol):
 
     @property
     def stream_keys(self) -> Any:
-        """The channel names of the state, or the name of the single channel that contains it."""
+        """The channel names of the state, or the name of the only channel of the state."""
 
     def subgraph_of(self, name: str) -> Any:
-        """Return the subgraph called by a node, if it can be detected."""
+        """Return the subgraph called by a node, or None if no call can be detected."""
 
 
 class StoredGraph:
     """The structure of a graph, reconstructed from the channels of its checkpoint.
 
-    A node may call a graph in ways that can't be detected without running it. The graph's
-    checkpoints name its channels. Channels that trigger nodes contain the node names.
+    A node may call a subgraph in a way that can't be detected without running the node. The
+    subgraph's checkpoints contain the names of its channels. The names of channels that trigger
+    nodes contain the node names.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:

@@ -14,17 +14,17 @@ from ..constants import NS_END, NS_SEP
 from ..loop.compiled_graph import CompiledGraph
 from ..task.nodes import Action, is_own_graph
 
-#: A variable and the attributes read from it in order, as in ``agent.graph.invoke``.
+#: A variable and the attributes read from it, in order, as in ``agent.graph.invoke``.
 _Chain = tuple[str, ...]
 _READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
 def find_called_graph(action: Action | None) -> CompiledGraph | None:
-    """Return the graph that is the node's action, or the first graph its function refers to.
+    """Return the graph that is the node's action, or the first graph that its function refers to.
 
     The detection covers variables of the function's closure, its globals, and attributes read from
-    these. A graph called in another way also runs, but its state can't be updated through the
-    parent graph.
+    these variables. A graph called in another way also runs, but its state can't be updated through
+    the parent graph.
     """
     if action is None:
         return None
@@ -36,7 +36,7 @@ def find_called_graph(action: Action | None) -> CompiledGraph | None:
 
 
 def _iterate_read(source: Any) -> Iterator[Any]:
-    """Yield a node's source and the values that its functions refer to."""
+    """Yield a node's source and the values to which the node's functions refer."""
     if is_own_graph(source):
         yield source
     elif is_of_langchain(source):
@@ -49,7 +49,7 @@ def _iterate_read(source: Any) -> Iterator[Any]:
 
 
 def _iterate_values(function: Any) -> Iterator[Any]:
-    """Yield the outer values that a function reads, including attributes."""
+    """Yield the closure variables and globals that a function reads, including their attributes."""
     function = getattr(function, "__func__", function)
     if isinstance(function, FunctionType):
         function = inspect.unwrap(function)
@@ -60,7 +60,7 @@ def _iterate_values(function: Any) -> Iterator[Any]:
         try:
             closure[name] = cell.cell_contents
         except ValueError:
-            continue  # the variable is not bound yet
+            continue  # The variable is not bound yet.
     yield from closure.values()
     of_closure, of_globals = _list_chains(function.__code__)
     for variables, chains in ((closure, of_closure), (function.__globals__, of_globals)):
@@ -77,7 +77,7 @@ def _follow(variables: Mapping[str, Any], chain: _Chain) -> Iterator[Any]:
         try:
             value = getattr(value, attribute)
         except Exception:
-            return  # a property may raise anything
+            return  # A property may raise any exception.
         yield value
 
 
@@ -108,10 +108,10 @@ def _list_chains(code: CodeType) -> tuple[tuple[_Chain, ...], tuple[_Chain, ...]
 def iterate_subgraphs(
     graph: CompiledGraph, namespace: str | None, recurse: bool, _above: tuple[int, ...] = ()
 ) -> Iterator[tuple[str, CompiledGraph]]:
-    """Yield the subgraphs of ``graph`` with their path of node names.
+    """Yield the subgraphs of ``graph``, each with its path of node names.
 
-    ``namespace`` selects one path; its task ids are ignored. Each graph of a call cycle is visited
-    once.
+    ``namespace`` selects one path; task ids in ``namespace`` are ignored. Each graph of a call
+    cycle is visited once.
     """
     above = (*_above, id(graph))
     wanted = None if namespace is None else split_path(namespace)

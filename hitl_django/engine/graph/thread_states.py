@@ -16,9 +16,9 @@ from .run_config import merge_configs
 
 
 class ThreadStates:
-    """Methods to read, list and update the state of a compiled graph's threads.
+    """Methods that read, list and update the state of a compiled graph's threads.
 
-    Updates run the branches of a node, but not the node itself.
+    An update runs the branches of a node, but not the node itself.
     """
 
     checkpointer: BaseCheckpointSaver | bool | None
@@ -26,7 +26,7 @@ class ThreadStates:
 
     @property
     def saver(self) -> BaseCheckpointSaver | None:
-        """The saver of a root run."""
+        """The saver of a root run, or None if the graph has no saver."""
         if self.checkpointer is True:
             raise RuntimeError("checkpointer=True cannot be used for root graphs.")
         return self.checkpointer if isinstance(self.checkpointer, BaseCheckpointSaver) else None
@@ -34,10 +34,10 @@ class ThreadStates:
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """Return the state of a thread.
 
-        Without the key ``checkpoint_id``, this is the current state: writes of finished tasks are
-        applied, ``next`` names the remaining nodes, and ``interrupts`` are the pending interrupts.
-        With the key (even if it is None), it is the state stored after that super-step. With
-        ``subgraphs``, each task includes the state of its subgraph.
+        Without the config key ``checkpoint_id``, the result is the current state: writes of
+        finished tasks are applied, ``next`` names the remaining nodes, and ``interrupts`` are the
+        pending interrupts. With the key (even if its value is None), the result is the state stored
+        after that super-step. With ``subgraphs``, each task includes the state of its subgraph.
         """
         graph, saver, config = self._addressed(config)
         return run_query(snapshots.load_state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
@@ -83,8 +83,8 @@ class ThreadStates:
     ) -> RunnableConfig:
         """Update the state as if node ``as_node`` had returned ``values``.
 
-        The edges and branches of the node apply as well. ``as_node`` defaults to the node that ran
-        last, if it is unambiguous. Special values are:
+        The edges and branches of the node also apply. ``as_node`` defaults to the node that ran
+        last, if that node is unambiguous. Special values of ``as_node`` are:
 
         - ``END`` with None as values: clear pending tasks.
         - ``"__input__"``: apply the values as new input.
@@ -93,15 +93,15 @@ class ThreadStates:
         Return the config of the new checkpoint.
 
         Raises:
-            PendingInterruptsError: the newest checkpoint has pending interrupts, which the update
-                would discard.
+            PendingInterruptsError: the newest checkpoint has pending interrupts, which the
+                update would discard.
         """
         return self.bulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Apply several super-steps of updates; see update_state."""
+        """Apply the updates of several super-steps in order; see update_state."""
         graph, saver, config = self._addressed(config)
         if graph is None:
             raise snapshots.build_not_found(config)
@@ -133,7 +133,7 @@ class ThreadStates:
     ) -> tuple[CompiledGraph | None, BaseCheckpointSaver, RunnableConfig]:
         """Return the graph of a config's namespace, the saver, and the completed config.
 
-        The graph is None if its calling node reaches it in a way that can't be detected.
+        The graph is None if the call of the subgraph can't be detected.
         """
         if self.saver is None:
             raise NoSaverError("No checkpointer set")

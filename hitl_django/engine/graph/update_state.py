@@ -1,4 +1,4 @@
-"""update_state: writes to a thread's state in the name of a node or of the input."""
+"""Updates of a thread's state, applied as writes of a node or of the input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..types import Command, RunnableConfig, StateUpdate
 
 
 class NodeWrites:
-    """The ``index``-th writes in a node's name, in a super-step where no node ran."""
+    """The ``index``-th group of writes applied as a node, in a super-step where no node ran."""
 
     __slots__ = ("name", "path", "task_id", "triggers", "writes")
 
@@ -41,7 +41,7 @@ class NodeWrites:
 
 
 class _Change:
-    """One super-step of updates based on one checkpoint."""
+    """One super-step of updates to a checkpoint."""
 
     def __init__(
         self,
@@ -54,7 +54,8 @@ class _Change:
         self.graph, self.saved, self.next_version = graph, saved, version
         configurable = config["configurable"]
         self.addressed = configurable.get("checkpoint_id") is not None
-        #: Whether the thread has a newer checkpoint. Pending writes of this one no longer count.
+        #: Whether the thread has a newer checkpoint. Pending writes of this checkpoint then no
+        #: longer count.
         self.superseded = False
         self.thread_id = str(configurable["thread_id"])
         self.ns = configurable.get("checkpoint_ns") or ""
@@ -75,7 +76,7 @@ class _Change:
         self.plan()
 
     def plan(self) -> None:
-        """Plan the next tasks of the checkpoint, with the writes of finished ones."""
+        """Plan the next tasks of the checkpoint, including the stored writes of finished tasks."""
         newest = self.commits.saved_id
         if newest is None:
             return
@@ -108,7 +109,8 @@ class _Change:
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
         about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
         self.commits.unsaved = list(writes)
-        # All nodes are checked for pending tasks, because an update keeps earlier tasks pending.
+        # All nodes are checked for pending tasks, because tasks that were pending before an update
+        # remain pending.
         self.state.updated = None
         commit = self.commits.build_with_state(self.state, ids.new_uuid6(), about, None)
         self.commits.mark_stored(commit, self.state)
@@ -118,7 +120,7 @@ class _Change:
 
     @property
     def config(self) -> RunnableConfig:
-        """The config of the newest checkpoint, with the checkpoints of the graphs above."""
+        """The config of the newest checkpoint, with the checkpoints of the calling graphs."""
         config = self.commits.config_for(self.commits.saved_id)
         parents = self.saved.metadata.get("parents") if self.saved else None
         if parents:
@@ -138,7 +140,8 @@ def bulk_update(
     """Apply super-steps of updates, and return the config of the last checkpoint.
 
     Raises:
-        InvalidUpdateError: an update can't be applied. The super-steps before it are stored.
+        InvalidUpdateError: an update can't be applied. The updates of earlier super-steps are
+            stored.
     """
     if not supersteps:
         raise ValueError("No supersteps provided")
@@ -196,7 +199,7 @@ def _refuse_open(change: _Change, config: RunnableConfig) -> None:
 
 
 def _clear_pending(change: _Change) -> Save:
-    """Discard pending tasks, but keep the writes of finished ones."""
+    """Discard the pending tasks and apply the writes of finished tasks."""
     if change.tasks:
         apply_writes(change.graph.spec, change.state, change.tasks, change.next_version)
     drop_orphaned_triggers(change.graph.spec, change.state)
@@ -212,7 +215,7 @@ def _apply_as_input(change: _Change, values: Any) -> Save:
 
 
 def _apply_command(change: _Change, command: Command[Any]) -> Save:
-    """Apply the update and goto of a Command; pending tasks stay pending."""
+    """Apply the update and goto of a Command; pending tasks remain pending."""
     writes = list_command_writes(change.graph, command)
     apply_writes(change.graph.spec, change.state, [InputWrites(INPUT, writes)], change.next_version)
     return change.commit("update", change.step + 1)
@@ -240,7 +243,7 @@ def _apply_as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generato
     graph, state = change.graph, change.state
     done = [task for task in change.tasks if task.writes is not None]
     if done and not change.addressed:
-        # Tasks that ran on an addressed older checkpoint belong to its own branch.
+        # Tasks that ran on an addressed older checkpoint belong to the branch of that checkpoint.
         apply_writes(graph.spec, state, done, change.next_version)
     prepared: dict[str, list[str]] = {}
     for task in change.tasks:
@@ -267,7 +270,7 @@ def _make_task_id(change: _Change, index: int) -> str:
 
 
 def _collect_writes(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:
-    """Return the writes of a node's writers and branches for the given values."""
+    """Return the writes of a node's writers and branches for ``values``."""
     node = change.graph.nodes[name]
     if not node.writers:
         raise InvalidUpdateError(f"Node {name} has no writers")
@@ -292,7 +295,7 @@ def _choose_node(change: _Change, as_node: str | None, count: int) -> str:
 
 
 def _find_last_node(change: _Change) -> str | None:
-    """Return the node that ran last, or None if it is ambiguous."""
+    """Return the node that ran last, or None if it can't be determined."""
     nodes, seen = change.graph.nodes, change.state.seen
     if len(nodes) == 1:
         return next(iter(nodes))

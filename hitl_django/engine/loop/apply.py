@@ -23,7 +23,7 @@ NextVersion = Callable[[Version | None, None], Version]
 
 
 class Writer(Protocol):
-    """A source of writes: a task, or the input (without triggers)."""
+    """A source of writes: a task, or the input of the run, which has no triggers."""
 
     @property
     def name(self) -> str: ...
@@ -36,7 +36,7 @@ class Writer(Protocol):
 
 
 class InputWrites:
-    """The writes of a caller, applied like those of a task but without a super-step."""
+    """The writes of a caller, applied like the writes of a task but without a super-step."""
 
     __slots__ = ("name", "path", "triggers", "writes")
 
@@ -47,7 +47,7 @@ class InputWrites:
 
 
 def count_version(current: Version | None, channel: None) -> int:
-    """Return the next version for a run that isn't stored."""
+    """Return the next channel version in a run without a saver."""
     return 1 if current is None else current + 1
 
 
@@ -57,10 +57,10 @@ def apply_writes(
     writers: Sequence[Writer],
     next_version: NextVersion,
 ) -> None:
-    """Fold the writes of one super-step into ``state``, which is changed in place.
+    """Apply the writes of one super-step to ``state``, which is changed in place.
 
-    ``state.updated`` becomes the set of updated channels with a value. These may trigger the next
-    tasks.
+    ``state.updated`` becomes the set of updated channels that have a value. These channels may
+    trigger the next tasks.
     """
     if len(writers) > 1 and not _are_sends_in_order(writers):
         writers = sorted(writers, key=lambda writer: ids.make_path_key(writer.path[:3]))
@@ -73,8 +73,8 @@ def apply_writes(
             continue
         if not is_step:
             is_step = True
-            # By path, triggered tasks precede Sends and updates, which don't show which nodes ran
-            # last.
+            # The writers are sorted by path: triggered tasks precede Sends and updates, which don't
+            # affect the order in which nodes ran.
             if starts := writer.path[0] == PULL:
                 _forget_passed(state)
         _mark_seen(state, writer)
@@ -93,9 +93,9 @@ def apply_writes(
 
 
 def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
-    """Return whether the writers are all the tasks of one step's Sends, already in order.
+    """Return whether all writers are tasks of the step's Sends and are already sorted.
 
-    The widest steps consist of Sends, so this avoids sorting them.
+    The steps with the most tasks consist of Sends, so this check avoids sorting many tasks.
     """
     for index, writer in enumerate(writers):
         path = writer.path
@@ -105,7 +105,7 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
 
 
 def _forget_passed(state: ChannelState) -> None:
-    """Remove the entries that show which nodes ran in the step before the newest one."""
+    """Remove the entries of nodes that ran in the step before the newest step."""
     for name in state.passed:
         state.seen.pop(name, None)
 
@@ -153,7 +153,7 @@ def _fold(
             if name in growing:
                 state.note_growth(name, values.get(name), written, new_value)
         if new_value is not MISSING and name in plain:
-            # The same as _set_value, inlined for the channels of nearly all writes.
+            # This is the code of _set_value, inlined for the channels of nearly all writes.
             values[name] = new_value
             state.versions[name] = state.clock = version
             state.touched.add(name)
@@ -167,7 +167,7 @@ def _fold(
 def _set_value(
     spec: GraphSpec, state: ChannelState, name: str, new_value: Any, version: Version
 ) -> bool:
-    """Store the new value of a channel; return whether the channel is readable."""
+    """Store the new value of a channel, and return whether the channel has a readable value."""
     state.versions[name] = state.clock = version
     state.touched.add(name)
     if new_value is MISSING:
@@ -192,11 +192,11 @@ def _consume(
 
 
 def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Expire the channels without a write in this super-step."""
+    """Expire the channels that received no write in this super-step."""
     values = state.values
     for name in state.live - updated:
         if name in spec.spent:
-            # The channel has triggered its node, so its entries are removed.
+            # The channel has triggered its node, so the channel's entries are removed.
             state.clock = version
             values.pop(name, None)
             state.versions.pop(name, None)
@@ -209,7 +209,7 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
 
 
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Finish the channels that become readable when no other node is left to run."""
+    """Set the channels that become readable when no other node is left to run."""
     for name in spec.finishing:
         new_value = spec.channels[name].finish_value(state.values.get(name, MISSING))
         if new_value is not SAME and _set_value(spec, state, name, new_value, version):

@@ -17,7 +17,7 @@ logger = logging.getLogger("hitl_django")
 
 
 def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
-    """Set the cached writes of tasks; return the tasks that must run."""
+    """Set the cached writes of tasks, and return the tasks without a cached result."""
     keys: dict[str, FullKey] = {}
     state.cache_keys = keys
     for task in tasks:
@@ -48,7 +48,7 @@ def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, An
 
 
 def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
-    """Cache the writes of finished tasks, except those that failed or paused."""
+    """Cache the writes of ended tasks, except tasks that failed or paused."""
     for task in ended:
         policy = task.node.cache
         if policy is None or not task.writes or task.id not in keys:
@@ -61,9 +61,9 @@ def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
 
 
 def depends_on_people(state: LoopState, task: Task) -> bool:
-    """Return whether a task has or may receive a resume value.
+    """Return whether a task has received or may receive a resume value.
 
-    A person's decision applies to one case only, so its result must not be cached.
+    A person's decision applies to one task only, so the result of the task must not be cached.
     """
     status = state.statuses.get(task.id)
     if state.run.wildcard:

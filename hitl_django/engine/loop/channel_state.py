@@ -19,9 +19,9 @@ class ChannelState:
     """The state of one graph between two super-steps, as plain values.
 
     ``values`` contains the stored value of each channel (see channels.channel). ``versions``
-    contains the version of its last change. ``seen`` contains the versions that each node has run
-    with. ``clock`` is the newest version. The dicts inside ``seen`` are replaced and never changed,
-    so a copy of the outer dict is a snapshot.
+    contains the version of each channel's last change. ``seen`` contains, for each node, the newest
+    channel versions with which the node has run. ``clock`` is the newest version. The dicts inside
+    ``seen`` are replaced and never changed, so a copy of the outer dict is a snapshot.
     """
 
     __slots__ = (
@@ -40,19 +40,19 @@ class ChannelState:
         self.values, self.versions, self.seen = values, versions, seen
         self.clock = max(versions.values()) if clock is None and versions else clock
         self.updated: set[str] | None = None if updated is None else set(updated)
-        #: Channels with a value that a step without a write changes.
+        #: Channels whose value changes in a step without a write.
         self.live: set[str] = set()
-        #: Nodes that ``seen`` mentions only because they ran in the newest step.
+        #: Nodes that are in ``seen`` only because they ran in the newest step.
         self.passed: Sequence[str] = ()
-        #: The names used in the ids of its tasks, if the checkpoint predates a rename.
+        #: The names used in the ids of the checkpoint's tasks, if nodes or channels were renamed
+        #: since.
         self.former_names: FormerNames | None = None
         #: Channels changed since the last checkpoint.
         self.touched: set[str] = set()
-        #: Changed channels whose list or dict only had items added, with these items.
+        #: The added items of changed channels whose list or dict has only grown, by channel.
         self.added: dict[str, AddedEntries] = {}
 
     def copy(self) -> ChannelState:
-        """Return an independent copy."""
         twin = ChannelState.__new__(ChannelState)
         twin.values, twin.versions = self.values.copy(), self.versions.copy()
         twin.seen = self.seen.copy()
@@ -63,9 +63,9 @@ class ChannelState:
         return twin
 
     def note_growth(self, name: str, old_value: Any, writes: Sequence[Any], grown: Any) -> None:
-        """Track the items that a reducer added to the list or dict of a channel.
+        """Track the items that a reducer added to a channel's list or dict.
 
-        Channels that changed in another way since the last checkpoint are not tracked.
+        A channel that changed in another way since the last checkpoint is not tracked.
         """
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):
@@ -82,7 +82,7 @@ class ChannelState:
 
 
 def _find_added(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
-    """Return the items added to a list or dict; None if anything else changed.
+    """Return the items added to a list or dict, or None if other items changed.
 
     Replacing a message, or the value of an existing key, counts as another change.
     """
@@ -95,12 +95,12 @@ def _find_added(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
         return None
     written = sum(len(write) if type(write) is list else 1 for write in writes)
     length = len(old_value)
-    # Comparing identical objects is fast, because their contents aren't compared.
+    # The comparison of identical objects is fast, because their contents aren't compared.
     if len(grown) != length + written or grown[:length] != old_value:
         return None
     items = grown[length:]
     if len(writes) == 1 and type(writes[0]) is list and all(map(is_, items, writes[0])):
-        return writes[0]  # the same object, so that it is encoded once
+        return writes[0]  # The same object is returned, so that it is encoded once.
     return items
 
 
@@ -128,9 +128,9 @@ def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelS
             checkpoint.get("clock"),
         )
         if checkpoint is not stored:
-            # Values under upgraded names are not stored yet.
+            # Values under names of the current checkpoint layout are not stored yet.
             state.touched = state.values.keys() - stored["channel_values"].keys()
-        # Values of renamed channels are not stored yet either.
+        # Values under the new names of renamed channels are not stored yet either.
         state.touched |= checkpoint.get("new_channels", state.touched)
         state.former_names = checkpoint.get("former_names")
         state.live = {name for name in state.values if name in spec.expiring}
@@ -156,7 +156,7 @@ def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 
 
 def strip_send(sent: Any, undurable: frozenset[str]) -> Any:
-    """Return a Send without the values that are never stored."""
+    """Return a Send without the values of channels that are never stored."""
     if not isinstance(sent, Send) or type(sent.arg) is not dict or undurable.isdisjoint(sent.arg):
         return sent
     stripped = {key: value for key, value in sent.arg.items() if key not in undurable}

@@ -1,4 +1,4 @@
-"""The data of the ``checkpoints`` stream mode, and descriptions of planned tasks."""
+"""The data of the ``checkpoints`` stream mode, and the descriptions of planned tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def build_config(thread_id: str | None, ns: str) -> RunnableConfig:
 def describe_task(
     task: Task, status: TaskStatus | None, keys: Sequence[str] | str, live: bool, below: Any = None
 ) -> PregelTask:
-    """Return a planned task as in a snapshot; ``live`` leaves out resolved interrupts."""
+    """Return a planned task as in a snapshot.
+
+    With ``live``, resolved interrupts are excluded. ``below`` is the state of the task's subgraph.
+    """
     if status is None:
         return PregelTask(task.id, task.name, task.path, state=below)
     interrupts = status.open if live else status.interrupts
@@ -60,7 +63,7 @@ def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
         if called is not None:
             data["state"] = build_config(state.run.thread_id, called.nested_ns(task.ns))
         tasks.append(data)
-    # Recorded chunks are built before their checkpoint is stored.
+    # A recorded run builds the chunks before the checkpoint is stored.
     parent_id = state.commits.saved_id if state.records else state.commits.parent_id
     return {
         "config": _build_full_config(state, state.checkpoint_id),

@@ -1,9 +1,10 @@
 """Conversion of checkpoints that LangGraph stored in a layout before version 4.
 
-The channels that trigger nodes had other names. Versions 1 and 2 have one channel per edge:
-``start:b`` for the input, ``a`` for an edge from node ``a``, and ``branch:a:condition:b`` for a
-conditional edge. Since version 3, all of these are ``branch:to:b``. Up to version 3, Sends are
-stored separately as ``pending_sends``. Since version 4, they are in a channel.
+In older layouts, the channels that trigger nodes have other names. Versions 1 and 2 have one
+channel per edge: ``start:b`` for the input, ``a`` for an edge from node ``a``, and
+``branch:a:condition:b`` for a conditional edge. Since version 3, these channels are named
+``branch:to:b``. Up to version 3, Sends are stored separately as ``pending_sends``. Since version 4,
+Sends are in a channel.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from ..constants import BRANCH_TO, INTERRUPT, START, TASKS
 from ..savers.checkpoint import Checkpoint, Version
 from ..task.nodes import Node
 
-LAYOUT = 4  # the current layout, which is the only one written
+LAYOUT = 4  # the current layout, and the only layout written
 
 
 def upgrade_checkpoint(
     checkpoint: Checkpoint, nodes: Mapping[str, Node], channels: Mapping[str, BaseChannel]
 ) -> Checkpoint:
-    """Return a checkpoint converted to the current layout, without changing the given one.
+    """Return a checkpoint converted to the current layout; the given checkpoint is not changed.
 
-    The pending nodes remain the same: those with a trigger newer than the versions they have seen.
+    The pending nodes remain the same. A node is pending if the version of one of its triggers is
+    newer than the version it has seen.
     """
     versions = dict(checkpoint["channel_versions"])
     values = dict(checkpoint["channel_values"])
@@ -36,7 +38,7 @@ def upgrade_checkpoint(
         "channel_values": values,
         "channel_versions": versions,
         "versions_seen": seen,
-        # These names are those of the old layout. Without them, all nodes are checked.
+        # These are names of the old layout. Without ``updated_channels``, all nodes are checked.
         "updated_channels": None,
         "clock": clock,
     }
@@ -86,7 +88,7 @@ def _is_new(version: Version, last: Version | None) -> bool:
 
 
 def _pass_breakpoint(seen: dict[str, dict[str, Version]]) -> None:
-    """Convert when a breakpoint was last passed, which used to be stored per channel."""
+    """Convert the versions of the last passed breakpoint, which were stored per channel."""
     passed = seen.pop(INTERRUPT, None)
     if passed:
         seen[INTERRUPT] = {INTERRUPT: max(passed.values())}

@@ -19,7 +19,7 @@ from .state import LoopState
 
 
 def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) -> Effects:
-    """Emit chunks about writes of a task or a step, after the writes are stored."""
+    """Emit the chunks about a task's or step's writes after the writes are stored."""
     if state.withheld is None:
         yield Emit(chunks)
     else:
@@ -27,7 +27,7 @@ def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) 
 
 
 def emit_withheld(state: LoopState) -> Effects:
-    """Emit the chunks that were delayed until a commit."""
+    """Emit the chunks that were delayed until their writes were stored."""
     waiting, state.withheld = state.withheld, []
     for _, chunks in waiting or ():
         yield Emit(chunks)
@@ -36,7 +36,7 @@ def emit_withheld(state: LoopState) -> Effects:
 def emit_values(
     state: LoopState, tasks: Sequence[Task] | None, *, is_stored: bool = True
 ) -> Effects:
-    """Emit the output if writes of ``tasks`` changed it; always if ``tasks`` is None.
+    """Emit the output if writes of ``tasks`` changed it, or always if ``tasks`` is None.
 
     Output that isn't stored yet is emitted after it is stored.
     """
@@ -69,7 +69,7 @@ def emit_step(state: LoopState) -> Effects:
 def build_step_chunks(state: LoopState) -> list[Chunk]:
     """Return the chunks at the start of a super-step, or at the end of the run.
 
-    These describe the starting checkpoint, its tasks, and the tasks that have already finished.
+    The chunks describe the checkpoint of the step, its tasks, and the tasks that have finished.
     """
     chunks: list[Chunk] = []
     if state.saver is not None:
@@ -91,7 +91,7 @@ def build_step_chunks(state: LoopState) -> list[Chunk]:
 
 
 def build_breakpoint_chunks(state: LoopState) -> list[Chunk]:
-    """Return the chunk of a breakpoint without an interrupt; only the root graph emits it."""
+    """Return the chunk for a breakpoint, which only the root graph emits."""
     if state.job.nested or "updates" not in state.run.modes:
         return []
     return [(state.ns, "updates", {INTERRUPT: ()})]
@@ -114,10 +114,10 @@ def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks of an ended task, after its own buffered ones."""
+    """Return the chunks of an ended task, after the chunks that the task has buffered."""
     chunks = [] if state.run.chunk_buffer is None else state.run.chunk_buffer.take(task.id)
     if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
-        return []  # it runs again and emits them then
+        return []  # The task runs again and then emits its chunks.
     modes = state.run.modes
     if state.run.message_recorder is not None:
         chunks += state.run.message_recorder.take()
@@ -127,7 +127,7 @@ def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     if task.pending_interrupts:
         interrupts = task.interrupts
         if not interrupts:
-            return chunks  # a breakpoint in a subgraph, which has no chunks here
+            return chunks  # A breakpoint in a subgraph has no chunks in the calling graph.
         if "updates" in modes:
             chunks.append((state.ns, "updates", {INTERRUPT: interrupts}))
         if "values" in modes:
@@ -162,7 +162,7 @@ def _add(state: LoopState, chunks: list[Chunk], mode: str, make: Any, *args: Any
 def make_nested_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk], None]:
     """Return the function that passes chunks of a graph to the calling task.
 
-    If chunks are stored, they become part of the graph's own commits, if it makes any.
+    If chunks are stored and the graph makes commits, the chunks become part of the graph's commits.
     """
     buffer = parent.run.chunk_buffer
     if buffer is None:

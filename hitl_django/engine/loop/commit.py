@@ -1,4 +1,4 @@
-"""The end of a super-step: applying writes, planning the next step, storing the checkpoint."""
+"""The end of a super-step: apply writes, plan the next step, store the checkpoint."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def commit_step(state: LoopState) -> Iterable[Effect]:
 
 
 def _apply_tasks(state: LoopState) -> bool:
-    """Apply the writes of the step's tasks; return False if that fails."""
+    """Apply the writes of the step's tasks; return False if the writes can't be applied."""
     tasks, before = state.tasks, state.channel_state
     if state.exits:
-        # A partially applied step must not be stored at the exit.
+        # A partially applied step must not be stored when the run stops.
         state.channel_state = before.copy()
     try:
         apply_writes(state.spec, state.channel_state, tasks, state.next_version)
     except Exception as error:
         refuse_foreign_error(state.run, error)
-        # For example, several writes to a channel for one, or an error in a reducer. The tasks have
-        # finished and are not repeated, but the step fails.
+        # For example, a channel for one write received several, or a reducer raised an error. The
+        # tasks have finished and don't run again, but the step fails.
         wrote = ", ".join(f"'{name}'" for name in dict.fromkeys(t.name for t in tasks if t.writes))
         annotate(error, f"While applying the writes of {wrote} in step {state.origin.step}")
         state.outcome = Outcome("failed", next=state.list_due(), error=error)
@@ -70,7 +70,7 @@ def _emit_and_store(state: LoopState) -> Effects:
 
 
 def commit_checkpoint(state: LoopState, source: Literal["input", "loop", "fork"]) -> Effects:
-    """Create a checkpoint of the channel state, plan the next tasks, and store both together."""
+    """Create a checkpoint of the channel state, plan the next tasks, and store the checkpoint."""
     _make_checkpoint(state, source, ())
     yield from _store_checkpoint(state, raises=True)
 
@@ -113,11 +113,12 @@ def store(
 ) -> Effects:
     """Store a commit.
 
-    If a task's value can't be stored, the writes of other tasks are stored, and the run fails with
-    an error that names the node. With ``raises``, the error is raised to the caller instead. With
-    ``has_running``, other tasks are still running.
+    If a task's value can't be stored, the writes of other tasks are stored. The run then fails with
+    an error that names the node. With ``raises``, the error is raised to the caller instead.
+    ``has_running`` is true while other tasks are running.
     """
-    # Input is stored before any step, and the outcome before the run ends, so neither overlaps.
+    # Input is stored before the first step, and the outcome before the run ends, so neither is
+    # stored during a step.
     is_overlapping = state.overlaps and commit.outcome is None and not (raises or has_running)
     try:
         yield state.save_beside(commit) if is_overlapping else state.save(commit)
@@ -135,7 +136,8 @@ def store(
 def _release_ended(state: LoopState, commit: Commit) -> None:
     """Release the lease on the thread after the commit that ends the run.
 
-    A caller that learns the outcome may start another run, even with the stream still open.
+    The caller may start another run as soon as it knows the outcome, even if it has not closed the
+    stream.
     """
     if commit.outcome is not None and state.run.lease is not None and not state.job.nested:
         state.run.lease.release()
@@ -144,7 +146,10 @@ def _release_ended(state: LoopState, commit: Commit) -> None:
 def _store_rest(
     state: LoopState, commit: Commit, error: PayloadError, has_running: bool
 ) -> Effects:
-    """Store the writes of each task separately, or the failure of those that can't be stored."""
+    """Store the writes of each task separately.
+
+    If the writes of a task can't be stored, the task's failure is stored instead.
+    """
     names = {task.id: task.name for task in state.ran}
     refused: set[str | None] = {None}
     for writes in commit.writes:
@@ -175,7 +180,7 @@ def stop_run(state: LoopState) -> Effects:
         if state.outcome is not None and state.outcome.status == "finished":
             _pass_chunks_on(state)
         elif state.run.above is not None:
-            # If it is paused or failed, it depends on the stored steps of the graphs above.
+            # A paused or failed nested run depends on the stored steps of the calling graphs.
             yield CallStorage(state.run.above.store_steps)
         if _is_kept_above(state):
             return
@@ -198,7 +203,7 @@ def _store_overdue(state: LoopState) -> Effects:
         yield state.save_all(commits)
         _release_ended(state, write_commit)
     except PayloadError:
-        # One of the commits may be valid. Writes of tasks depend on the checkpoint.
+        # One of the commits may still be valid. The writes of tasks depend on the checkpoint.
         yield from store(state, checkpoint_commit)
         if not state.has_unsaved_commits:
             yield from store(state, write_commit)
@@ -207,9 +212,9 @@ def _store_overdue(state: LoopState) -> Effects:
 
 
 def _is_kept_above(state: LoopState) -> bool:
-    """Return whether a finished nested run leaves its results entirely to its caller.
+    """Return whether a finished nested run leaves all of its results to its caller.
 
-    This is the case for a finished subgraph that starts from the beginning at its next call.
+    A subgraph leaves its results to its caller if its next call starts from the beginning.
     """
     outcome = state.outcome
     if outcome is None or outcome.status != "finished" or outcome.error is not None:
@@ -218,7 +223,7 @@ def _is_kept_above(state: LoopState) -> bool:
 
 
 def _pass_chunks_on(state: LoopState) -> None:
-    """Pass the chunks of a nested run to the calling task, to be stored with its result."""
+    """Pass the chunks of a nested run to the calling task, which stores them with its result."""
     if state.pass_on is not None:
         for chunk in state.commits.take_chunks():
             state.pass_on(chunk)

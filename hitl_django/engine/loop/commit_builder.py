@@ -32,7 +32,8 @@ from ..types import Chunk, RunnableConfig
 from .channel_state import ChannelState, list_durable_values, strip_send
 from .error_handlers import has_handler
 
-#: Maximum characters of a stored error's repr. The error itself is in the run's outcome.
+#: The maximum number of characters of a stored error's repr. The run's outcome contains the error
+#: itself.
 LONGEST_ERROR = 20_000
 
 
@@ -48,18 +49,18 @@ class CommitBuilder:
         self.unsaved: list[TaskWrites] = []
         #: The chunks of the next commit, if chunks are stored.
         self.chunks: list[Chunk] = []
-        #: Channels for which this run stored only the added items.
+        #: Channels of which this run stored only the added items.
         self.grown: set[str] = set()
 
     def continue_from(self, saved: CheckpointTuple) -> None:
-        """Continue from a stored checkpoint."""
+        """Set a stored checkpoint as the base of the next commit."""
         self.saved_id = saved.checkpoint["id"]
         ids.sort_ids_after(self.saved_id)
         if saved.parent_config is not None:
             self.parent_id = saved.parent_config["configurable"].get("checkpoint_id")
 
     def config_for(self, checkpoint_id: str | None) -> RunnableConfig:
-        """Return the config of a checkpoint of this run."""
+        """Return the config that addresses a checkpoint of this run."""
         configurable = {"thread_id": self.thread_id, "checkpoint_ns": self.ns}
         if checkpoint_id is not None:
             configurable["checkpoint_id"] = checkpoint_id
@@ -86,13 +87,13 @@ class CommitBuilder:
         return commit
 
     def take_writes(self) -> list[TaskWrites]:
-        """Remove and return the unstored writes; safe while other OS threads add more."""
+        """Remove and return the unstored writes; other OS threads may add writes meanwhile."""
         writes = self.unsaved.copy()
         del self.unsaved[: len(writes)]
         return writes
 
     def take_chunks(self) -> list[Chunk]:
-        """Remove and return the unstored chunks; safe while nodes emit more."""
+        """Remove and return the unstored chunks; nodes may emit chunks meanwhile."""
         chunks = self.chunks.copy()
         del self.chunks[: len(chunks)]
         return chunks
@@ -104,7 +105,7 @@ class CommitBuilder:
         metadata: dict[str, Any],
         outcome: Outcome | None,
     ) -> Commit:
-        """Return a commit of the unstored writes, with the state as the next checkpoint."""
+        """Return a commit of the unstored writes, with the channel state as the next checkpoint."""
         commit = self.build(outcome)
         commit.checkpoint = build_checkpoint(self.spec, state, checkpoint_id)
         commit.metadata = metadata  # type: ignore[assignment]
@@ -115,7 +116,7 @@ class CommitBuilder:
         return commit
 
     def list_grown(self, state: ChannelState) -> dict[str, AppendedValue]:
-        """Return the values to compare with the stored ones when the run ends."""
+        """Return the channel values to compare with the stored values when the run ends."""
         return {
             name: AppendedValue(state.versions[name], state.values[name])
             for name in self.grown
@@ -151,14 +152,14 @@ def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -
 def list_stored_writes(task: Task) -> Sequence[Write]:
     """Return the writes to store for an ended task: its result, its error or its memory."""
     if task.writes is not None:
-        # A task without writes must be stored as finished, too.
+        # A finished task without writes must also be stored as finished.
         return task.writes or [(NO_WRITES, None)]
     if isinstance(task.error, (InvalidAnswerError, ParentCommand)):
         return ()
     if isinstance(task.error, DrainSignal):
         return task.memory
     if not task.pending_interrupts:
-        # The message for a handler that runs later in another process.
+        # The message is stored for an error handler that runs later in another process.
         source = (
             [(ERROR_SOURCE_NODE, [task.name, _describe_message(task.error)])]
             if has_handler(task)
@@ -169,7 +170,10 @@ def list_stored_writes(task: Task) -> Sequence[Write]:
 
 
 def describe_error(error: BaseException | None) -> str:
-    """Return an error's repr for storage; the repr of a custom class may be long or fail."""
+    """Return an error's repr for storage, shortened to the maximum length.
+
+    The repr of a custom class may fail; another text is then returned.
+    """
     try:
         text = repr(error)
     except Exception:
@@ -191,7 +195,7 @@ def _storable(text: str) -> str:
 
 
 def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
-    """Return an error for a task's writes that can't be stored, naming the node and the key."""
+    """Return an error that names the node and the key of writes that can't be stored."""
     if isinstance(error, PayloadLimitError):
         return PayloadLimitError(
             f"Node '{name}' returned a value that can't be stored: {error}",

@@ -1,4 +1,4 @@
-"""The interface of a compiled graph for the loop, the drivers and drawings."""
+"""The interface of a compiled graph, as used by the loop, the drivers and drawings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .node_cache import BaseCache
 
 
 class CompiledGraph(Protocol):
-    """The interface of a compiled graph; implemented by ``Pregel``."""
+    """The interface of a compiled graph, which ``Pregel`` implements."""
 
     spec: GraphSpec
     nodes: dict[str, Node]
@@ -40,7 +40,7 @@ class CompiledGraph(Protocol):
 
     @property
     def saver(self) -> BaseCheckpointSaver | None:
-        """The saver of a root run."""
+        """The saver of a root run, or None if the graph has no saver."""
 
     def input_writes(self, value: Any) -> list[Write]:
         """Return the channel writes of an input."""
@@ -49,7 +49,7 @@ class CompiledGraph(Protocol):
         """Return the channel writes of a Command's ``update``."""
 
     def subgraph_of(self, name: str) -> CompiledGraph | None:
-        """Return the subgraph called by a node, if it can be detected."""
+        """Return the subgraph called by a node, or None if no call can be detected."""
 
     def nested_ns(self, ns: str) -> str:
         """Return the namespace of this graph when a task with namespace ``ns`` calls it."""

@@ -37,7 +37,7 @@ class List:
 
 
 class CallStorage:
-    """A request to call a function where saver calls are made, such as a check of the lease."""
+    """A request to call a function on the OS thread of the saver calls, such as a lease check."""
 
     __slots__ = ("call",)
 
@@ -46,7 +46,7 @@ class CallStorage:
 
 
 class Save:
-    """A request to store a commit before continuing."""
+    """A request to store a commit before the loop continues."""
 
     __slots__ = ("commit",)
 
@@ -57,7 +57,7 @@ class Save:
 class SaveAsync:
     """A request to store a commit while the loop continues.
 
-    An error is raised before the next commit.
+    If the commit fails, the error is raised before the next commit.
     """
 
     __slots__ = ("commit",)
@@ -67,7 +67,7 @@ class SaveAsync:
 
 
 class SaveAll:
-    """A request to store several commits atomically before continuing."""
+    """A request to store several commits atomically before the loop continues."""
 
     __slots__ = ("commits",)
 
@@ -76,7 +76,7 @@ class SaveAll:
 
 
 class RunTasks:
-    """A request to start tasks; the reply is a list of those that have already ended."""
+    """A request to start tasks; the reply is a list of the tasks that have already ended."""
 
     __slots__ = ("contexts",)
 
@@ -85,25 +85,25 @@ class RunTasks:
 
 
 class StartTasks(RunTasks):
-    """A request to start additional tasks without waiting for them."""
+    """A request to start additional tasks without waiting for the tasks to end."""
 
     __slots__ = ()
 
 
 class Await:
-    """A request to wait for tasks; the reply is a list of at least one ended task."""
+    """A request to wait for running tasks; the reply is a list of at least one ended task."""
 
     __slots__ = ()
 
 
 class Cancel:
-    """A request to cancel tasks that can be cancelled; the reply is their number."""
+    """A request to cancel the running tasks; the reply is the number of cancelled tasks."""
 
     __slots__ = ()
 
 
 class CacheRead:
-    """A request for cached results; the reply is a dict of the results found, by key."""
+    """A request for cached results; the reply is a dict of the available results by key."""
 
     __slots__ = ("keys",)
 
@@ -121,7 +121,7 @@ class CacheWrite:
 
 
 class Notify:
-    """A request to call the caller's callback handlers on a pause or a resume."""
+    """A request to call the caller's callback handlers for a pause or a resume."""
 
     __slots__ = ("event",)
 
@@ -153,7 +153,7 @@ Effect = (
     | Notify
     | Emit
 )
-#: Effects performed by a saver, or where the saver runs.
+#: Effects performed by a saver, or on the OS thread of the saver calls.
 SaverCall = Load | List | Save | SaveAll | CallStorage
 Effects = Generator[Effect, Any, None]
 #: A read or change of stored data, without tasks and chunks.

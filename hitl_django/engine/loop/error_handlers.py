@@ -1,8 +1,8 @@
 """Error handlers, which handle a node's failure in the same super-step.
 
 A handler runs as a separate task with the input of the failed task. The failure is stored before
-the handler starts. After a crash, or a failure of the handler, the handler runs again instead of
-the node.
+the handler starts. If the process crashes or the handler fails, a later run runs the handler again
+instead of the node.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def get_handler_name(node: str) -> str:
 
 
 class StoredFailure(Exception):
-    """A node's error read from storage, with the original message but another class.
+    """A node's error read from a checkpoint, with the original message but another class.
 
-    Its text and repr equal those of the original error, so that a repeated handler creates the same
+    The text and repr equal those of the original error, so that a repeated handler creates the same
     interrupt.
     """
 
@@ -44,7 +44,7 @@ class StoredFailure(Exception):
 
 
 class HandlerTask(Task):
-    """An error handler's call for one failed task."""
+    """The task of an error handler for one failed task."""
 
     __slots__ = ("failed", "failure")
 
@@ -65,15 +65,15 @@ class HandlerTask(Task):
 
 
 def get_handled_failure(task: Task) -> NodeError | None:
-    """Return the failure that a task handles, or None."""
+    """Return the failure that a task handles, or None if the task isn't an error handler."""
     return task.failure if isinstance(task, HandlerTask) else None
 
 
 def has_handler(task: Task) -> bool:
-    """Return whether a handler handles a task's failure.
+    """Return whether an error handler handles the task's failure.
 
-    Pauses and drains are not failures. An invalid response is an error of the reviewer, who can
-    give another one.
+    Pauses and drains are not failures. An invalid response isn't a failure of the node either,
+    because the reviewer can correct it.
     """
     return (
         task.node.handler is not None
@@ -94,7 +94,7 @@ def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
 def restore_handlers(
     spec: GraphSpec, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
 ) -> list[HandlerTask]:
-    """Return the error handlers that still have to run for stored failures."""
+    """Return the error handlers of stored failures that have not finished."""
     found = []
     for task in tasks:
         status = statuses.get(task.id)

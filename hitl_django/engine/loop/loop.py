@@ -1,8 +1,8 @@
 """The super-step loop: it plans and runs tasks, applies their writes and stores the result.
 
-It does no I/O itself: a generator yields effects and receives their results. It uses no saver, OS
-thread or event loop, so the sync and the async driver run the same code. A run can be stopped
-between any two effects without losing stored data.
+The loop does no I/O: a generator yields effects and receives their results. The loop uses no saver,
+OS thread or event loop, so the sync driver and the async driver run the same code. A run can be
+stopped between any two effects without losing stored data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .stop import build_pause_event
 
 
 def run_loop(state: LoopState) -> Effects:
-    """Run a graph until it ends or pauses; yield the effects for the driver."""
+    """Run a graph until it ends or pauses, and yield the effects for the driver."""
     yield from open_run(state)
     if state.job.kind == "submit":
         return
@@ -31,7 +31,8 @@ def run_loop(state: LoopState) -> Effects:
         if task is None:
             yield from run_step(state)
             continue
-        # Most steps have one task, which needs no waiting, cancelling or partial commits.
+        # Most steps have a single task, which needs no waiting, no cancelling and no partial
+        # commits.
         if not pass_input_on(task) and not (yield RunTasks([build_context(state, task)])):
             yield AWAIT
         if chunks := settle_task(state, task):
@@ -42,7 +43,7 @@ def run_loop(state: LoopState) -> Effects:
 
 
 def _get_lone_task(state: LoopState) -> Task | None:
-    """Return the step's only task if it must run and the step needs no special handling."""
+    """Return the step's only task, or None if the step needs the general procedure."""
     tasks = state.tasks
     if len(tasks) != 1 or state.careful:
         return None

@@ -13,14 +13,14 @@ from ..types import Overwrite
 from .apply import NextVersion
 from .channel_state import ChannelState
 
-#: Channels with a reducer, which would add writes to the initial value.
+#: Channels with a reducer, which would combine writes with the initial value.
 REDUCING = (BinaryOperatorAggregate, DeltaChannel)
 
 
 def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
     """Return a copy of the stored state, including keys that the graph no longer has.
 
-    Before the input is applied, return the input.
+    If the input has not been applied yet, return the input.
     """
     values = {}
     for name in _iterate_keys(state):
@@ -36,9 +36,9 @@ def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 def replace_values(
     spec: GraphSpec, state: ChannelState, values: Mapping[str, Any], next_version: NextVersion
 ) -> None:
-    """Replace the state with ``values``; other keys become empty.
+    """Replace the state with ``values``; keys that are missing in ``values`` become empty.
 
-    Pending tasks stay pending, and passed breakpoints stay passed.
+    Pending tasks remain pending, and passed breakpoints remain passed.
     """
     before = read_values(spec, state)
     keys = list(_iterate_keys(state))
@@ -79,7 +79,7 @@ def _differ(before: Any, after: Any) -> bool:
     try:
         return type(before) is not type(after) or bool(before != after)
     except Exception:
-        return True  # the values can't be compared
+        return True  # The values can't be compared.
 
 
 def _replace_seen_version(state: ChannelState, channel: str, was: Any, version: Any) -> None:

@@ -15,7 +15,7 @@ from ..task.nodes import Node
 from ..task.task import Task
 from ..types import ValueT
 
-#: A prefix, the function's qualified name and the node's name. Results belong to all of them.
+#: A prefix, the qualified name of the node's function, and the node's name.
 Namespace = tuple[str, ...]
 FullKey = tuple[Namespace, str]
 
@@ -26,7 +26,7 @@ _ENCODE = Codec().encode
 class BaseCache(Generic[ValueT]):
     """Base class of caches for node results; subclasses implement get, set and clear.
 
-    ``serde`` encodes and decodes values.
+    ``serde`` encodes and decodes the cached values.
     """
 
     def __init__(self, *, serde: Codec | None = None) -> None:
@@ -37,14 +37,15 @@ class BaseCache(Generic[ValueT]):
         raise NotImplementedError
 
     def set(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
-        """Store values, each with its lifetime in seconds (None for no limit)."""
+        """Store values, each with its lifetime in seconds or None for no limit."""
         raise NotImplementedError
 
     def clear(self, namespaces: Sequence[Namespace] | None = None) -> None:
         """Delete the values of ``namespaces``, or all values."""
         raise NotImplementedError
 
-    # By default, async calls run the sync method. Caches that block override these methods.
+    # By default, an async method calls the sync method. Caches that block override the async
+    # methods.
 
     async def aget(self, keys: Sequence[FullKey]) -> dict[FullKey, Any]:
         """Async variant of get."""
@@ -60,7 +61,7 @@ class BaseCache(Generic[ValueT]):
 
 
 class InMemoryCache(BaseCache[ValueT]):
-    """A cache in this process; values are encoded, so each use gets a copy."""
+    """A cache in this process; values are stored encoded, so each read returns a new copy."""
 
     def __init__(self, *, serde: Codec | None = None) -> None:
         super().__init__(serde=serde)
@@ -104,7 +105,6 @@ class InMemoryCache(BaseCache[ValueT]):
 
 
 def build_cache_namespace(name: str, node: Node) -> Namespace:
-    """Return the namespace of a node's results."""
     source = getattr(node.action, "source", None)
     named = getattr(source, "__qualname__", None)
     identity = f"{source.__module__}.{named}" if named else "__dynamic__"
@@ -120,10 +120,10 @@ def list_cache_namespaces(
 
 
 def make_cache_key(task: Task) -> FullKey:
-    """Return the key of a task's result.
+    """Return the cache key of a task's result.
 
-    Equal inputs have equal keys in all processes: the key is a hash of the encoded input, with sets
-    sorted. Errors of the policy's ``key_func`` are raised.
+    Equal inputs have equal keys in all processes, because the key is a hash of the encoded input
+    with sorted sets. Errors of the policy's ``key_func`` are raised.
 
     Raises:
         TypeError: ``key_func`` returns neither str nor bytes.

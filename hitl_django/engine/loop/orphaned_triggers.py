@@ -1,4 +1,4 @@
-"""Orphaned triggers: channel values that would trigger nodes no longer in the graph."""
+"""Orphaned triggers: channel values that would trigger nodes which the graph no longer has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .channel_state import ChannelState
 
 
 def find_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> dict[str, str]:
-    """Return the channels that would trigger removed nodes or edges, with the target node."""
+    """Return the channels that would trigger removed nodes or edges, each with its target node."""
     orphaned: dict[str, str] = {}
     for name in state.values.keys() - spec.channels.keys():
         if name.startswith(BRANCH_TO):
@@ -22,7 +22,7 @@ def find_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> dict[str, st
 
 
 def drop_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> None:
-    """Remove orphaned triggers, as a step removes unused ones."""
+    """Remove orphaned triggers, as a super-step removes unused triggers."""
     for name in find_orphaned_triggers(spec, state):
         del state.values[name]
         state.versions.pop(name, None)

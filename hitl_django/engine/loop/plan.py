@@ -17,7 +17,7 @@ from .channel_state import ChannelState
 
 
 def plan_tasks(spec: GraphSpec, state: ChannelState, origin: StepOrigin) -> list[Task]:
-    """Return the tasks of the next super-step: Sends first, then triggered nodes."""
+    """Return the tasks of the next super-step: first the Sends, then the triggered nodes."""
     origin.former_names = state.former_names
     tasks: list[Task] = []
     sends = state.values.get(TASKS)
@@ -53,7 +53,7 @@ def _triggered_task(
     try:
         task.input = read_input(spec, state, node, origin)
     except Exception as error:
-        # The state doesn't fit the node's schema. This task fails, but the previous step is
+        # The state doesn't fit the node's input schema. This task fails, but the previous step is
         # complete.
         annotate(error, f"Before task with name '{name}' and path '{task.path}'")
         task.error = error
@@ -90,7 +90,7 @@ def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -
 
 
 def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOrigin) -> Any:
-    """Return a node's input; MISSING if its only channel is empty."""
+    """Return a node's input, or MISSING if the node's only channel is empty."""
     if isinstance(node.keys, str):
         stored_value = state.values.get(node.keys, MISSING)
         value = (
@@ -99,7 +99,8 @@ def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOri
         if value is MISSING:
             return MISSING
         return value if node.coercion is None else node.coercion(value)
-    # isdisjoint with a set iterates over the smaller set, so this is fast for a wide state.
+    # isdisjoint iterates over the smaller set, so this check is fast even if the state has many
+    # keys.
     if spec.mixed.isdisjoint(node.key_set):
         stored, values = state.values, {}
         for key in node.keys:
@@ -115,7 +116,7 @@ def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOri
 
 
 def read_state(spec: GraphSpec, values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """Return the state that nodes read from the channels ``keys``, without empty ones."""
+    """Return the values of the channels ``keys`` as read by nodes, without empty channels."""
     if spec.mixed.isdisjoint(keys):
         return {key: values[key] for key in keys if key in values}
     state = {}
@@ -133,7 +134,7 @@ def find_breakpoints(
 ) -> list[Task]:
     """Return the tasks at which a breakpoint stops the run.
 
-    The list is empty if nothing changed since the run last passed a breakpoint.
+    The list is empty if no channel changed since the run last passed a breakpoint.
     """
     if not names:
         return []

@@ -16,8 +16,8 @@ from ..types import Send
 def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> CheckpointTuple | None:
     """Return a stored checkpoint and its pending writes with the graph's current names.
 
-    The given checkpoint is not changed. Names may be mixed if workers of different versions wrote
-    to it.
+    The given checkpoint is not changed. A checkpoint may contain former and current names if
+    workers of different versions wrote to it.
     """
     renames = spec.renames
     if saved is None or not renames:
@@ -48,7 +48,7 @@ def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> Checkpo
 
 
 def _rename_keys(stored: Mapping[str, Any], rename: Any) -> dict[str, Any]:
-    """Return a mapping with renamed keys; existing values of new keys take precedence."""
+    """Return a mapping with renamed keys; a value under the new key takes precedence."""
     found = {rename(name): value for name, value in stored.items()}
     for name in found.keys() & stored.keys():
         found[name] = stored[name]
@@ -88,10 +88,10 @@ def _rename_write(spec: GraphSpec, write: PendingWrite) -> PendingWrite:
 
 
 def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames | None:
-    """Return the names in a checkpoint's task ids; None if they equal the current names.
+    """Return the names in a checkpoint's task ids, or None if they equal the current names.
 
-    Each checkpoint lists the renames known when it was stored. If a checkpoint has no such list,
-    the names it contains decide.
+    A checkpoint lists the renames known when it was stored. For a checkpoint without this list, the
+    names are derived from the names that it contains.
     """
     noted = set(checkpoint.get("renamed") or ())
     nodes = {old: new for old, new in renames.nodes.items() if old not in noted}
@@ -102,7 +102,7 @@ def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames 
 
 
 def _choose_former(renamed: Mapping[str, str], mentioned: set[str]) -> dict[str, str]:
-    """Return former names by current names, if the checkpoint was stored under them."""
+    """Return former names by current name, for the names under which the checkpoint was stored."""
     found: dict[str, str] = {}
     is_newer = not mentioned.isdisjoint(renamed.values()) and mentioned.isdisjoint(renamed)
     for old, new in renamed.items():

@@ -1,4 +1,4 @@
-"""Handling of a Command as input: resume values, an update, a goto."""
+"""Handling of a Command given as input: resume values, an update, a goto."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .state import LoopState
 
 
 def refuse_command(state: LoopState, command: Command[Any], saved: CheckpointTuple | None) -> None:
-    """Raise an error if the Command can't be applied, before anything is stored."""
+    """Raise an error if the Command can't be applied, before any data is stored."""
     if command.graph == Command.PARENT:
         raise InvalidUpdateError("There is no parent graph")
     if command.resume is None:
@@ -49,7 +49,7 @@ def take_command(
     superseded: bool,
     below: Sequence[str] | None,
 ) -> list[Write]:
-    """Set the resume values and return the writes of the null task, stored ones first.
+    """Set the resume values, and return the writes of the null task with the stored writes first.
 
     With ``below``, the resume values can only resolve the interrupts with these ids.
     """
@@ -65,7 +65,7 @@ def take_command(
 def _take_answers(
     state: LoopState, resume: Any, superseded: bool, below: Sequence[str] | None
 ) -> None:
-    # A superseded checkpoint runs again, so all its interrupts are pending again.
+    # The tasks of a superseded checkpoint run again, so all their interrupts are pending again.
     known_ids = list_interrupt_ids(state.statuses) if superseded else list_open_ids(state)
     if below is not None:
         known_ids = [name for name in known_ids if name in below]
@@ -74,7 +74,7 @@ def _take_answers(
     elif superseded:
         state.run.wildcard = [resume]
     elif not plan_tasks(state.spec, state.channel_state, state.origin):
-        # A static breakpoint has no interrupt, so any value resumes the run.
+        # A static breakpoint has no interrupt, so any resume value resumes the run.
         raise NothingPendingError(
             f"Thread {state.run.thread_id!r} has no pending interrupt and no next node. "
             "Nothing was stored.",
@@ -86,7 +86,7 @@ def list_command_writes(graph: CompiledGraph, command: Command[Any]) -> list[Wri
     """Return the writes of a Command's goto and update.
 
     Raises:
-        InvalidUpdateError: a node or key is unknown.
+        InvalidUpdateError: the graph has no node or key of a given name.
     """
     spec = graph.spec
     targets = command.goto if isinstance(command.goto, (list, tuple)) else [command.goto]

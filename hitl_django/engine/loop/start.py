@@ -1,4 +1,4 @@
-"""The start of a run: with new input, a resume value, or from a stored checkpoint."""
+"""The start of a run with new input, with a resume value, or from a stored checkpoint."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _start_from_saver(state: LoopState) -> Effects:
         state.run.replay = Replay(_replay_bound(saved))
     pending = saved.pending_writes or []
     if is_time_travel:
-        # From an older checkpoint's view, later resume values and attempts don't exist.
+        # From the view of an older checkpoint, later resume values and attempts don't exist.
         pending = [write for write in pending if write[1] not in (RESUME, KEYED, ATTEMPTS)]
     state.statuses = read_task_statuses(pending)
     null_writes = [(name, value) for task, name, value in pending if task == NULL_TASK_ID]
@@ -87,8 +87,8 @@ def _start_from_saver(state: LoopState) -> Effects:
     _apply_null(state, null_writes)
     state.run.resuming = True
     if state.run.passes_breakpoints or any(name == RESUME for name, _ in null_writes):
-        # Resuming means passing the current breakpoint. A worker that picks up an unresolved run
-        # must not pass it.
+        # A caller that resumes the run passes the current breakpoint. A worker that picks up a run
+        # without a resume value must not pass the breakpoint.
         state.channel_state.seen[INTERRUPT] = {INTERRUPT: state.channel_state.clock}
     if state.run.callbacks:
         yield Notify(
@@ -100,7 +100,7 @@ def _start_from_saver(state: LoopState) -> Effects:
         yield from emit_values(state, None)
     source = state.metadata.get("source")
     if is_time_travel and (superseded or source not in ("update", "fork")):
-        # Repeated tasks get a separate checkpoint, so that the writes of both branches stay
+        # Tasks that run again get a separate checkpoint, so that the writes of both branches remain
         # separate.
         state.statuses = {}
         state.commits.unsaved = []
@@ -126,17 +126,17 @@ def _lease_thread(state: LoopState) -> Effects:
 
 
 def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:
-    """Return whether the caller resolves interrupts of this graph or of a graph above."""
+    """Return whether the caller gave resume values for this graph or another one of the run."""
     if state.job.nested:
         return bool(state.run.answers or state.run.wildcard)
     return command is not None and command.resume is not None
 
 
 def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:
-    """Return the checkpoint to start from, and whether the thread has a newer one."""
+    """Return the checkpoint to start from, and whether the thread has a newer checkpoint."""
     config, replay = state.commits.config_for(state.job.checkpoint_id), state.run.replay
     if replay is not None and not state.job.addressed:
-        # A subgraph of a replay takes its input again.
+        # In a replay, a subgraph starts with its input again.
         state.run.resuming = False
         if replay.visits_first(state.job.ns):
             before = state.commits.config_for(replay.bound)
@@ -147,7 +147,7 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
         for ns in state.job.former_ns if found is None else ():
             found = yield Load({"configurable": {**config["configurable"], "checkpoint_ns": ns}})
             if found is not None:
-                # The history stays in its namespace, because stored data refers to it.
+                # The history remains in its namespace, because stored data refers to the namespace.
                 state.job.ns = state.commits.ns = ns
                 break
         return found, False
@@ -162,7 +162,7 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
 
 
 def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | None]:
-    """Return the interrupt ids of the addressed subgraph; None if none is addressed."""
+    """Return the interrupt ids of the addressed subgraph, or None if no subgraph is addressed."""
     ns = state.job.answers_ns
     checkpoint_id = state.run.checkpoint_map.get(ns)
     if not ns or checkpoint_id is None:
@@ -180,9 +180,9 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
 
 
 def _replay_bound(saved: CheckpointTuple) -> str:
-    """Return the checkpoint id up to which a replay reads the stored states of subgraphs.
+    """Return the newest checkpoint id for which a replay reads the stored states of subgraphs.
 
-    An update or a fork was created after the subgraphs ran, so its parent is used.
+    An update or a fork was created after the subgraphs ran, so the parent checkpoint is used.
     """
     if saved.metadata.get("source") in ("update", "fork") and saved.parent_config is not None:
         bound: str = saved.parent_config["configurable"]["checkpoint_id"]
@@ -191,7 +191,7 @@ def _replay_bound(saved: CheckpointTuple) -> str:
 
 
 def _refuse_advance(state: LoopState) -> None:
-    """Raise ThreadNotFound if the run must resume from a checkpoint that doesn't exist."""
+    """Raise ThreadNotFound if the run must resume from a checkpoint and the thread has none."""
     if state.job.kind == "advance":
         raise ThreadNotFound(
             f"Thread {state.run.thread_id!r} has no checkpoint to resume from.",
@@ -200,7 +200,7 @@ def _refuse_advance(state: LoopState) -> None:
 
 
 def _continues(state: LoopState, command: Command[Any] | None, saved: CheckpointTuple) -> bool:
-    """Return whether the run continues from stored data instead of new input."""
+    """Return whether the run continues from stored data instead of starting with new input."""
     job = state.job
     if not saved.checkpoint["channel_versions"]:
         _refuse_advance(state)
@@ -262,7 +262,7 @@ def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effe
     if not writes:
         raise EmptyInputError(f"Received no input for {state.graph.input_keys}")
     if state.is_silent and (first := _make_finished_start_task(state, writes)):
-        # Without a saver and a stream, the input checkpoint isn't visible and can be skipped.
+        # Without a saver and a stream, the input checkpoint isn't visible and is skipped.
         state.origin, state.tasks = first.origin, [first]
         return commit_step(state)
     return _commit_input(state, writes, null_writes)
@@ -274,7 +274,7 @@ def _commit_input(
     job, channels = state.job, state.channel_state
     _apply_null(state, null_writes)
     drop_orphaned_triggers(state.spec, channels)
-    # Pending tasks of the thread are marked as seen, so that they don't run.
+    # The pending tasks of the thread are marked as seen, so that they don't run.
     dropped = plan_tasks(state.spec, channels, state.origin) if channels.versions else []
     state.statuses = {}
     apply_writes(state.spec, channels, [*dropped, InputWrites(INPUT, writes)], state.next_version)
@@ -284,10 +284,10 @@ def _commit_input(
 
 
 def _apply_input(state: LoopState) -> Effects:
-    """Apply the input to the state in the same call, if the first step does nothing else.
+    """Apply the input to the state in the same call if the first step only passes on the input.
 
-    A graph with a conditional entry point decides when it runs. Errors are ignored here, because
-    the run encounters them again and can report them.
+    The next nodes of a graph with a conditional entry point depend on running the entry point.
+    Errors are ignored here, because the run raises them again and can report them.
     """
     tasks, before = state.tasks, state.channel_state
     if len(tasks) != 1 or tasks[0].name != START or not pass_input_on(tasks[0]):
@@ -308,7 +308,7 @@ def _apply_input(state: LoopState) -> Effects:
 
 
 def _make_finished_start_task(state: LoopState, writes: Sequence[Write]) -> Task | None:
-    """Return the hidden first task as finished, if it only passes on the input."""
+    """Return the hidden first task as finished, or None if it does more than pass on the input."""
     node = state.graph.nodes.get(START)
     if node is None or len(writes) != 1 or writes[0][0] != START:
         return None
@@ -325,7 +325,7 @@ def _apply_null(state: LoopState, writes: Sequence[Write]) -> None:
         apply_writes(
             state.spec, state.channel_state, [InputWrites(INPUT, writes)], state.next_version
         )
-        # Pending tasks stay pending. None means all nodes that have not seen a version.
+        # Pending tasks remain pending. None means that all nodes are checked.
         if updated is None or state.channel_state.updated is None:
             state.channel_state.updated = None
         else:
@@ -333,9 +333,9 @@ def _apply_null(state: LoopState, writes: Sequence[Write]) -> None:
 
 
 def _restore_finished_writes(state: LoopState) -> None:
-    """Set the stored writes of finished tasks, so that they don't run again.
+    """Set the stored writes of finished tasks, so that the tasks don't run again.
 
-    A task with a handled failure has also ended. Its handler runs, or has run.
+    A task with a handled failure has also ended. Its handler runs or has already run.
     """
     handlers = restore_handlers(state.spec, state.tasks, state.statuses)
     for handler in handlers:
@@ -350,8 +350,9 @@ def _restore_finished_writes(state: LoopState) -> None:
 def _keep_answered(state: LoopState) -> None:
     """Keep the results of other resolved interrupts when a superseded checkpoint runs again.
 
-    They were resolved on the superseded branch. If they became pending again, the run would pause
-    without being visible, because the thread's newest checkpoint is another one.
+    The other interrupts were resolved on the superseded branch. If they became pending again, the
+    run would pause at a checkpoint that isn't the thread's newest one, and the pause would not be
+    visible.
     """
     for task in state.tasks:
         status = state.statuses.get(task.id)
@@ -362,7 +363,7 @@ def _keep_answered(state: LoopState) -> None:
 
 
 def _keep_pending(state: LoopState) -> None:
-    """Don't run tasks without a resume value, as they would only create the same interrupts."""
+    """Don't run tasks without a resume value, as they would create the same interrupts."""
     for task in state.tasks:
         status = state.statuses.get(task.id)
         if status is None or status.finished or not status.interrupts:
@@ -394,7 +395,7 @@ def _is_answered(
 
 
 def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
-    """Restore a stored checkpoint, or start without one."""
+    """Restore the state from a stored checkpoint, or initialize it without a checkpoint."""
     step = saved.metadata.get("step", -1) + 1 if saved else -1
     state.channel_state = restore_channels(state.spec, saved.checkpoint if saved else None)
     if saved:
@@ -416,5 +417,5 @@ def _decide_opening(state: LoopState) -> Effects:
     state.outcome = find_outcome(state, ())
     if state.outcome is not None and state.saver is not None:
         yield from stop_run(state)
-    if not state.records:  # recorded chunks were emitted when stored
+    if not state.records:  # Recorded chunks were emitted when they were stored.
         yield from emit_step(state)

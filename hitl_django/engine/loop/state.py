@@ -1,4 +1,4 @@
-"""The state of one run of one graph, used by all phases of the loop."""
+"""The state of one run of one graph, which all phases of the loop use."""
 
 from __future__ import annotations
 
@@ -42,24 +42,25 @@ class RunRequest:
     discard_pending: bool = False
     answers_ns: str = ""
     max_concurrency: int | None = None
-    #: Former namespaces of a graph with its own history, from former names of its calling node.
+    #: Former namespaces of a graph that stores a separate history, if its calling node was renamed.
     former_ns: tuple[str, ...] = ()
 
 
 class LoopState:
     """One run of one graph, between two effects of its loop.
 
-    These are fixed: ``graph`` and its ``spec``, the ``job``, the context ``run`` shared by its
-    tasks, and the stream modes ``wanted`` and ``printed`` of the caller. The loop changes the rest:
+    These attributes are fixed: ``graph`` and its ``spec``, the ``job``, the context ``run`` shared
+    by the run's tasks, and the caller's stream modes ``wanted`` and ``printed``. The loop changes
+    these attributes:
 
-    - ``channel_state``, ``origin`` and ``tasks``: the newest checkpoint and its next tasks. ``ran``
-      are the tasks of the current step.
-    - ``statuses``: stored writes of the step's tasks, by task id.
-    - ``checkpoint_id`` and ``metadata``: of the newest checkpoint.
-    - ``commits``: the builder of commits.
-    - ``running``: the number of started tasks that are not settled. ``broken`` is a failure that
-      occurred while other tasks were running.
-    - ``outcome``: the result of the run; None while it is running.
+    - ``channel_state``, ``origin`` and ``tasks`` are the newest checkpoint and its next tasks.
+      ``ran`` are the tasks of the current step.
+    - ``statuses`` are the stored writes of the step's tasks, by task id.
+    - ``checkpoint_id`` and ``metadata`` belong to the newest checkpoint.
+    - ``commits`` is the builder of commits.
+    - ``running`` is the number of started tasks that are not processed. ``broken`` is a failure
+      that occurred while other tasks were running.
+    - ``outcome`` is the result of the run, or None while the run is active.
     """
 
     __slots__ = (
@@ -109,9 +110,9 @@ class LoopState:
     ) -> None:
         self.graph, self.job, self.run = graph, job, run
         self.wanted, self.printed = wanted, printed
-        #: Passes chunks to the run above; None without one.
+        #: Passes chunks to the calling run; None if no run called this run.
         self.forward: Callable[[Chunk], None] | None = None
-        #: Passes chunks to the calling task, if this run stores nothing itself.
+        #: Passes chunks to the calling task if this run stores nothing itself; otherwise None.
         self.pass_on: Callable[[Chunk], None] | None = None
         if output_keys is None:
             self.output_keys, self.output_set = graph.output_keys, graph.output_set
@@ -127,21 +128,21 @@ class LoopState:
         )
         #: Whether all commits are delayed until the run stops.
         self.exits = run.durability == "exit" and run.saver is not None
-        #: Whether a step is stored while the next one runs.
+        #: Whether a step is stored while the next step runs.
         self.overlaps = run.durability == "async" and run.saver is not None
         #: Whether chunks are stored in the commits of their tasks.
         self.records = run.chunk_buffer is not None and not job.nested
         #: Whether the run has neither a saver nor stream modes.
         self.is_silent = run.saver is None and not run.modes
-        #: Whether failures may go to a handler, or results may come from the cache.
+        #: Whether failures may be handled by an error handler, or results may come from the cache.
         self.careful = graph.spec.handled or graph.cache is not None
-        #: The cache keys of the running tasks, by task id; None without a cache.
+        #: The cache keys of the running tasks, by task id; None if the graph has no cache.
         self.cache_keys: dict[str, FullKey] | None = None if graph.cache is None else {}
         self.user_metadata = select_metadata(run.config) if run.saver or run.modes else {}
         self.outcome: Outcome | None = None
-        #: Whether the caller receives the values of the output channels.
+        #: Whether the result of the run contains the values of the output channels.
         self.has_values = False
-        #: Whether a breakpoint stopped the run after a node, not before one.
+        #: Whether a breakpoint stopped the run after a node instead of before a node.
         self.stopped_after = False
         self.tasks: list[Task] = []
         self.ran: list[Task] = []
@@ -151,8 +152,8 @@ class LoopState:
         self.checkpoint_id: str | None = None
         self.metadata: CheckpointMetadata = {}
         self.commits = CommitBuilder(self.spec, run.thread_id, job.ns)
-        #: Chunks that are delayed until their writes are stored, by task id. None if chunks are not
-        #: delayed, or are stored themselves.
+        #: Chunks that are delayed until their writes are stored, by task id. None if chunks are
+        #: emitted immediately or are stored themselves.
         self.withheld: list[tuple[str | None, Sequence[Chunk]]] | None = None
         if run.modes and run.saver is not None and not self.exits and run.chunk_buffer is None:
             self.withheld = []
@@ -166,13 +167,13 @@ class LoopState:
 
     @property
     def leaves_unstored(self) -> bool:
-        """Whether the run was abandoned before its end with unstored steps."""
+        """Whether the run was abandoned before its end and has unstored steps."""
         if not self.exits or self.outcome is not None or not self.tasks:
             return False
         return self.run.lease is None or not self.run.lease.is_lost
 
     def save(self, commit: Commit) -> Save:
-        """Return the effect that stores a commit of this run, which must have its lease."""
+        """Return the effect that stores a commit of this run, bound to the run's lease."""
         self._bind(commit)
         return Save(commit)
 
@@ -182,7 +183,7 @@ class LoopState:
         return SaveAsync(commit)
 
     def save_all(self, commits: Sequence[Commit]) -> SaveAll:
-        """Return the effect that stores several commits at once."""
+        """Return the effect that stores several commits atomically."""
         for commit in commits:
             self._bind(commit)
         return SaveAll(commits)
@@ -194,7 +195,7 @@ class LoopState:
 
     @property
     def has_unsaved_commits(self) -> bool:
-        """Whether the current checkpoint is delayed until the run stops."""
+        """Whether storing the current checkpoint is delayed until the run stops."""
         return self.exits and self.origin.checkpoint_id not in (None, self.commits.saved_id)
 
     def build_state_commit(self, outcome: Outcome | None) -> Commit:
@@ -211,7 +212,7 @@ class LoopState:
         return commit
 
     def build_overdue(self, outcome: Outcome | None) -> list[Commit]:
-        """Return the delayed commits of a run: its checkpoint, then writes based on it."""
+        """Return the delayed commits: the checkpoint, then the writes based on the checkpoint."""
         writes = self.commits.take_writes()
         if not writes:
             return [self.build_state_commit(outcome)]
@@ -220,7 +221,7 @@ class LoopState:
         return [checkpoint_commit, Commit(write_config, writes, outcome=outcome)]
 
     def store_overdue(self) -> None:
-        """Store all delayed steps that have ended, on the calling OS thread."""
+        """Store all delayed steps that have ended; the saver calls run on the calling OS thread."""
         if self.has_unsaved_commits:
             commits = self.save_all(self.build_overdue(None)).commits
             self.run.saver.commit_all(commits)  # type: ignore[union-attr]
@@ -233,12 +234,11 @@ class LoopState:
 
     @property
     def holds_thread(self) -> bool:
-        """Whether the run still has its lease on the thread."""
         lease = self.run.lease
         return lease is not None and not lease.is_over and not self.job.nested
 
     def list_due(self) -> tuple[str, ...]:
-        """Return the names of the step's unfinished tasks."""
+        """Return the names of the step's nodes whose tasks are unfinished."""
         return tuple(t.name for t in self.tasks if not t.writes and get_handled_failure(t) is None)
 
     def read_output(self) -> Any:
@@ -246,7 +246,7 @@ class LoopState:
         return self.read_channels(self.output_keys)
 
     def read_channels(self, keys: Sequence[str] | str) -> Any:
-        """Return one channel's value, or a dict of several."""
+        """Return the value of one channel, or a dict of the values of several channels."""
         if isinstance(keys, str):
             return read_state(self.spec, self.channel_state.values, (keys,)).get(keys)
         return read_state(self.spec, self.channel_state.values, keys)

@@ -1,4 +1,4 @@
-"""One super-step: running tasks, settling them as they end, and ending the step."""
+"""One super-step: run tasks, process each task when it ends, and end the step."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .effects import AWAIT, CANCEL, Effect, Effects, RunTasks, StartTasks
 from .error_handlers import has_handler, start_handler
 from .state import LoopState
 
-#: Errors that don't cancel other tasks: an invalid response, which can be corrected, and a drain,
-#: which lets all tasks finish.
+#: Errors that don't cancel other tasks: an invalid response, which the reviewer can correct, and a
+#: drain, which lets all tasks finish.
 _MILD = (InvalidAnswerError, DrainSignal)
 _NOTHING: list[Write] = [(NO_WRITES, None)]
 
@@ -59,9 +59,10 @@ def _run_tasks(state: LoopState, tasks: Sequence[Task]) -> Effects:
 
 
 def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
-    """Settle ended tasks while others may be running.
+    """Process ended tasks while other tasks may be running.
 
-    While these effects wait for tasks, a driver may perform those of another call.
+    While these effects wait for tasks, a driver may perform the effects of another call of this
+    function.
     """
     while ended:
         state.running -= len(ended)
@@ -76,8 +77,8 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
         if state.running and failed and any(_stops_siblings(task) for task in ended):
             state.running -= yield CANCEL
         if (state.running or handlers) and state.saver is not None and not state.exits:
-            # Finished tasks must be stored independently of running ones. A node must not run again
-            # because its handler was interrupted.
+            # Finished tasks must be stored independently of running tasks. A node must not run
+            # again because its error handler was interrupted.
             yield from store(state, state.commits.build(None), has_running=True)
         ended = ()
         if handlers and state.broken is None:
@@ -88,9 +89,10 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
 
 
 def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
-    """Return the handlers to start for failed tasks.
+    """Return the error handlers to start for failed tasks.
 
-    If an unhandled failure has failed the run, the handlers are planned but start in the next run.
+    If an unhandled failure has failed the run, the error handlers are planned but start in the next
+    run.
     """
     handlers = [start_handler(state.spec, task) for task in ended if has_handler(task)]
     state.tasks.extend(handlers)
@@ -98,7 +100,7 @@ def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
 
 
 def build_context(state: LoopState, task: Task) -> TaskContext:
-    """Return the context of a task to run, with its memory of earlier attempts."""
+    """Return the context in which a task runs, with the task's memory of earlier attempts."""
     status = state.statuses.get(task.id) if state.statuses else None
     if status is None and not state.run.answers:
         return TaskContext(task, state.run, NO_MEMORY)
@@ -109,7 +111,7 @@ def build_context(state: LoopState, task: Task) -> TaskContext:
 
 
 def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
-    """Add an ended task to the next commit; return the chunks about it."""
+    """Add an ended task to the next commit, and return the chunks about the task."""
     if state.saver is not None:
         state.commits.add_task(task)
     if task.writes is not None and not task.writes:
@@ -120,7 +122,7 @@ def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
 def leave_run(state: LoopState, ended: Sequence[Task]) -> Effects:
     """Store the finished tasks of a run that is abandoned before its end.
 
-    ``ended`` are tasks that the loop has not settled.
+    ``ended`` are ended tasks that the loop has not processed.
     """
     for task in ended:
         state.commits.add_task(task)
@@ -149,8 +151,8 @@ def _pause(state: LoopState) -> Effects:
     yield from stop_run(state)
     done = [task for task in state.tasks if task.writes]
     if done and not state.job.nested:
-        # Writes of tasks that finished during the pause are stored as pending. The caller sees them
-        # applied.
+        # Writes of tasks that finished during the pause are stored as pending, but the caller's
+        # state includes them.
         state.channel_state = state.channel_state.copy()
         apply_writes(state.spec, state.channel_state, done, state.next_version)
         yield from emit_values(state, done)

@@ -17,7 +17,7 @@ from .state import LoopState
 
 
 def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
-    """Return the outcome if the run stops before the planned tasks; None if it continues.
+    """Return the outcome if the run stops before the planned tasks, or None if it continues.
 
     ``ran`` are the tasks of the previous step.
     """
@@ -50,8 +50,8 @@ def _out_of_steps(state: LoopState) -> Outcome:
 def _is_draining(state: LoopState, control: RunControl) -> bool:
     """Return whether a drain request stops the run now.
 
-    Resume values given with the call are stored with the step that uses them, so this step must run
-    first.
+    Resume values given with the call are stored with the step that uses them, so this step runs
+    before the run stops.
     """
     return control.drain_requested and not state.run.answers
 
@@ -74,7 +74,7 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
 
 
 def build_pause_event(state: LoopState, outcome: Outcome) -> GraphInterruptEvent:
-    """Return the event for the caller's handlers when a run pauses."""
+    """Return the event that the caller's handlers receive when a run pauses."""
     interrupts = tuple(q.interrupt for q in outcome.pending_interrupts if q.kind == "interrupt")
     stopped: GraphLifecycleStatus = "interrupt_after" if state.stopped_after else "interrupt_before"
     return GraphInterruptEvent(

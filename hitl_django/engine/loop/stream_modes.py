@@ -19,7 +19,7 @@ from ..types import Interrupt
 def build_update(
     task: Task, writes: Sequence[Write], keys: Sequence[str] | str, cached: bool
 ) -> dict[str, Any]:
-    """Return the ``updates`` chunk of a finished task: its writes by node."""
+    """Return the ``updates`` chunk of a finished task: the task's writes by node name."""
     returned = [value for name, value in writes if name == RETURN]
     if returned:
         parts = returned[:1]
@@ -40,7 +40,7 @@ def build_update(
 def describe_start(
     task: Task, metadata: Mapping[str, Any], tags: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the ``tasks`` chunk of a task about to run."""
+    """Return the ``tasks`` chunk of a task that is about to run."""
     chunk = {
         "id": task.id,
         "name": task.name,
@@ -72,7 +72,7 @@ def describe_end(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
 
 
 def group_writes(writes: Iterable[Write]) -> dict[str, Any]:
-    """Return writes by channel; several to one channel become ``{"$writes": [...]}``."""
+    """Return writes by channel; several writes to a channel become ``{"$writes": [...]}``."""
     result: dict[str, Any] = {}
     counts: dict[str, int] = {}
     for name, value in writes:
@@ -91,7 +91,7 @@ def describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
 
 
 def wrap_for_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:
-    """Return a chunk of the modes tasks or checkpoints in the form of the ``debug`` mode."""
+    """Return a chunk of the mode ``tasks`` or ``checkpoints`` in the form of the mode ``debug``."""
     kind = "checkpoint" if mode == "checkpoints" else "task_result" if "result" in data else "task"
     return {
         "step": step - 1 if mode == "checkpoints" else step,

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from ..types import Chunk
 
 ChannelVersions = dict[str, Any]
-Version = Any  # as returned by get_next_version: ordered, and one per super-step
+# A version as returned by get_next_version: versions are ordered, and each super-step has one.
+Version = Any
 PendingWrite = tuple[str, str, Any]  # task id, channel, value
 
 
 class CheckpointMetadata(TypedDict, total=False):
-    """The origin of a checkpoint, and the caller's own metadata.
+    """The origin of a checkpoint, and the metadata given by the caller.
 
     ``source`` is input, loop, update or fork. ``step`` counts from -1. ``parents`` maps the
     namespaces of the calling graphs to their checkpoint ids.
@@ -41,7 +42,7 @@ class Checkpoint(TypedDict):
 
     ``clock`` is the newest version, even if the channel with that version was removed. ``renamed``
     lists the former names known to the graph when the checkpoint was stored. ``former_names`` and
-    ``new_channels`` are not stored. They are computed when a checkpoint with former names is read.
+    ``new_channels`` are not stored. Both are computed when a checkpoint with former names is read.
     """
 
     v: int
@@ -58,7 +59,7 @@ class Checkpoint(TypedDict):
 
 
 class CheckpointTuple(NamedTuple):
-    """A stored checkpoint with its config and the writes based on it.
+    """A stored checkpoint with its config and the writes based on the checkpoint.
 
     ``pending_writes`` are ordered by task path, task id and slot.
     """
@@ -70,7 +71,7 @@ class CheckpointTuple(NamedTuple):
     pending_writes: Sequence[PendingWrite] | None = None
 
 
-#: Config keys that control a run. Other keys are the caller's metadata.
+#: Config keys that control a run. All other keys are the caller's metadata.
 COORDINATES = frozenset(
     {
         "thread_id",
@@ -87,7 +88,7 @@ COORDINATES = frozenset(
 
 
 def select_metadata(config: RunnableConfig) -> dict[str, Any]:
-    """Return the part of a config stored with a checkpoint: metadata, and other plain keys."""
+    """Return the part of a config that is stored with a checkpoint: metadata and plain keys."""
     own = config.get("configurable") or {}
     kept = {name: without_nul(value) for name, value in (config.get("metadata") or {}).items()}
     for name, value in own.items():
@@ -99,7 +100,7 @@ def select_metadata(config: RunnableConfig) -> dict[str, Any]:
 
 
 def without_nul(value: Any) -> Any:
-    """Return a metadata value, with NUL removed from text because databases can't store it."""
+    """Return a metadata value; NUL is removed from text because databases can't store it."""
     return value.replace("\0", "") if isinstance(value, str) else value
 
 
@@ -107,8 +108,8 @@ def without_nul(value: Any) -> Any:
 class TaskWrites:
     """The channel writes and control writes of one task.
 
-    Resume values in ``writes`` are those with which the task started. ``answered_by_run`` is true
-    for a task whose resume values are all given by the run itself, so that no others are added.
+    Resume values in ``writes`` are the values with which the task started. ``answered_by_run`` is
+    true if the run itself gave all resume values of the task, so that the saver adds no others.
     """
 
     task_id: str
@@ -121,11 +122,12 @@ class TaskWrites:
 class PendingInterrupt:
     """A pending interrupt, and the task that created it.
 
-    A resume value belongs to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position
-    ``index`` of the task's resume values, or to ``key`` if the interrupt has a key. ``kind`` is
-    ``breakpoint`` for a static breakpoint, which only needs a decision to resume. ``refusal`` is
-    the reason why a previous resume value was rejected. ``expires`` is the time limit and its
-    effect. ``terms`` configures how reviewers handle the interrupt.
+    A resume value belongs to the task ``task_id`` at the checkpoint (``checkpoint_ns``,
+    ``checkpoint_id``). Within the task, it belongs to position ``index`` of the task's resume
+    values, or to ``key`` if the interrupt has a key. ``kind`` is ``breakpoint`` for a static
+    breakpoint, which needs a decision but no resume value. ``refusal`` is the reason why the
+    previous resume value was rejected. ``expires`` is the time limit and its effect. ``terms``
+    configures how reviewers handle the interrupt.
     """
 
     interrupt: Interrupt
@@ -144,10 +146,10 @@ class PendingInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run when it left the loop.
+    """The result of a run when the run left the loop.
 
-    ``pending_interrupts`` are in task-path order (status ``interrupted``). ``error`` is the
-    exception (``failed``, ``out_of_steps``). ``next`` names the nodes that would run next.
+    ``pending_interrupts`` are sorted by task path (status ``interrupted``). ``error`` is the
+    exception (status ``failed`` or ``out_of_steps``). ``next`` names the nodes that would run next.
     """
 
     status: Literal["finished", "interrupted", "failed", "out_of_steps", "drained"]
@@ -157,14 +159,14 @@ class Outcome:
 
 
 class AddedEntries(NamedTuple):
-    """Entries added to a list or dict since a version of its channel, if nothing else changed."""
+    """The entries added to a list or dict since a channel version, if the value has only grown."""
 
     version: Version
     entries: list[Any] | dict[Any, Any]
 
 
 class AppendedValue(NamedTuple):
-    """The newest version and current value of a channel whose additions alone were stored."""
+    """The newest version and current value of a channel of which only additions were stored."""
 
     version: Version
     value: list[Any] | dict[Any, Any]
@@ -172,20 +174,20 @@ class AppendedValue(NamedTuple):
 
 @dataclass(slots=True)
 class Commit:
-    """The durable result of one super-step, stored atomically.
+    """The durable result of one super-step, which is stored atomically.
 
-    ``config`` addresses the checkpoint from which the tasks started. ``writes`` belong to it, and
-    ``checkpoint`` becomes its child. ``checkpoint`` is None while tasks are running or one has
-    paused. ``new_versions`` contains the channels changed by this step, including emptied ones.
-    ``outcome`` is None while the run continues. Only commits of the root graph (empty
-    ``checkpoint_ns``) contain the run's outcome. ``chunks`` are the stream chunks to store.
-    ``lease`` is the run's lease on its thread, if it needs one.
+    ``config`` addresses the checkpoint from which the tasks started. ``writes`` belong to that
+    checkpoint, and ``checkpoint`` becomes its child. ``checkpoint`` is None while tasks are running
+    or if a task has paused. ``new_versions`` contains the channels changed by this step, including
+    emptied channels. ``outcome`` is None while the run continues. Only commits of the root graph
+    (empty ``checkpoint_ns``) contain the run's outcome. ``chunks`` are the stream chunks to store.
+    ``lease`` is the run's lease on its thread, if the run needs a lease.
 
     ``added`` describes new values of lists and dicts that have only grown, so that only the added
-    entries need to be stored. It is None if the commit is not a step of a run. Changes that a node
-    made in place to existing entries are not stored at that time. The commit with the ``outcome``
-    therefore compares the complete values with the stored ones: those in ``added``, and as
-    ``grown`` those that are not among the new values.
+    entries need to be stored. ``added`` is None if the commit is not a step of a run. If a node
+    changes existing entries in place, the changes are not stored at that time. The commit with the
+    ``outcome`` therefore compares the complete values with the stored values. It compares the
+    values in ``added``, and in ``grown`` the values that are not among the new values.
     """
 
     config: RunnableConfig
@@ -206,7 +208,7 @@ _BRANCH_BITS = 32
 
 
 def make_version(count: int, branch: int) -> Version:
-    """Return the version of a channel after ``count`` super-steps of a branch."""
+    """Return the channel version after ``count`` super-steps of a branch."""
     return count << _BRANCH_BITS | branch
 
 
@@ -214,19 +216,19 @@ class BaseCheckpointSaver(Generic[VersionT]):
     """Base class of checkpoint savers.
 
     Subclasses implement get_tuple, list, put, put_writes and delete_thread. The engine calls
-    ``commit``. By default, it stores the writes and then the checkpoint. A saver that can store
-    both atomically overrides it. ``copy_thread``, ``delete_for_runs`` and ``prune`` are maintenance
-    methods, which the engine never calls.
+    ``commit``, which by default stores the writes and then the checkpoint. A saver that can store
+    both atomically overrides ``commit``. ``copy_thread``, ``delete_for_runs`` and ``prune`` are
+    maintenance methods, which the engine never calls.
     """
 
-    #: Encodes values, in savers with a configurable serializer.
+    #: Encodes values in savers with a configurable serializer.
     serde: SerializerProtocol = JsonPlusSerializer()
     #: Returns a context manager for the OS thread during a node's sync call, given the node's name.
-    #: None if no cleanup is needed.
+    #: None if the saver needs no cleanup.
     around_call: Callable[[str], AbstractContextManager[None]] | None = None
-    #: Called on a driver's OS thread after its last task; None for no call.
+    #: Called on a driver's OS thread after the thread's last task; None for no call.
     leave_thread: Callable[[], None] | None = None
-    #: Whether all calls of one run must come from the OS thread that drives the run.
+    #: Whether all saver calls of one run must come from the OS thread that drives the run.
     thread_bound: bool = True
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
@@ -235,13 +237,13 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
     @property
     def config_specs(self) -> Sequence[Any]:
-        """Config fields of the saver in addition to the coordinates of a checkpoint."""
+        """Config fields that the saver accepts in addition to the coordinates of a checkpoint."""
         return []
 
     def is_storage_error(self, error: BaseException) -> bool:
         """Return whether a node's error means that this saver's storage is unavailable.
 
-        Such an error is not a failure of the node: the run stops at its last stored state, as it
+        Such an error is not a failure of the node. The run stops at its last stored state, as it
         does if the saver itself can't reach the storage.
         """
         return False
@@ -249,7 +251,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
     def lease_thread(self, thread_id: str, stream: Stream) -> LocalThreadLease | None:
         """Lease a thread for a run executed by ``stream``; return None if no lease is needed.
 
-        Doesn't access the storage.
+        This method doesn't access the storage.
 
         Raises:
             LeaseHeldError: another run has the lease.
@@ -263,12 +265,15 @@ class BaseCheckpointSaver(Generic[VersionT]):
     def serves_threads(self) -> bool:
         """Return whether other OS threads can run graphs with the data stored so far.
 
-        This is not the case if the current OS thread has an open transaction.
+        Other OS threads can't read the data if the current OS thread has an open transaction.
         """
         return True
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the addressed checkpoint, or the newest one of the namespace; None if missing."""
+        """Return the addressed checkpoint, or the namespace's newest one if none is addressed.
+
+        Return None if the checkpoint doesn't exist.
+        """
         raise NotImplementedError
 
     def list(
@@ -279,7 +284,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, newest first."""
+        """Yield the checkpoints of a thread, newest first; ``config=None`` selects all threads."""
         raise NotImplementedError
 
     def put(
@@ -289,7 +294,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        """Store a checkpoint as the child of the one addressed by ``config``."""
+        """Store a checkpoint as the child of the checkpoint addressed by ``config``."""
         raise NotImplementedError
 
     def put_writes(
@@ -301,8 +306,8 @@ class BaseCheckpointSaver(Generic[VersionT]):
     ) -> None:
         """Store a task's writes based on the addressed checkpoint.
 
-        Control writes replace earlier ones of the same kind. The channel writes of a task are never
-        replaced.
+        A control write replaces the earlier control write of the same kind. The channel writes of a
+        task are never replaced.
         """
         raise NotImplementedError
 
@@ -311,25 +316,25 @@ class BaseCheckpointSaver(Generic[VersionT]):
         raise NotImplementedError
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy the whole history of a thread to another one.
+        """Copy the whole history of a thread to another thread.
 
         Raises:
-            ThreadNotFound: the source has no history.
-            ValueError: the target already has a history.
+            ThreadNotFound: the source thread has no history.
+            ValueError: the target thread already has a history.
         """
         raise NotImplementedError
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints with one of these ids as ``run_id`` in their metadata."""
+        """Delete the checkpoints whose metadata contain one of the ids as ``run_id``."""
         raise NotImplementedError
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete history of the threads.
 
         ``keep_latest`` keeps the newest checkpoint of each namespace with its writes and values,
-        and deletes the namespaces of finished subgraph calls. Runs can still resume, and pending
-        interrupts can be resolved. ``delete`` deletes everything. A concurrent fork from an older
-        checkpoint may find that values were deleted.
+        and deletes the namespaces of finished subgraph calls. Afterwards, runs can still resume and
+        pending interrupts can be resolved. ``delete`` deletes all checkpoints. A concurrent fork
+        from an older checkpoint may fail because values were deleted.
         """
         raise NotImplementedError
 
@@ -352,13 +357,13 @@ class BaseCheckpointSaver(Generic[VersionT]):
         """Start to store a commit on another OS thread, for durability "async".
 
         Values are copied immediately. Values that can't be stored raise an error immediately. The
-        future completes when the commit is stored. None means that nothing was started and
-        ``commit`` must be called.
+        future completes when the commit is stored. None means that storing has not started and the
+        caller must call ``commit``.
         """
         return None
 
     def get(self, config: RunnableConfig) -> Checkpoint | None:
-        """Return the addressed checkpoint without its writes; None if missing."""
+        """Return the addressed checkpoint without its writes, or None if it doesn't exist."""
         found = self.get_tuple(config)
         return found.checkpoint if found else None
 
@@ -366,18 +371,18 @@ class BaseCheckpointSaver(Generic[VersionT]):
         """Return a version greater than ``current``."""
         return make_version(((current or 0) >> _BRANCH_BITS) + 1, getrandbits(_BRANCH_BITS))
 
-    # By default, async methods call the sync ones directly. A saver that blocks overrides acall,
-    # and aget_tuple and acommit, which are called most often.
+    # By default, async methods call the sync methods directly. A saver that blocks overrides acall.
+    # It also overrides aget_tuple and acommit, which are called most often.
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether the async methods used by runs only call the sync ones and never wait."""
+        """Whether the async methods used by runs only call sync methods and never wait."""
         return _has_sync_forms_only(type(self))  # type: ignore[arg-type]
 
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of this saver, for async methods and inside an async run.
 
-        A saver whose connections belong to an OS thread calls it on that thread.
+        A saver whose connections belong to an OS thread calls the function on that thread.
         """
         return function(*args)
 
@@ -427,7 +432,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         await self.acall(self.put_writes, config, writes, task_id, task_path)
 
     async def acommit(self, commit: Commit) -> None:
-        """Async variant of commit, which uses overridden async methods."""
+        """Store the result of a super-step with aput_writes and aput; async variant of commit."""
         own = type(self)
         forms = (own.aput, own.aput_writes)
         if forms == (BaseCheckpointSaver.aput, BaseCheckpointSaver.aput_writes):
@@ -472,11 +477,11 @@ def _has_sync_forms_only(kind: type[BaseCheckpointSaver[Any]]) -> bool:
 
 @cache
 def _takes_path(put_writes: Callable[..., Any]) -> bool:
-    """Return whether a saver's method accepts a ``task_path``, which older savers don't."""
+    """Return whether ``put_writes`` accepts a ``task_path``, which older savers don't."""
     parameters = signature(put_writes).parameters.values()
     return any(one.name == "task_path" or one.kind == one.VAR_POSITIONAL for one in parameters)
 
 
-#: The checkpointer of a compiled graph. True stores one history per thread for a subgraph, False
-#: never stores anything.
+#: The checkpointer of a compiled graph. With True, a subgraph stores one history per thread. With
+#: False, a graph never stores anything.
 Checkpointer = BaseCheckpointSaver | bool | None

@@ -1,4 +1,4 @@
-"""Functions for third-party savers to create and copy checkpoints and to read configs."""
+"""Functions for third-party savers that create and copy checkpoints and read configs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXCLUDED_METADATA_KEYS = COORDINATES | {
 
 
 def empty_checkpoint() -> Checkpoint:
-    """Return the checkpoint of an empty thread."""
+    """Return the checkpoint of a thread without data."""
     return {
         "v": LATEST_VERSION,
         "id": new_uuid6(),
@@ -38,7 +38,7 @@ def empty_checkpoint() -> Checkpoint:
 
 
 def copy_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy of a checkpoint with new dicts but shared values."""
+    """Return a copy of a checkpoint; the dicts are new, but the values are shared."""
     copy: Any = {
         **checkpoint,
         "channel_values": dict(checkpoint["channel_values"]),
@@ -55,9 +55,10 @@ def create_checkpoint(
     *,
     id: str | None = None,
 ) -> Checkpoint:
-    """Return the next checkpoint, with the channels' current values or the same values.
+    """Return the next checkpoint, with the current values of ``channels``.
 
-    ``step`` is accepted for compatibility and not used, because ids sort by creation.
+    Without ``channels``, the values of ``checkpoint`` are used. ``step`` is accepted for
+    compatibility and not used, because ids sort by creation.
     """
     values = checkpoint["channel_values"]
     if channels is not None:
@@ -79,7 +80,7 @@ def create_checkpoint(
 
 
 def get_checkpoint_id(config: RunnableConfig) -> str | None:
-    """Return the checkpoint id in a config; None for the newest."""
+    """Return the checkpoint id in a config, or None if the config addresses the newest one."""
     found: str | None = config["configurable"].get("checkpoint_id")
     return found
 
@@ -89,8 +90,8 @@ def get_checkpoint_metadata(
 ) -> CheckpointMetadata:
     """Return a checkpoint's metadata merged with the caller's plain values, without NUL.
 
-    The caller's values are the metadata and the configurable keys of the config, except keys that
-    control a run.
+    The caller's values are the metadata and the ``configurable`` keys of the config, except for
+    keys that control a run.
     """
     found: Any = {name: without_nul(value) for name, value in metadata.items()}
     for own in (config.get("metadata"), config.get("configurable")):
@@ -112,5 +113,5 @@ def get_serializable_checkpoint_metadata(
 
 
 def writes_sort_key(task_path: str, task_id: str = "", idx: int = 0) -> tuple[str, str, int]:
-    """Return the sort key of pending writes, in the order in which a step applies them."""
+    """Return the sort key of pending writes, which is the order in which a step applies them."""
     return task_path, task_id, idx

@@ -44,10 +44,10 @@ from .pruning import (
 )
 from .shared_values import SharedValues
 
-#: A task's writes, by its id and slot: its path, and the encoded writes in parts.
+#: A task's writes in one slot: the task's path, and the encoded writes in parts.
 _Row = tuple[str, Sequence[bytes]]
 _Rows = list[tuple[tuple[str, int], _Row]]
-#: Minimum bytes of a list or dict for which only additions are stored.
+#: The minimum number of bytes of a list or dict for which only additions are stored.
 MIN_BYTES = 2048
 
 
@@ -60,19 +60,19 @@ class _GrownValue:
         self.pieces, self.count, self.extent = pieces, count, extent
 
     def add(self, entries: bytes, extent: Extent) -> _GrownValue:
-        """Return the value with additional entries."""
+        """Return the grown value that results from adding encoded entries."""
         pieces = self.pieces
         if len(pieces) > self.count:
-            pieces = pieces[: self.count]  # another branch continued from here
+            pieces = pieces[: self.count]  # Another branch continued from this version.
         pieces.append(entries)
         return _GrownValue(pieces, len(pieces), extent)
 
     def matches(self, entries: Iterable[memoryview]) -> bool:
-        """Return whether these bytes equal those of all entries."""
+        """Return whether ``entries`` equal the stored bytes of all entries."""
         return digest_parts(self.pieces[: self.count]) == digest_parts(entries)
 
     def join(self) -> bytes:
-        """Return the bytes of the whole value."""
+        """Return the encoded bytes of the whole value."""
         return self.extent.head + b"".join(self.pieces[: self.count])
 
 
@@ -84,14 +84,14 @@ def _join(blob: _Blob) -> bytes:
     return blob if isinstance(blob, bytes) else blob.join()
 
 
-#: Checkpoints without values are always encoded by this codec, even with a custom serializer.
+#: This codec always encodes checkpoints without values, even with a custom serializer.
 _records = Codec()
 
 
 class _Stored:
     """A stored checkpoint, encoded so that the garbage collector has nothing to traverse.
 
-    ``record`` is the checkpoint without the channel values.
+    ``record`` is the encoded checkpoint without the channel values.
     """
 
     __slots__ = ("id", "metadata", "parent_id", "record", "writes")
@@ -101,13 +101,13 @@ class _Stored:
         self.writes: dict[tuple[str, int], _Row] = {}
 
     def decode(self) -> dict[str, Any]:
-        """Return the checkpoint without its values."""
+        """Return the checkpoint without the channel values."""
         record: dict[str, Any] = _records.decode(self.record)
         return record
 
 
 class _Namespace:
-    """The checkpoints of one graph of a thread in the order stored, and its channel values."""
+    """The checkpoints of one graph of a thread in the order stored, and the channel values."""
 
     __slots__ = ("blobs", "checkpoints")
 
@@ -116,7 +116,7 @@ class _Namespace:
         self.blobs: dict[_BlobKey, _Blob] = {}
 
 
-# Registered, so that a PersistentDict can store them in a file.
+# The classes are registered, so that a PersistentDict can store them in a file.
 
 
 def _dump_stored(stored: _Stored) -> list[Any]:
@@ -148,9 +148,9 @@ register_type(
 class InMemorySaver(BaseCheckpointSaver[VersionT]):
     """A saver that stores encoded checkpoints in this process.
 
-    ``serde`` replaces the default codec. ``factory`` creates the dict that contains the threads.
-    With a PersistentDict, stored threads are loaded from a file, and written when the saver exits
-    as a context manager.
+    ``serde`` replaces the default codec. ``factory`` creates the dict that contains the threads. If
+    ``factory`` is PersistentDict, threads are loaded from a file. They are written to the file when
+    the saver exits as a context manager.
     """
 
     thread_bound = False
@@ -169,7 +169,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         self._threads: dict[str, dict[str, _Namespace]] = factory()
         self._lock = RLock()
         cls = type(self)
-        #: Whether a subclass overrides put or put_writes, so that all data must pass through these.
+        #: Whether a subclass overrides put or put_writes, so that all data must be stored through
+        #: these methods.
         self._is_extended = (cls.put, cls.put_writes) != (
             InMemorySaver.put,
             InMemorySaver.put_writes,
@@ -305,8 +306,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
 
     def _store(self, commit: Commit) -> None:
         ref = commit.config["configurable"]
-        # Everything is encoded before anything is stored, so that an encoding error leaves no
-        # trace.
+        # All values are encoded before any value is stored, so that an encoding error changes no
+        # data.
         shared = SharedValues(self._codec, commit)
         rows: _Rows = []
         for task in commit.writes:
@@ -348,7 +349,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _encode_channel(
         self, name: str, value: Any, encode: Callable[[Any], bytes] | None = None
     ) -> bytes:
-        """Return the bytes of a channel's value; an error names the channel."""
+        """Return the encoded bytes of a channel's value; an error names the channel."""
         try:
             return (encode or self._codec.encode)(value)
         except PayloadError:
@@ -364,7 +365,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         *,
         is_last: bool,
     ) -> _GrownValue | None:
-        """Return a grown value with the added entries; None if the whole value must be stored.
+        """Return a grown value with the added entries, or None if the whole value must be stored.
 
         At the last commit of a run, the result is compared with the whole value.
         """
@@ -388,10 +389,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return False
 
     def _add_rows(self, rows: _Rows, task: TaskWrites, shared: SharedValues) -> None:
-        """Encode a task's writes: channel writes as one unit, each control write separately."""
+        """Encode a task's writes: the channel writes as one unit, each control write separately."""
         regular = []
         for name, value in task.writes:
-            # As lists, which are encoded natively, while each tuple would be an extension.
+            # Lists are encoded natively, while each tuple would be an extension.
             if name not in CONTROL_SLOTS:
                 regular.append([name, value])
             else:
@@ -449,7 +450,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 self._keep_only(thread_id, kept)
 
     def _keep_only(self, thread_id: str, kept: set[tuple[str, str]]) -> None:
-        """Delete the other checkpoints, unreferenced values and empty entries."""
+        """Delete all checkpoints except ``kept``, and the values and entries that become unused."""
         spaces = self._threads.get(thread_id, {})
         kept = self._add_ancestors(spaces, kept)
         for ns, space in list(spaces.items()):

@@ -12,9 +12,8 @@ from ..serde import Codec
 class PersistentDict(defaultdict[Any, Any]):
     """A dict in memory, written to ``filename`` by ``sync`` and ``close`` and read by ``load``.
 
-    The arguments before ``filename`` are those of defaultdict. The file contains the dict as
-    encoded by the state codec, so keys and values must be serializable like state. The file is
-    replaced atomically.
+    The arguments before ``filename`` are the arguments of defaultdict. The state codec encodes the
+    dict, so keys and values must be serializable like state. The file is replaced atomically.
     """
 
     def __init__(self, *args: Any, filename: str | os.PathLike[str], **kwargs: Any) -> None:
@@ -32,7 +31,6 @@ class PersistentDict(defaultdict[Any, Any]):
         self.update(self._codec.decode(data))
 
     def sync(self) -> None:
-        """Write the dict to the file."""
         data = self._codec.encode(list(self.items()))
         part = f"{self._path}.{os.getpid()}.part"
         with open(part, "wb") as file:
@@ -42,7 +40,6 @@ class PersistentDict(defaultdict[Any, Any]):
         os.replace(part, self._path)
 
     def close(self) -> None:
-        """Write the dict to the file."""
         self.sync()
 
     def __enter__(self) -> Self:

@@ -10,12 +10,17 @@ from .checkpoint import CheckpointMetadata
 KEEP_LATEST, DELETE = "keep_latest", "delete"
 #: A namespace and a checkpoint id.
 CheckpointKey = tuple[str, str]
-#: The metadata key in which LangGraph lists DeltaChannels without a value in the checkpoint.
+#: The metadata key in which LangGraph lists the DeltaChannels that have no value in the checkpoint.
 DELTA_COUNTERS = "counters_since_delta_snapshot"
 
 
 def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
-    """Return the distinct thread ids of a call to ``prune``; raise an error if invalid."""
+    """Return the distinct thread ids of a call to ``prune``.
+
+    Raises:
+        TypeError: ``thread_ids`` is a str.
+        ValueError: the strategy is unknown.
+    """
     if isinstance(thread_ids, str):
         raise TypeError("thread_ids must be a sequence of thread ids, not a str.")
     if strategy not in (KEEP_LATEST, DELETE):
@@ -24,7 +29,7 @@ def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
 
 
 def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the newest checkpoint id of each namespace, from (namespace, id) pairs."""
+    """Return the newest checkpoint id of each namespace in (namespace, checkpoint id) pairs."""
     latest: dict[str, str] = {}
     for ns, checkpoint_id in pairs:
         if checkpoint_id > latest.get(ns, ""):
@@ -35,12 +40,13 @@ def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 def keep_latest(
     heads: Mapping[str, tuple[str, CheckpointMetadata]], roots: Collection[str]
 ) -> set[tuple[str, str]]:
-    """Return the (namespace, checkpoint id) pairs to keep.
+    """Return the (namespace, checkpoint id) pairs of the checkpoints to keep.
 
-    ``heads`` are the newest checkpoint of each namespace and its metadata. ``roots`` are the stored
-    checkpoints of the root graph. A subgraph without its own history has a namespace with a task
-    id. It is deleted with the root checkpoint from which it was called, because no task reads it
-    again. A subgraph with its own history keeps its newest checkpoint.
+    ``heads`` maps each namespace to its newest checkpoint and the checkpoint's metadata. ``roots``
+    are the stored checkpoints of the root graph. A subgraph that stores no history per thread has a
+    namespace with a task id. Its checkpoints are deleted with the root checkpoint from which the
+    subgraph was called, because no task reads them again. A subgraph with one history per thread
+    keeps its newest checkpoint.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()
@@ -56,11 +62,11 @@ def add_ancestors(
     parents: Mapping[CheckpointKey, str | None],
     missing: Mapping[CheckpointKey, Collection[str]],
 ) -> set[CheckpointKey]:
-    """Return the checkpoints to keep, including the ancestors that their values depend on.
+    """Return the checkpoints to keep, including the ancestors on which their values depend.
 
-    The value of a LangGraph DeltaChannel is that of the newest ancestor with a value, plus later
-    writes. ``missing`` lists the channels without a value by checkpoint. ``parents`` contains the
-    parent ids.
+    The value of a LangGraph DeltaChannel is the value in the newest ancestor that has one, plus all
+    later writes. ``missing`` lists the channels without a value by checkpoint. ``parents`` maps
+    each checkpoint to its parent id.
     """
     found = set(kept)
     for key in kept:

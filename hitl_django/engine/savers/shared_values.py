@@ -15,22 +15,23 @@ from .checkpoint import AddedEntries, Commit
 
 #: Encoding a smaller value twice is faster than comparing it.
 _CONTAINERS, _LARGE = (dict, list), 16
-#: The bytes around a value encoded at the depth of a write: two lists of one item.
+#: The number of bytes around a value encoded at the depth of a write, i.e. inside two lists of one
+#: item.
 _AROUND = 2
-#: Headers of lists up to 15 items, and of a write, which is a list of two.
+#: Headers of lists with up to 15 items. A write is a list of two items.
 _SHORT = [Extent(False, length, 0, 0).head for length in range(16)]
 _PAIR = _SHORT[2]
 
 
 class SharedValues:
-    """The values of a commit that are encoded once, and their bytes."""
+    """The encoded bytes of values that a commit encodes once and stores twice."""
 
     __slots__ = ("_codec", "_parts")
 
     def __init__(self, codec: Codec | SerializerCodec, commit: Commit) -> None:
         self._codec = codec
-        #: Encoded parts by the id of the value, which the commit keeps alive: head and entries of
-        #: added values, a single part of channel values.
+        #: Encoded parts by the id of the value, which the commit keeps alive. An added value has
+        #: two parts, the head and the entries. A channel value has one part.
         self._parts: dict[int, tuple[bytes, ...]] = {}
         if commit.checkpoint is None or not isinstance(codec, Codec):
             return
@@ -54,7 +55,7 @@ class SharedValues:
         try:
             data = self._encode_around(value)
         except PayloadError:
-            return  # the error is raised for the write, with a matching message
+            return  # The error is raised for the task's write, with a message that names the node.
         self._parts[id(value)] = split_entries(data, _AROUND) if splits else (data[_AROUND:],)
 
     def encode(self, value: Any) -> bytes:
@@ -62,16 +63,17 @@ class SharedValues:
         if self._parts:
             parts = self._parts.get(id(value))
             if parts is not None:
-                return b"".join(parts)  # for one part, this returns the same object
+                return b"".join(parts)  # If there is a single part, join returns the same object.
             if type(value) is list and value and type(value[0]) is Send:
                 sends = [self._encode_send(sent) for sent in value]
                 return b"".join(self._check_limits([_make_list_header(len(value)), *sends]))
         return self._codec.encode(value)
 
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
-        """Return the bytes of channel writes in parts, each write a list of channel and value.
+        """Return the encoded channel writes in parts; each write is a list of channel and value.
 
-        A value that a channel shares is a separate part, as the same object.
+        A value shared with a channel is a separate part, which is the same bytes object as for the
+        channel.
         """
         if not self._parts:
             return (self._codec.encode(writes),)
@@ -111,8 +113,8 @@ class SharedValues:
     ) -> tuple[bytes, Extent] | None:
         """Return the bytes of added entries, and the extent of the resulting value.
 
-        Return None if the whole value must be encoded: it doesn't have the expected ``length``,
-        reaches a limit, or contains a value that can't be stored.
+        Return None if the whole value must be encoded: the value doesn't have the expected
+        ``length``, exceeds a limit, or contains a part that can't be stored.
         """
         if extent.length + len(added.entries) != length or not isinstance(self._codec, Codec):
             return None

@@ -1,7 +1,7 @@
 """Leases on threads in this process, which prevent concurrent runs of a thread.
 
 Two concurrent runs of a thread would both run the same nodes and use the same resume value. Reading
-a thread and ``update_state`` need no lease.
+a thread and calling ``update_state`` need no lease.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import LeaseHeldError, LeaseLostError
 
-#: A reference to the generator that executes a run, suspended until its caller requests a chunk.
+#: A reference to the generator that executes a run. The generator is suspended until its caller
+#: requests a chunk.
 Stream = weakref.ref[Any]
 
 
 class LocalThreadLease:
-    """One run's lease on its thread, in this process.
+    """The lease of one run on its thread, in this process.
 
     A saver with shared storage uses a subclass that also takes the lease in the storage. The engine
-    calls ``check`` before it reads the thread. It calls ``enforce`` before the run's first tasks if
-    the lease isn't ``in_force``, and ``release`` at the end. The run's commits contain the lease.
+    calls ``check`` before it reads the thread. If the lease isn't ``in_force``, the engine calls
+    ``enforce`` before the run's first tasks. The engine calls ``release`` at the end of the run.
+    The run's commits contain the lease.
     """
 
     __slots__ = ("_caller", "_leases", "_process", "_stream", "is_lost", "is_over", "thread_id")
@@ -36,12 +38,12 @@ class LocalThreadLease:
     def __init__(self, leases: LocalThreadLeases[Any], thread_id: str, stream: Stream) -> None:
         self._leases, self.thread_id, self._stream = leases, thread_id, stream
         self._caller, self._process = _get_caller(), os.getpid()
-        #: Whether another run has taken over the thread, so that this run stores nothing more, and
-        #: whether the lease was released.
+        #: ``is_lost``: another run has taken over the thread, so this run must not store anything.
+        #: ``is_over``: the lease was released.
         self.is_lost = self.is_over = False
 
     def check(self) -> None:
-        """Check the stored thread.
+        """Check the stored thread for a lease of another run.
 
         Raises:
             LeaseHeldError: another run has the lease.
@@ -55,14 +57,14 @@ class LocalThreadLease:
         """
 
     def take_over(self, left: Any) -> None:
-        """Take over the thread from an abandoned run."""
+        """Take over the thread from an abandoned run, whose lease becomes lost."""
         left.is_lost = True
 
     def release(self) -> None:
         """Release the lease; do nothing if it was already released or lost.
 
-        After the commit with the run's outcome, which releases the lease in the storage, this
-        doesn't access the storage.
+        The commit with the run's outcome releases the lease in the storage. After this commit, the
+        method doesn't access the storage.
         """
         self.is_over = True
         self._leases.drop(self)
@@ -70,8 +72,8 @@ class LocalThreadLease:
     def is_left(self) -> bool:
         """Return whether the caller has abandoned the stream of the run.
 
-        The OS thread or asyncio task that started the run now starts another one, and is not
-        executing a node of it. The run waits for its next chunk to be requested.
+        A stream counts as abandoned if it is suspended and the OS thread or asyncio task that
+        started the run now starts another run of the thread.
         """
         stream = self._stream()
         if stream is None or self._process != os.getpid():
@@ -100,7 +102,7 @@ class LocalThreadLeases(Generic[LeaseT]):
         self._taken: dict[str, LeaseT] = {}
 
     def take(self, thread_id: str, stream: Stream) -> LeaseT:
-        """Lease a thread for a run.
+        """Lease a thread for a run executed by ``stream``.
 
         Raises:
             LeaseHeldError: another run has the lease.
@@ -120,14 +122,14 @@ class LocalThreadLeases(Generic[LeaseT]):
         return lease
 
     def drop(self, lease: LocalThreadLease) -> None:
-        """Remove a lease, unless another run has taken over its thread."""
+        """Remove a lease, unless another run has taken over the thread."""
         with self._lock:
             if self._taken.get(lease.thread_id) is lease:
                 del self._taken[lease.thread_id]
 
 
 def _get_caller() -> Any:
-    """Return the running asyncio task, or else the OS thread."""
+    """Return the running asyncio task, or the current OS thread if no task is running."""
     try:
         return asyncio.current_task() or threading.current_thread()
     except RuntimeError:

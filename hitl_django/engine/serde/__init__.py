@@ -1,8 +1,9 @@
-"""The state codec: lossless encoding of values, or an error with the path of the unsupported part.
+"""The state codec: lossless encoding of values.
 
-The format is msgpack. Types unknown to msgpack are extensions with codes from a closed table
+A value that can't be encoded raises an error with the path of the unsupported part. The format is
+msgpack. Types unknown to msgpack are extensions with codes from a closed table
 (extension_codes.py). Extensions are separate from the data, so a dict or text written by a person
-or a model can't imitate one. Application classes are stored under a registered short name
+or a model can't imitate an extension. Application classes are stored under a registered short name
 (registered_types.py). Classes that a graph's code defines or names are stored under their dotted
 name (graph_classes.py). Decoding never imports or calls anything named in stored bytes.
 """
@@ -80,7 +81,7 @@ __all__ = [
 
 
 def digest(data: bytes) -> str:
-    """Return a checksum of ``data`` as 32 hex digits; it doesn't protect against forgery."""
+    """Return a checksum of ``data`` as 32 hex digits, which detects damage but not forgery."""
     return xxhash.xxh3_128_hexdigest(data)
 
 

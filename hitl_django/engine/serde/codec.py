@@ -34,17 +34,18 @@ from .standard_types import find_by_class, find_by_tag
 from .strict_walk import rewrite_value
 
 MAX_BYTES = 16 * 1024 * 1024
-MAX_DEPTH = 255  # the limit of ormsgpack in both directions
-MAX_CONTAINERS = 1_000_000  # each may be one byte, but uses about 64 bytes in memory
+MAX_DEPTH = 255  # The limit of ormsgpack for encoding and decoding.
+# An encoded container may take one byte, but uses about 64 bytes in memory.
+MAX_CONTAINERS = 1_000_000
 
-# Extensions are encoded recursively, each with a native stack of up to MAX_DEPTH levels. Deeper
-# nesting than this is measured first.
+# Extensions are encoded recursively, and each uses a native stack of up to MAX_DEPTH levels. Deeper
+# nesting of extensions than this is measured first.
 _FREE_LEVELS = 4
 
-#: Bytes of entries to encode at a time when they are only compared.
+#: Bytes of entries that are encoded at a time when the entries are only compared.
 AT_A_TIME = 1 << 18
 
-# Types that ormsgpack would encode as another type.
+# Types that ormsgpack would by default encode as another type.
 _OPTIONS = (
     ormsgpack.OPT_PASSTHROUGH_BIG_INT
     | ormsgpack.OPT_PASSTHROUGH_DATACLASS
@@ -56,11 +57,12 @@ _OPTIONS = (
 )
 
 
-# Header bytes that are complete values. ormsgpack ignores trailing bytes, so a pickle, whose first
-# byte is one of these, would decode as an empty dict.
+# Header bytes that are complete values. ormsgpack ignores trailing bytes. A pickle, whose first
+# byte is one of these, would therefore decode as an empty dict.
 _ALONE = frozenset({*range(0x81), 0x90, 0xA0, 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100)})
 
-#: Packages with a bridge that registers their classes, under tags that start with these names.
+#: Packages with a bridge that registers their classes. Tags of these classes start with the package
+#: name.
 _BRIDGED = frozenset({"langchain_core", "langgraph"})
 
 
@@ -71,10 +73,10 @@ class _TooManyLevels(Exception):
 class Codec:
     """A lossless encoder and decoder of values.
 
-    ``types`` are supported in addition to those of ``register_type``. ``max_bytes`` and
-    ``max_containers`` (lists, dicts and tagged values) limit both directions. ``max_depth`` below
-    MAX_DEPTH is an exact limit. Otherwise, the limit is MAX_DEPTH containers without a tagged value
-    in between.
+    ``types`` are supported in addition to the types of ``register_type``. ``max_bytes`` and
+    ``max_containers`` (lists, dicts and tagged values) limit encoding and decoding. If
+    ``max_depth`` is less than MAX_DEPTH, it is an exact limit. Otherwise, the limit is MAX_DEPTH
+    nested containers without a tagged value between them.
     """
 
     def __init__(
@@ -92,13 +94,13 @@ class Codec:
         self._types = TypeTable()
         for entry in types:
             self._types.add(entry)
-        # n bytes contain at most n containers and n levels, so less than this needs no measuring.
+        # n bytes contain at most n containers and n levels, so a smaller value needs no measuring.
         self._free_bytes = min(max_bytes, max_containers)
         if max_depth < MAX_DEPTH:
             self._free_bytes = min(self._free_bytes, max_depth)
-        #: A new object after each call of a hook, to detect values encoded without one.
+        #: A new object after each call of a hook, to detect values that are encoded without a hook.
         self._hooked = object()
-        # ormsgpack discards exceptions of a hook, so the hook stores them here.
+        # ormsgpack discards exceptions of a hook, so the hook stores the exceptions here.
         self._fault = threading.local()
         self._pack_hook = self._nest(self._make_pack_hook)
         self._unpack_hook = self._nest(self._make_unpack_hook)
@@ -118,8 +120,8 @@ class Codec:
         except TypeError:
             data = self._encode_slowly(value)
         else:
-            # These bytes may be headers of bytes, which ormsgpack also writes for bytearray and
-            # memoryview. Such values are checked again.
+            # These bytes may be headers of bytes values. ormsgpack writes the same headers for
+            # bytearray and memoryview, so the value is checked again.
             if 0xC4 in data or 0xC5 in data or 0xC6 in data:
                 is_native = self._hooked is hooked
                 if not (is_native and are_numbers(value)) and holds_buffer(
@@ -133,8 +135,9 @@ class Codec:
     def encode_record(self, value: Any) -> bytes:
         """Encode an internal record, whose texts are ids, versions and channel names.
 
-        The record must not contain a bytearray or memoryview. Random numbers in such records
-        usually contain a byte for which encode would check the whole value again.
+        The record must not contain a bytearray or memoryview. Unlike ``encode``, this method
+        doesn't check for these types. Random numbers in records usually contain a byte that would
+        start the check.
         """
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
@@ -147,8 +150,9 @@ class Codec:
     def encode_entries(self, value: Any, size: int) -> Iterator[memoryview]:
         """Yield the encoded entries of a list or dict of about ``size`` bytes in total.
 
-        The restriction of encode_record applies. Entries are encoded in batches, because reusing a
-        small buffer is faster than allocating memory for all entries.
+        The value must not contain a bytearray or memoryview, as for encode_record. Entries are
+        encoded in batches, because reusing a small buffer is faster than allocating memory for all
+        entries.
         """
         kind = type(value)
         entries = iter(value.items() if kind is dict else value)
@@ -158,9 +162,9 @@ class Codec:
             yield memoryview(data)[head_length(data) :]
 
     def is_within_limits(self, extent: Extent) -> bool:
-        """Return whether a list or dict of this extent is certainly within the limits.
+        """Return whether a list or dict with this extent is certainly within the limits.
 
-        All of its entries must have been encoded as part of another value.
+        All entries must have been encoded before as part of another value.
         """
         return (
             extent.size + LONGEST_HEAD <= self.max_bytes
@@ -171,7 +175,7 @@ class Codec:
     def decode(self, data: bytes | bytearray | memoryview) -> Any:
         """Return the value encoded in ``data``.
 
-        Damage that results in valid msgpack is only detected by a digest.
+        Damage that results in valid msgpack can only be detected by a digest.
 
         Raises:
             UnknownTagError: a type is no longer registered.
@@ -193,14 +197,15 @@ class Codec:
             self._refuse(fault or error)
 
     def check_together(self, parts: Sequence[bytes]) -> None:
-        """Raise PayloadLimitError if the joined parts of a value exceed the limits."""
+        """Raise PayloadLimitError if the joined parts exceed the limits of a value."""
         if sum(map(len, parts)) > self._free_bytes:
             self._check_limits(b"".join(parts))
 
     def _encode_slowly(self, value: Any) -> bytes:
         fault = self._take_fault()
         if fault is not None and not isinstance(fault, Exception):
-            raise fault  # a signal that arrived during a hook, not an error in the value
+            # The error is a signal that arrived during a hook, not an error in the value.
+            raise fault
         tree = rewrite_value(value, self._dump_object, self.max_depth)
         try:
             return packb(tree, self._pack_hook, _OPTIONS)
@@ -226,7 +231,8 @@ class Codec:
                 cls = type(value)
                 entry = by_class.get(cls)
                 if entry is not None and cls not in own:
-                    # Messages of a conversation are the most frequent values.
+                    # This case comes first, because messages of a conversation are the most
+                    # frequent values.
                     body = [entry.tag, entry.dump(value)]
                     return Ext(OBJECT, packb(body, deeper or hook, _OPTIONS))
                 if cls in BRANCHES:
@@ -257,7 +263,7 @@ class Codec:
         return hook
 
     def _tag(self, value: Any) -> Any:
-        """Return a tagged value, or the plain value to store without a tag."""
+        """Return a tagged value, or the plain value if it is stored without a tag."""
         if type(value) is Tagged:
             return value
         dumped = self._dump_object(value)
@@ -303,7 +309,7 @@ class Codec:
             )
         return entry.load(dumped)
 
-    # Classes without an explicit registration.
+    # The methods below handle classes without an explicit registration.
 
     def _find_by_class(self, cls: type) -> TypeCodec | None:
         found = find_by_class(cls)
@@ -355,7 +361,7 @@ class Codec:
         return hook
 
     def _keep_fault(self, fault: BaseException) -> None:
-        # Only the innermost hook has the original error, so the first one is kept.
+        # Only the innermost hook receives the original error, so the first error is kept.
         if getattr(self._fault, "first", None) is None:
             self._fault.first = fault
 

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from .extension_codes import LOAD_LEAF
 
-# Header byte → number of bytes that follow, as a fixed body or a length field.
+# Maps a header byte to the number of bytes that follow, as a fixed body or a length field.
 _FIXED = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
 _SIZED = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 _EXTENSION = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _CONTAINER = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 _TRUE_NIL_FALSE = {0xC0, 0xC2, 0xC3}
-# Header byte → total bytes of a value without children and with a size given by the header, or 0.
+# Maps a header byte to the total bytes of a value without children whose size the header
+# determines, or to 0.
 _WHOLE = [
     1 if head < 0x80 or head >= 0xE0 or head in _TRUE_NIL_FALSE
     else 1 + (head & 0x1F) if 0xA0 <= head < 0xC0
@@ -29,22 +30,25 @@ _NOT_OPENING = bytes(
 
 
 class EncodedSize(NamedTuple):
-    """The nesting depth of a value, and its number of lists, dicts and extensions."""
+    """The nesting depth of a value, and the number of its lists, dicts and extensions."""
 
     depth: int
     containers: int
 
 
 def count_possible_containers(data: bytes) -> int:
-    """Return an upper limit for the number of containers, as other data may contain such bytes."""
+    """Return an upper limit for the number of containers in encoded bytes.
+
+    The limit may be too high, because other data may contain the header bytes of containers.
+    """
     return len(data.translate(None, _NOT_OPENING))
 
 
 class Extent(NamedTuple):
-    """The extent of an encoded list or dict: its entries, their bytes, and a limit of containers.
+    """The extent of an encoded list or dict: entries, bytes, and an upper limit of containers.
 
-    An entry is an item of a list, or a key and value of a dict. Entries follow a header with their
-    number, so a longer value is created by appending bytes.
+    An entry is an item of a list, or a key and value of a dict. The entries follow a header with
+    their number, so a longer value is created by appending bytes.
     """
 
     is_dict: bool
@@ -54,7 +58,7 @@ class Extent(NamedTuple):
 
     @property
     def head(self) -> bytes:
-        """The bytes before the entries, in the shortest form, as written by ormsgpack."""
+        """The header before the entries, in the shortest form, as ormsgpack writes it."""
         if self.length < 16:
             return bytes([(0x80 if self.is_dict else 0x90) | self.length])
         if self.length < 1 << 16:
@@ -62,7 +66,7 @@ class Extent(NamedTuple):
         return struct.pack(">BI", 0xDF if self.is_dict else 0xDD, self.length)
 
     def add(self, other: Extent) -> Extent:
-        """Return the extent including the entries of another value of the same kind."""
+        """Return the extent that includes the entries of another value of the same kind."""
         return Extent(
             self.is_dict,
             self.length + other.length,
@@ -81,12 +85,12 @@ def has_entries(data: bytes) -> bool:
 
 
 def is_dict(data: bytes) -> bool:
-    """Return whether a value with entries is a dict."""
+    """Return whether an encoded value with entries is a dict."""
     return data[0] < 0x90 or data[0] > 0xDD
 
 
 def head_length(data: bytes) -> int:
-    """Return the number of bytes before the entries of an encoded list or dict."""
+    """Return the number of header bytes before the entries of an encoded list or dict."""
     return _HEADS.get(data[0], 1)
 
 
@@ -97,7 +101,7 @@ def split_entries(data: bytes, start: int = 0) -> tuple[bytes, bytes]:
 
 
 def find_extent(data: bytes, entries: bytes = b"") -> Extent:
-    """Return the extent of an encoded list or dict, with optional separate ``entries``."""
+    """Return the extent of an encoded list or dict, whose ``entries`` may be given separately."""
     begin = head_length(data)
     length = int.from_bytes(data[1:begin], "big") if begin > 1 else data[0] & 0x0F
     size = len(data) - begin + len(entries)
@@ -106,7 +110,7 @@ def find_extent(data: bytes, entries: bytes = b"") -> Extent:
 
 
 def measure(data: bytes, most: int | None = None) -> EncodedSize:
-    """Return the size of an encoded value.
+    """Return the nesting depth and the number of containers of an encoded value.
 
     An extension that contains a value counts as a level. Measuring stops after ``most`` containers.
 
@@ -116,7 +120,7 @@ def measure(data: bytes, most: int | None = None) -> EncodedSize:
     limit = len(data) if most is None else most
     end = len(data)
     at = containers = depth = 0
-    left = 1  # remaining values of this container, and of the outer ones
+    left = 1  # The number of remaining values of this container and of the enclosing containers.
     around: list[int] = []
     inside: int | None
     while True:
@@ -148,9 +152,9 @@ def measure(data: bytes, most: int | None = None) -> EncodedSize:
 
 
 def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
-    """Return the position after a longer header, and the number of contained values.
+    """Return the position after a header of several bytes, and the number of contained values.
 
-    The number is None if the header has a body without values.
+    The number is None if the header is followed by a body without values.
     """
     at += 1
     if head in _SIZED:

@@ -1,4 +1,4 @@
-"""A serializer that encrypts the output of another one."""
+"""A serializer that encrypts the output of another serializer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NONCE_SIZE = _TAG_SIZE = 16
 class EncryptedSerializer(SerializerProtocol):
     """A serializer that encrypts the bytes of ``serde`` with ``cipher``.
 
-    The kind contains the cipher's name and is not encrypted. Bytes with a kind without a cipher's
-    name were stored unencrypted and are read unchanged.
+    The kind contains the cipher's name and is not encrypted. If the kind contains no cipher's name,
+    the bytes were stored unencrypted and are read unchanged.
     """
 
     def __init__(self, cipher: CipherProtocol, serde: SerializerProtocol | None = None) -> None:
@@ -26,13 +26,13 @@ class EncryptedSerializer(SerializerProtocol):
         self.serde = JsonPlusSerializer() if serde is None else serde
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's kind with the cipher's name, and its encrypted bytes."""
+        """Return the value's kind with the cipher's name, and the encrypted bytes."""
         kind, data = self.serde.dumps_typed(obj)
         name, encrypted = self.cipher.encrypt(data)
         return f"{kind}+{name}", encrypted
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value given to dumps_typed."""
+        """Return the value whose kind and encrypted bytes dumps_typed returned."""
         kind, stored = data
         kind, plus, name = kind.partition("+")
         if plus:
@@ -45,9 +45,9 @@ class EncryptedSerializer(SerializerProtocol):
     ) -> EncryptedSerializer:
         """Return a serializer that encrypts with AES, using the library pycryptodome.
 
-        ``key`` has 16, 24 or 32 bytes. By default, it is read from the environment variable
-        ``LANGGRAPH_AES_KEY``. ``options`` are those of ``Crypto.Cipher.AES.new``. The mode must be
-        authenticated. The default is EAX.
+        ``key`` has 16, 24 or 32 bytes. By default, the key is read from the environment variable
+        ``LANGGRAPH_AES_KEY``. ``options`` are passed to ``Crypto.Cipher.AES.new``. The mode must be
+        authenticated. The default mode is EAX.
 
         Raises:
             ValueError: the key is missing or has another length.
@@ -62,7 +62,7 @@ class EncryptedSerializer(SerializerProtocol):
 
 
 class PycryptodomeCipher(CipherProtocol):
-    """AES with pycryptodome; the result consists of nonce, tag and encrypted bytes."""
+    """AES encryption with pycryptodome; the result contains nonce, tag and encrypted bytes."""
 
     def __init__(self, key: bytes, options: dict[str, Any]) -> None:
         try:
@@ -82,7 +82,7 @@ class PycryptodomeCipher(CipherProtocol):
         """Return the decrypted bytes.
 
         Raises:
-            CorruptPayloadError: the key is wrong, or the bytes were changed.
+            CorruptPayloadError: the key is wrong, or the bytes were changed after encryption.
         """
         if ciphername != "aes":
             raise CorruptPayloadError(f"Stored payload was encrypted with {ciphername!r}, not aes.")

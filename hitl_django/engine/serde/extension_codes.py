@@ -1,4 +1,4 @@
-"""The closed table of extension codes. Stored bytes contain them, so they never change."""
+"""The closed table of extension codes, which must never change because stored bytes use them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from ..types import Command, Interrupt, MissingResume, Overwrite, Send, TimeoutPolicy
 
-# Branches: the extension contains another msgpack value.
+# Branch codes: the extension contains another msgpack value.
 TUPLE, SET, FROZENSET, MAPPING, DEQUE, ZONED_DATETIME, ZONED_TIME = range(1, 8)
 SEND, COMMAND, INTERRUPT, OVERWRITE = range(16, 20)
 OBJECT = 32  # [short name, result of the registered dump function]
 
-# Leaves: the extension contains plain bytes.
+# Leaf codes: the extension contains plain bytes.
 BIG_INT, BYTEARRAY, COMPLEX, DATETIME, DATE, TIME, TIMEDELTA, DECIMAL, UUID_BYTES = range(64, 73)
 NO_ANSWER = 80
 
 #: Types that ormsgpack encodes without loss.
 NATIVE = frozenset({type(None), bool, int, float, str, bytes})
 
-#: Sorted by the bytes of their items, so that equal sets have equal bytes.
+#: Items are sorted by their encoded bytes, so that equal sets have equal bytes.
 UNORDERED = frozenset({SET, FROZENSET})
 
 M = TypeVar("M", datetime, time)
@@ -42,18 +42,18 @@ class Tagged:
 
 
 class RefusedPart(TypeError):
-    """A value of a supported type that can't be stored, with the reason."""
+    """An error for a part that can't be stored although its type is supported."""
 
 
 @cache
 def _zone_keys() -> frozenset[str]:
     # ZoneInfo(key) may search for a module named after the key, so keys from stored bytes are
-    # checked here first.
+    # looked up in this set first.
     return frozenset(available_timezones())
 
 
 def _is_plain(moment: datetime | time) -> bool:
-    """Return whether the ISO text is lossless: without fold, and with at most an unnamed offset."""
+    """Return whether the ISO text is lossless: no fold, at most an unnamed offset."""
     zone = moment.tzinfo
     if zone is None:
         return not moment.fold
@@ -72,7 +72,7 @@ def _has_stored_form(zone: Any) -> bool:
 
 
 def dump_zone(zone: Any) -> Any:
-    """Return the stored form of a time zone: its key, or its offset and name."""
+    """Return the stored form of a time zone: the key, or the offset and name."""
     if zone is None:
         return None
     if not _has_stored_form(zone):
@@ -84,7 +84,7 @@ def dump_zone(zone: Any) -> Any:
 
 
 def load_zone(stored: Any) -> Any:
-    """Return the stored time zone.
+    """Return the time zone of a stored form.
 
     Raises:
         ValueError: the time zone is not in the local database.
@@ -100,7 +100,7 @@ def load_zone(stored: Any) -> Any:
 
 
 def _with_offset(moment: datetime | time) -> datetime | time:
-    """Return the time with its UTC offset in place of another library's time zone."""
+    """Return the time with its UTC offset as time zone, replacing another library's time zone."""
     offset = moment.utcoffset()
     if offset is None:
         zone = type(moment.tzinfo).__qualname__
@@ -141,9 +141,10 @@ def _load_int(data: bytes) -> int:
 _COMPLEX = struct.Struct(">dd")
 _TIMEDELTA = struct.Struct(">iii")
 
-#: type → (code, function that returns bytes, or a Tagged if bytes are not sufficient).
+#: Maps a type to its code, and to a function that returns bytes, or a Tagged if bytes are not
+#: sufficient.
 LEAVES: dict[type, tuple[int, Callable[[Any], Any]]] = {
-    int: (BIG_INT, _dump_int),  # only used beyond 64 bits
+    int: (BIG_INT, _dump_int),  # This entry is only used for integers of more than 64 bits.
     bytearray: (BYTEARRAY, bytes),
     complex: (COMPLEX, lambda value: _COMPLEX.pack(value.real, value.imag)),
     datetime: (DATETIME, _dump_datetime),
@@ -158,7 +159,7 @@ LEAVES: dict[type, tuple[int, Callable[[Any], Any]]] = {
     MissingResume: (NO_ANSWER, lambda value: b""),
 }
 
-#: type → (code, function that returns the content of the extension).
+#: Maps a type to its code, and to a function that returns the content of the extension.
 BRANCHES: dict[type, tuple[int, Callable[[Any], list[Any]]]] = {
     tuple: (TUPLE, list),
     set: (SET, list),

@@ -1,6 +1,6 @@
 """Unregistered classes that are storable because a graph's code defines or names them.
 
-All processes that build the graph run the same code and therefore know the same classes. Names in
+All processes that build the graph run the same code and therefore find the same classes. Names in
 stored bytes are looked up among loaded modules and never imported.
 """
 
@@ -23,10 +23,11 @@ _FOREIGN = frozenset(
 
 
 def add_code_of(source: Any) -> None:
-    """Make the classes around a graph's function or class storable.
+    """Make the classes defined near a graph's function or class storable.
 
-    These are the dataclasses, pydantic models, enums and named tuples at module level in its
-    package, and those of other packages that are named at module level in its module.
+    Storable are dataclasses, pydantic models, enums and named tuples at module level in the package
+    of ``source``. Classes of other packages are storable if the module of ``source`` names them at
+    module level.
     """
     while isinstance(source, partial):
         source = source.func
@@ -40,26 +41,27 @@ def add_code_of(source: Any) -> None:
 
 
 def is_graph_class(cls: type) -> bool:
-    """Return whether a graph's code defines or names the class, so that it can be looked up."""
+    """Return whether a graph's code defines or names the class, so that the class can be found."""
     return find_graph_class(name_class(cls)) is cls
 
 
 def find_graph_class(tag: str) -> type | None:
-    """Return the class with a dotted name in the code of this process's graphs, or None."""
+    """Return the class with the dotted name in the code of this process's graphs, or None."""
     if tag.partition(".")[0] in PACKAGES:
         return _look_up(tag)
     return next((cls for cls in _list_named() if name_class(cls) == tag), None)
 
 
 def find_application_class(module: str, name: str) -> type | None:
-    """Return a registered class, or one defined or named by a graph's code; None if unknown.
+    """Return a registered class, or a class defined or named by a graph's code.
 
-    Nothing is imported. A class that was moved is found by its registered old name.
+    Return None if no such class exists. Nothing is imported. A class that was moved is found by its
+    registered old name.
     """
     path = f"{module}.{name}"
     if (entry := REGISTERED.by_tag.get(path)) is not None:
         return entry.cls
-    known = list(REGISTERED.by_class)  # a copy, because other threads may add classes
+    known = list(REGISTERED.by_class)  # The copy is needed because other threads may add classes.
     named = (cls for cls in known if (cls.__module__, cls.__name__) == (module, name))
     return next(named, None) or find_graph_class(path)
 
@@ -80,7 +82,7 @@ def _look_up(tag: str) -> type | None:
 
 
 def _list_named() -> list[type]:
-    # A copy, because other threads may import modules or build graphs.
+    # The copy is needed because other threads may import modules or build graphs.
     modules = [sys.modules[name] for name in list(MODULES) if name in sys.modules]
     return [cls for module in modules for cls in _list_classes(module)]
 

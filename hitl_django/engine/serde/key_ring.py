@@ -23,10 +23,10 @@ class KeyRing(CipherProtocol):
 
     A key is 32 bytes in base64, as returned by ``Fernet.generate_key()``. Encrypted bytes use
     AES-GCM with a random nonce. They start with the first bytes of the key's hash, which identify
-    the key without revealing it.
+    the key without revealing the key.
 
     Raises:
-        ValueError: a key is invalid, or there is none.
+        ValueError: a key is invalid, or no key is given.
         ImportError: cryptography isn't installed.
     """
 
@@ -50,10 +50,12 @@ class KeyRing(CipherProtocol):
         return self._first + nonce + encrypted
 
     def decrypt_bytes(self, encrypted: bytes, beside: bytes = b"") -> bytes:
-        """Return the decrypted bytes; ``beside`` must be the same as for encryption.
+        """Return the decrypted bytes.
+
+        ``beside`` must be the same as for the encryption.
 
         Raises:
-            CorruptPayloadError: the key is unknown, or the bytes were changed.
+            CorruptPayloadError: the key is unknown, or the bytes were changed after encryption.
         """
         name, rest = encrypted[:_ID_SIZE], encrypted[_ID_SIZE:]
         key: Any = self._keys.get(name)
@@ -68,10 +70,10 @@ class KeyRing(CipherProtocol):
         return data
 
     def is_first_key(self, encrypted: bytes) -> bool:
-        """Return whether the first key encrypted these bytes; their beginning is sufficient."""
+        """Return whether the first key encrypted the bytes; the first bytes are sufficient."""
         return encrypted[:_ID_SIZE] == self._first
 
-    # The interface of a cipher for EncryptedSerializer.
+    # The methods below implement the interface of a cipher for EncryptedSerializer.
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
         """Return the cipher's name and the encrypted bytes."""
@@ -81,7 +83,7 @@ class KeyRing(CipherProtocol):
         """Return the decrypted bytes.
 
         Raises:
-            CorruptPayloadError: the key is unknown, or the bytes were changed.
+            CorruptPayloadError: the key is unknown, or the bytes were changed after encryption.
         """
         if ciphername != NAME:
             raise CorruptPayloadError(
@@ -91,7 +93,7 @@ class KeyRing(CipherProtocol):
 
 
 def _read_key(text: str) -> tuple[bytes, bytes]:
-    """Return a key's id and the key."""
+    """Return the id and the bytes of a key."""
     try:
         key = base64.urlsafe_b64decode(text.encode("ascii"))
     except (AttributeError, ValueError, binascii.Error):

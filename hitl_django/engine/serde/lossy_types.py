@@ -1,7 +1,7 @@
 """Detection of values whose type was lost by encoding.
 
-ormsgpack encodes bytearray and memoryview as bytes. orjson calls a hook for them and is as fast for
-JSON types. If orjson doesn't support the value, it is traversed.
+ormsgpack encodes bytearray and memoryview as bytes. orjson calls a hook for both types and is as
+fast as ormsgpack for JSON types. If orjson doesn't support the value, the value is traversed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def holds_buffer(value: Any, dump: Dump) -> bool:
-    """Return whether an encoded value contains a bytearray or memoryview, encoded as bytes."""
+    """Return whether a value contains a bytearray or memoryview, which was encoded as bytes."""
     try:
         orjson.dumps(value, partial(_open, dump=dump), _OPTIONS)
     except TypeError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, Exception):
-            raise error.__cause__ from None  # a signal that arrived during the call
+            raise error.__cause__ from None  # The error is a signal that arrived during the call.
         return _walk(value, dump)
     return False
 
@@ -33,8 +33,8 @@ def holds_buffer(value: Any, dump: Dump) -> bool:
 def are_numbers(value: Any) -> bool:
     """Return whether a value encoded without a hook is a list of numbers only.
 
-    In such values, only numbers support sum(), which is faster than encoding them. Surrounding
-    lists of one item, as for a task's writes, are ignored.
+    In such a value, only numbers support sum(), which is faster than encoding the numbers.
+    Enclosing lists of one item, as in a task's writes, are ignored.
     """
     while type(value) is list and len(value) == 1:
         value = value[0]
@@ -48,10 +48,10 @@ def are_numbers(value: Any) -> bool:
 
 
 def _open(item: Any, dump: Dump) -> Any:
-    """Return the content of an object unknown to JSON.
+    """Return the content of an object that JSON doesn't support.
 
     Raises:
-        TypeError: the object is a buffer.
+        TypeError: the object is a bytearray or memoryview.
     """
     cls = type(item)
     if cls is bytes:
@@ -73,7 +73,7 @@ def _open(item: Any, dump: Dump) -> Any:
 
 def _walk(value: Any, dump: Dump) -> bool:
     todo = [value]
-    for item in todo:  # grows during the iteration
+    for item in todo:  # The list grows during the iteration.
         cls = type(item)
         if cls is dict:
             _extend(todo, item.values())

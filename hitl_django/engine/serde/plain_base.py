@@ -1,4 +1,4 @@
-"""Values of subclasses that are stored as their plain base type."""
+"""Values of subclasses, which are stored as their plain base type."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zoneinfo import ZoneInfo
 
 from .extension_codes import RefusedPart
 
-#: Returned by as_plain for a value without such a base type.
+#: Returned by as_plain for a value that has no plain base type.
 NOT_PLAIN = object()
 
 
 def _as_datetime(value: datetime) -> datetime:
     plain = datetime.combine(date.fromordinal(value.toordinal()), value.timetz())
-    # Not !=: a subclass may override __eq__ but inherit __ne__.
+    # This isn't written with !=, because a subclass may override __eq__ but inherit __ne__.
     if not value == plain:
         raise RefusedPart(
             f"is a {type(value).__qualname__}, a datetime subclass with extra attributes"
@@ -28,7 +28,8 @@ def _as_datetime(value: datetime) -> datetime:
     return plain
 
 
-#: Base → function that returns an instance of exactly the base. datetime precedes its base date.
+#: Maps a base to a function that returns an instance of exactly the base. datetime precedes its
+#: base date.
 _BASES: dict[type, Callable[[Any], Any]] = {
     str: str.__str__,
     int: int.__int__,
@@ -59,9 +60,10 @@ _BASES: dict[type, Callable[[Any], Any]] = {
 def as_plain(value: Any) -> Any:
     """Return the plain value for an instance of an unregistered class, or NOT_PLAIN.
 
-    A subclass of str, list or another supported type becomes its base type, as does an enum member
-    that is a str or number. An exception becomes its repr. Objects with additional attributes,
-    which would be lost, and named tuples are NOT_PLAIN.
+    A value of a subclass of str, list or another supported type becomes a value of the base type.
+    An enum member that is a str or number also becomes its base type. An exception becomes its
+    repr. NOT_PLAIN is returned for named tuples, and for objects with additional attributes, which
+    would be lost.
     """
     cls = type(value)
     for base, convert in _BASES.items():

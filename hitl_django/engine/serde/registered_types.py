@@ -1,4 +1,4 @@
-"""Registered application classes, stored under short names that only code assigns."""
+"""Registered application classes, stored under short names that are assigned in code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TypeCodec:
     """The stored form of instances of exactly ``cls``: ``load(dump(value))`` equals ``value``.
 
     ``dump`` returns any value that the codec supports. ``tag`` is the short name in stored bytes.
-    Keep it when the class is renamed or moved.
+    The tag must remain the same if the class is renamed or moved.
     """
 
     tag: str
@@ -33,7 +33,7 @@ class TypeCodec:
 
 
 class TypeTable:
-    """Type codecs by class and by tag, both unique."""
+    """Type codecs by class and by tag; each class and each tag is unique."""
 
     def __init__(self) -> None:
         self.by_class: dict[type, TypeCodec] = {}
@@ -63,9 +63,9 @@ class TypeTable:
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
 
     def adopt(self, entry: TypeCodec) -> None:
-        """Add a type codec with an automatic name, replacing an older class of the same name."""
+        """Add a type codec with an automatic tag, replacing an older class with the same tag."""
         replaced = self.by_tag.get(entry.tag)
-        # An entry must exist at all times, because another thread may look up the class.
+        # The entry must exist at all times, because another thread may look up the class.
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
         if replaced is not None and replaced.cls is not entry.cls:
             self.by_class.pop(replaced.cls, None)
@@ -84,19 +84,19 @@ def register_type(
 def register_model(cls: C, tag: str | None = None) -> C:
     """Register and return a dataclass, a pydantic model, an enum or a named tuple.
 
-    Fields are stored by name, enum members by value. Loading restores the stored fields without
-    calling validators, ``__init__`` or ``__post_init__``. A field added to the class later has its
-    default. A removed field is ignored.
+    Fields are stored by name, and enum members by value. Loading restores the stored fields without
+    calling validators, ``__init__`` or ``__post_init__``. A field that was added to the class later
+    gets its default. A field that was removed is ignored.
     """
     REGISTERED.add(make_type_codec(cls, tag or cls.__name__))
     return cls
 
 
 def adopt_model(cls: type) -> None:
-    """Register a class mentioned in a graph's schema under its dotted name, if unregistered.
+    """Register a class of a graph's schema under its dotted name, unless it is registered.
 
-    To rename or move such a class while stored threads contain it, register it under the old name
-    first: ``register_model(cls, "old.dotted.name")``.
+    If stored threads contain the class, renaming or moving the class requires a registration under
+    the old name: ``register_model(cls, "old.dotted.name")``.
     """
     if cls in REGISTERED.by_class:
         return
@@ -126,7 +126,8 @@ def has_recipe(cls: type) -> bool:
 
 
 def _is_pydantic_v1(cls: Any) -> bool:
-    # The order matters: models of pydantic 2 have a deprecated __fields__ that warns.
+    # The order matters, because models of pydantic 2 have a deprecated __fields__ that emits a
+    # warning.
     return hasattr(cls, "__validators__") and hasattr(cls, "__fields__")
 
 
@@ -184,12 +185,12 @@ def _field_value(field: dataclasses.Field[Any], stored: dict[str, Any]) -> Any:
 
 
 def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    put = object.__setattr__  # the model's own __setattr__ may validate or raise an error
+    put = object.__setattr__  # The model's own __setattr__ may validate or raise an error.
 
     def dump(value: Any) -> list[Any]:
         state, known = vars(value), cls.__pydantic_fields__
         if state.keys() == known.keys():
-            fields = state  # without other attributes, such as a cached property
+            fields = state  # Other attributes, such as a cached property, are excluded.
         else:
             fields = {name: state[name] for name in known if name in state}
         given = sorted(value.__pydantic_fields_set__)
@@ -207,7 +208,6 @@ def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], An
         return value
 
     def complete(fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the stored fields, completed for the current definition of the class."""
         state: dict[str, Any] = {}
         for name, field in cls.__pydantic_fields__.items():
             if name not in fields and field.is_required():

@@ -13,13 +13,13 @@ from .typed_serializer import JsonPlusSerializer
 
 
 class SerializerCodec:
-    """A codec that uses a serializer and stores the kind in the bytes."""
+    """A codec that uses a serializer and stores the serializer's kind in the bytes."""
 
     def __init__(self, serde: SerializerProtocol) -> None:
         self.serde = serde
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of ``value``.
+        """Return the bytes of ``value``, including the serializer's kind.
 
         Raises:
             UnserializableError: the serializer raised an error.
@@ -42,7 +42,7 @@ class SerializerCodec:
 
 
 def find_codec(serde: Any) -> Codec | SerializerCodec:
-    """Return the codec for a serializer: the serializer itself, if it is a codec."""
+    """Return the codec for a serializer, which is the serializer itself if it is a codec."""
     cls = type(serde)
     if isinstance(serde, Codec) and (
         not isinstance(serde, JsonPlusSerializer)

@@ -1,4 +1,4 @@
-"""Interfaces of serializers and ciphers, compatible with LangGraph."""
+"""Interfaces of serializers and ciphers, compatible with LangGraph's interfaces."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class UntypedSerializerProtocol(Protocol):
 
 @runtime_checkable
 class SerializerProtocol(Protocol):
-    """A serializer that returns the kind of the bytes separately."""
+    """A serializer that returns a kind in addition to the bytes."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return a value's kind and its bytes."""
+        """Return a value's kind and bytes."""
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value of a kind and its bytes."""
+        """Return the value for a kind and bytes."""
 
 
 class CipherProtocol(Protocol):
-    """A cipher that encrypts bytes, and decrypts them by the cipher's name."""
+    """A cipher that encrypts bytes and decrypts bytes by the cipher's name."""
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
         """Return the cipher's name and the encrypted bytes."""
@@ -54,5 +54,5 @@ class SerializerCompat(SerializerProtocol):
 def maybe_add_typed_methods(
     serde: SerializerProtocol | UntypedSerializerProtocol,
 ) -> SerializerProtocol:
-    """Return a typed serializer: the given one, or an adapter for it."""
+    """Return ``serde`` if it is a typed serializer, or an adapter for it."""
     return serde if isinstance(serde, SerializerProtocol) else SerializerCompat(serde)

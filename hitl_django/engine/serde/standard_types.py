@@ -1,7 +1,7 @@
 """Storable types of the standard library, pydantic and numpy.
 
-Their tags start with an @, unlike registered names. Explicit registrations take precedence, so data
-stored under a registered name remains readable.
+The tags of these types start with an @, unlike registered names. Explicit registrations take
+precedence, so data stored under a registered name remains readable.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def find_by_class(cls: type) -> TypeCodec | None:
 
 
 def find_by_tag(tag: str) -> TypeCodec | None:
-    """Return the codec of a tag; None if it is unknown or the library isn't installed."""
+    """Return the codec of a tag, or None if the tag is unknown or its library isn't installed."""
     package = tag.removeprefix("@").partition(".")[0]
     if package in _TABLES:
         return _TABLES[package]().by_tag.get(tag) if find_spec(package) else None
@@ -147,5 +147,5 @@ def load_array(stored: list[Any]) -> Any:
     return numpy.frombuffer(data, numpy.dtype(dtype)).reshape(shape, order=order).copy(order)
 
 
-#: Packages that are imported only when one of their values is encoded or decoded.
+#: Packages that are imported only when a value of one of their types is encoded or decoded.
 _TABLES: dict[str, Callable[[], TypeTable]] = {"pydantic": _load_pydantic, "numpy": _load_numpy}

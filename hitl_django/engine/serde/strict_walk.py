@@ -1,4 +1,4 @@
-"""Encoding of a value by traversing it, if the fast path failed or may be lossy."""
+"""Encoding of a value by traversal, used if the fast path failed or may be lossy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from .extension_codes import BRANCHES, LEAVES, MAPPING, NATIVE, OBJECT, RefusedP
 from .plain_base import NOT_PLAIN, as_plain
 from .registered_types import has_recipe
 
-Dump = Callable[[Any], "tuple[str, Any] | None"]  # a registered object → (tag, dumped value)
+# Maps a registered object to its tag and dumped value.
+Dump = Callable[[Any], "tuple[str, Any] | None"]
 
 _CONTAINERS = {dict, list, tuple, set, frozenset}
 _NAME = re.compile(r"[A-Za-z_]\w{0,59}\Z")
 
 
 class _Frame:
-    """A container on the path from the root, for error paths and the detection of cycles."""
+    """A container on the path from the root, used for error paths and to detect cycles."""
 
     __slots__ = ("depth", "owner", "parent", "step")
 
@@ -35,7 +36,7 @@ class _Frame:
 
 
 class _Key:
-    """A step to a dict's key instead of its value."""
+    """A step of a path to a dict's key instead of its value."""
 
     def __init__(self, key: Any) -> None:
         self.key = key
@@ -47,7 +48,7 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
     The traversal is iterative, so deeply nested values don't raise a RecursionError.
 
     Raises:
-        UnserializableError: a part can't be stored. The message contains its path.
+        UnserializableError: a part can't be stored. The message contains the path of the part.
         PayloadLimitError: the value is nested too deeply.
     """
     root: list[Any] = [None]
@@ -67,11 +68,12 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
             if here.depth > max_depth:
                 raise _too_deep(here, max_depth)
             into[at], children = _open(item, here, dump)
-            if children is None:  # the result replaces the item and is traversed instead
+            # The result replaces the item and is traversed instead of the item.
+            if children is None:
                 todo.append((into[at], into, at, frame, step))
                 continue
             if type(into[at]) is Tagged:
-                here.depth += 1  # an extension and the list inside it
+                here.depth += 1  # An extension counts as two levels, because it contains a list.
             todo.extend((child, out, key, here, move) for child, out, key, move in children[::-1])
     return root[0]
 
@@ -79,9 +81,9 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
 def _open(
     item: Any, here: _Frame, dump: Dump
 ) -> tuple[Any, list[tuple[Any, Any, Any, Any]] | None]:
-    """Return the container to fill, and the list of items to fill it with.
+    """Return the container to fill, and the list of items with which to fill it.
 
-    The list is None if the first value is a plain value to traverse in place of the item.
+    If the list is None, the first result is a plain value to traverse in place of the item.
     """
     cls = type(item)
     if cls is list:
@@ -127,7 +129,7 @@ def _fill(items: list[Any]) -> tuple[list[Any], list[tuple[Any, Any, Any, Any]]]
 def _open_dict(item: dict[Any, Any]) -> tuple[Any, list[tuple[Any, Any, Any, Any]]]:
     if all(type(key) is str for key in item):
         out: Any = dict.fromkeys(item)
-        unused: dict[Any, Any] = {}  # keys are only checked
+        unused: dict[Any, Any] = {}  # Keys are only checked, so the dict is not used.
         keys = [(key, unused, key, _Key(key)) for key in item]
         return out, keys + [(value, out, key, (key,)) for key, value in item.items()]
     flat: list[Any] = [None] * (2 * len(item))

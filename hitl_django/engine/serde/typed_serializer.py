@@ -1,4 +1,4 @@
-"""The codec with the interface of LangGraph's serializers, with a type name for the bytes."""
+"""The codec with the interface of LangGraph's serializers, which return a kind and bytes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Allowed = Iterable[type | tuple[str, ...]] | Literal[True] | None
 
 
 class JsonPlusSerializer(Codec):
-    """A Codec with dumps_typed and loads_typed, so that it can be used as a codec or a serializer.
+    """A Codec with dumps_typed and loads_typed, which can be used as a codec or a serializer.
 
     Values are stored as the codec's msgpack. ``allowed_msgpack_modules`` and
-    ``allowed_json_modules`` list classes, or their modules and names, that may be stored in
-    addition to those known to all codecs. True adds none, because names in stored bytes are never
-    trusted. Pickle is not supported: ``pickle_fallback`` only logs a warning, and unsupported
-    values raise an error.
+    ``allowed_json_modules`` list classes, or pairs of module and name, that may be stored in
+    addition to the classes known to all codecs. True adds no class, because names in stored bytes
+    are never trusted. Pickle is not supported: ``pickle_fallback`` only logs a warning, and
+    unsupported values raise an error.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class JsonPlusSerializer(Codec):
         allowed_msgpack_modules: Allowed = None,
     ) -> None:
         super().__init__()
-        #: Names of additional classes; the classes are registered on first use.
+        #: Names of additional classes. The classes are registered on first use.
         self._allowed: dict[str, tuple[str, ...] | type] = {}
         for allowed in (allowed_json_modules, allowed_msgpack_modules):
             for one in () if allowed is None or allowed is True else allowed:
@@ -48,12 +48,12 @@ class JsonPlusSerializer(Codec):
     def with_msgpack_allowlist(
         self, extra_allowlist: Iterable[type | tuple[str, ...]]
     ) -> JsonPlusSerializer:
-        """Return a serializer that also allows these classes."""
+        """Return a serializer that also allows the given classes."""
         allowed = [*self._allowed.values(), *extra_allowlist]
         return JsonPlusSerializer(allowed_msgpack_modules=allowed)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's kind and its bytes; None and bytes are not encoded."""
+        """Return the value's kind and its bytes; None and bytes are stored without encoding."""
         if obj is None:
             return "null", b""
         if type(obj) is bytes or type(obj) is bytearray:
@@ -61,7 +61,7 @@ class JsonPlusSerializer(Codec):
         return "msgpack", self.encode(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value given to dumps_typed."""
+        """Return the value whose kind and bytes dumps_typed returned."""
         kind, stored = data
         if kind == "null":
             return None
@@ -83,7 +83,8 @@ class JsonPlusSerializer(Codec):
         if named is None:
             return super()._find_by_tag(tag)
         if not isinstance(named, type):
-            *module, name = named  # written by the caller, not read from stored bytes
+            # The name was written by the caller and not read from stored bytes.
+            *module, name = named
             named = getattr(import_module(".".join(module)), name)
         return self._register(tag, named)
 

@@ -1,7 +1,7 @@
 """Assignment of items to layers.
 
-Edges that would lead upwards are reversed first. A node is then one layer below its lowest
-predecessor.
+Edges that would lead upwards are reversed first. Each item is then placed one layer below its
+lowest predecessor.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class LayerLink:
-    """An edge between two items by number, from upper to lower; it spans ``length`` layers."""
+    """An edge from the item ``upper`` to the item ``lower``, which spans ``length`` layers."""
 
     upper: int
     lower: int
@@ -23,8 +23,8 @@ class LayerLink:
 def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
     """Reverse each link that leads back to an item on the current path.
 
-    The depth-first search uses its own stack, because a chain of nodes may be longer than Python's
-    recursion limit.
+    The depth-first search uses an explicit stack, because a chain of nodes may be longer than
+    Python's recursion limit.
     """
     leaving: list[list[LayerLink]] = [[] for _ in range(count)]
     for link in links:
@@ -50,7 +50,10 @@ def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
 
 
 def rank_items(count: int, links: Sequence[LayerLink], top: int) -> list[int]:
-    """Return the layer of each item, with ``top`` in the first; links must not form a cycle."""
+    """Return the layer of each item, with the item ``top`` in the first layer.
+
+    The links must not form a cycle.
+    """
     leaving: list[list[LayerLink]] = [[] for _ in range(count)]
     waiting = [0] * count
     for link in links:
@@ -66,7 +69,8 @@ def rank_items(count: int, links: Sequence[LayerLink], top: int) -> list[int]:
             if not waiting[link.lower]:
                 ready.append(link.lower)
     for item in sources:
-        # An item without predecessors is just above its successors, not next to the start.
+        # An item without predecessors is placed directly above its successors instead of in the
+        # first layer.
         below = [ranks[link.lower] - link.length for link in leaving[item]]
         ranks[item] = max(0, min(below, default=1))
     return ranks

@@ -1,8 +1,9 @@
-"""The layout of boxes and edges on a plane, in layers from the top down.
+"""The layout of boxes and edges on a plane, in layers from top to bottom.
 
-This is Sugiyama's method: reverse upward edges, assign layers, split long edges at the layers in
-between, order the layers to reduce crossings, then position each box near its neighbors. The layout
-is deterministic. An edge with a label passes through an additional layer for the label.
+The module implements Sugiyama's method: reverse upward edges, assign layers, split long edges at
+the layers in between, order the layers to reduce crossings, then position each box near its
+neighbors. The layout is deterministic. An edge with a label passes through an additional layer for
+the label.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from .spacing import place_items
 from .text_size import LINE
 
 GAP, ROW_GAP, LANE, LOOP = 26.0, 30.0, 14.0, 22.0
-#: Maximum bends of long edges, by box and in total. Longer edges are routed around the outside.
+#: The maximum number of bends of long edges, per box and in total. Longer edges are routed around
+#: the outside of the graph.
 BENDS_PER_BOX, BENDS = 6, 200
 LANES = 12
-#: In boxes up to this width, edges start and end in the middle.
+#: Edges start and end in the middle of boxes up to this width.
 NARROW = 40.0
 
 Point = tuple[float, float]
@@ -28,7 +30,7 @@ Point = tuple[float, float]
 
 @dataclass(slots=True)
 class Wire:
-    """An edge between two boxes by number; its points and label position are computed."""
+    """An edge between two box numbers, with its points and the position of its label."""
 
     source: int
     target: int
@@ -40,7 +42,7 @@ class Wire:
 
 @dataclass(slots=True)
 class _Route:
-    """A wire with its box or bend in each layer, from end to end."""
+    """A wire with its box or bend in each layer, from its first to its last layer."""
 
     wire: Wire
     link: LayerLink
@@ -50,7 +52,7 @@ class _Route:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The total size, and the center of each box."""
+    """A plane with its total size and the center of each box."""
 
     width: float
     height: float
@@ -58,7 +60,7 @@ class Plane:
 
 
 def lay_out(sizes: Sequence[Point], wires: Sequence[Wire]) -> Plane:
-    """Compute the position of each box, with the first one on top, and the points of each wire."""
+    """Compute the position of each box and the points of each wire; the first box is at the top."""
     layout = _Layout(sizes, wires)
     layout.reserve_loop_space()
     layout.route()
@@ -84,11 +86,11 @@ class _Layout:
 
     def reserve_loop_space(self) -> None:
         for wire in self.loops:
-            # On both sides, so that edges still lead to the middle of the box.
+            # The space is added on both sides, so that edges still lead to the middle of the box.
             self.widths[wire.source] += 2 * (LOOP + wire.label_width)
 
     def route(self) -> None:
-        """Assign boxes to layers, and add bends to long edges in the layers between."""
+        """Assign boxes to layers, and add bends to long edges in the layers they cross."""
         routes, met = [], set()
         for wire in self.wires:
             if wire.source == wire.target:
@@ -178,7 +180,7 @@ class _Layout:
         self._draw_outside()
 
     def _ports(self, *, down: bool) -> list[float]:
-        """Return the horizontal offset from the box center where each route starts or ends."""
+        """Return the horizontal offset from the box center at which each route starts or ends."""
         ends: dict[int, list[tuple[float, int]]] = {}
         for number, route in enumerate(self.routes):
             box, towards = route.passes[0 if down else -1], route.passes[1 if down else -2]
@@ -204,7 +206,7 @@ class _Layout:
     def _draw_outside(self) -> None:
         lanes: dict[int, float] = {}
         for wire in self.outside:
-            # Wires to the same box share a lane.
+            # Wires to the same box share a vertical lane.
             lane = lanes.setdefault(wire.target, self.right + LANE * (len(lanes) % LANES + 1))
             ends = []
             for box in (wire.source, wire.target):

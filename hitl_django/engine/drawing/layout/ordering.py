@@ -13,11 +13,11 @@ Neighbours = Sequence[Sequence[int]]
 
 
 def order_layers(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
-    """Return the layers with each item near the median of its neighbors.
+    """Return the layers, each ordered by the median position of the items' neighbors.
 
     ``above`` and ``below`` contain each item's neighbors in the adjacent layers. The algorithm
-    alternates down and up for a fixed number of sweeps and keeps the best order, so it is
-    deterministic.
+    orders the layers downwards and upwards a fixed number of times and returns the order with the
+    fewest crossings. The result is deterministic.
     """
     best, fewest = layers, count_crossings(layers, below)
     layers = [list(layer) for layer in layers]
@@ -53,7 +53,7 @@ def _median(places: list[int], otherwise: float) -> float:
 
 
 def count_crossings(layers: Layers, below: Neighbours) -> int:
-    """Return the number of crossing pairs of edges."""
+    """Return the number of crossing pairs of edges between adjacent layers."""
     total = 0
     for upper, lower in pairwise(layers):
         places = {item: place for place, item in enumerate(lower)}

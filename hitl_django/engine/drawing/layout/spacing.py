@@ -8,7 +8,7 @@ from statistics import median
 from .ordering import Layers, Neighbours
 
 ROUNDS = 6
-#: The weight of bends, so that long edges stay straight.
+#: The weight of bends, which keeps long edges straight.
 STRAIGHT = 6.0
 
 
@@ -49,10 +49,10 @@ def _settle(
     gap: float,
     found: list[float],
 ) -> None:
-    """Position the items of a layer close to the wanted positions, without overlap.
+    """Compute positions of a layer's items close to the wanted positions, without overlap.
 
-    The result minimizes squared distances: overlapping neighbors are pooled and use the mean of
-    their wanted positions, until no pool overlaps the previous one.
+    The positions minimize the squared distances to the wanted positions. Overlapping neighbors are
+    pooled and use the mean of their wanted positions, until no pool overlaps the previous pool.
     """
     offsets, offset = [], 0.0
     for position, item in enumerate(layer):

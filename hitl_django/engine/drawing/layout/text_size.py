@@ -5,26 +5,26 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 
-#: Upper limits at a font size of 13, for any font.
+#: Upper limits of character widths and line height for any font, at a font size of 13.
 LETTER, WIDE, LINE = 7.4, 13.5, 17.0
-#: Maximum characters per line, and lines per name.
+#: The maximum number of characters per line, and of lines per name.
 LONGEST, LINES = 30, 3
 
 Say = Callable[[str], str]
 
 
 def measure_text(text: str) -> float:
-    """Return an upper limit for the width of a text."""
+    """Return an upper limit for the width of a text, in units of a font size of 13."""
     if text.isascii():
         return len(text) * LETTER
     return sum(WIDE if unicodedata.east_asian_width(one) in "WF" else LETTER for one in text)
 
 
 def break_lines(text: str) -> tuple[str, ...]:
-    """Return the lines of a name, truncated after the maximum number of lines.
+    """Return the lines of a name, truncated to the maximum number of lines.
 
-    A line breaks after the last space, underscore, hyphen or dot in its second half, or else at its
-    maximum length.
+    A line breaks after the last space, underscore, hyphen or dot in its second half. A line without
+    these characters breaks at the maximum length.
     """
     lines: list[str] = []
     while text and len(lines) < LINES:
