@@ -26,7 +26,8 @@ from .progress import Progress
 HELP = (
     "Start one run per line of JSON. A line is a graph's input, or an object with "
     '"input" and, if needed, "graph", "key", "subject", "context" and "configurable". The same key '
-    "of the same graph never starts a second run, so a file can be given again."
+    "of the same graph never starts a second run, so the command can be repeated. A line without a "
+    "key starts another run each time."
 )
 
 
@@ -48,7 +49,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     counts: Counter[str] = Counter()
     with open_input(options["input"]) as (source, size), silence_logs(options["verbosity"]):
         progress = Progress(command.stderr, size)
-        read = 0
+        read, is_complete = 0, False
         try:
             for line in read_lines(source):
                 read += len(line.text)
@@ -59,10 +60,14 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
                     progress.clear()
                     command.stderr.write(f"line {line.number}: {describe_error(error)}")
                 progress.show(read, format_counts(counts))
+            is_complete = not counts["bad"]
         except KeyboardInterrupt:
-            progress.clear()
             raise CommandError(f"Stopped. {format_counts(counts)}", returncode=130) from None
-        progress.clear()
+        finally:
+            progress.clear()
+            # Otherwise, there is no reason to repeat the command.
+            if counts["unkeyed"] and not is_complete:
+                command.stderr.write(describe_repetition(counts["unkeyed"]))
 
     command.stdout.write(format_counts(counts))
     if counts["bad"]:
@@ -74,7 +79,8 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 def start_run(line: StartLine, graph: str | None) -> str:
     """Start the run of a line.
 
-    Returns "started", or "there" if the run already existed.
+    Returns the name of its counter: "there" if the run already existed, otherwise "keyed" or
+    "unkeyed".
     """
     request = parse_line(line, graph)
     run = services.start(
@@ -87,7 +93,9 @@ def start_run(line: StartLine, graph: str | None) -> str:
         context=request.context,
         configurable=request.configurable,
     )
-    return "started" if run.created else "there"
+    if not run.created:
+        return "there"
+    return "unkeyed" if request.key is None else "keyed"
 
 
 def refuse_unknown_graph(graph: str) -> None:
@@ -140,6 +148,13 @@ def describe_error(error: Exception) -> str:
 
 def format_counts(counts: Mapping[str, int]) -> str:
     """Return the counts as one sentence."""
+    started = counts["keyed"] + counts["unkeyed"]
+    return f"{started} started, {counts['there']} already existed, {counts['bad']} failed."
+
+
+def describe_repetition(unkeyed: int) -> str:
+    """Return a warning about the lines without a key that were started."""
     return (
-        f"{counts['started']} started, {counts['there']} already existed, {counts['bad']} failed."
+        f"Started without a key: {format_count(unkeyed, 'line', 'lines')}. If you repeat the "
+        "command, a line without a key starts another run."
     )

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 from pydantic import BaseModel
 
-from hitl_django import StateGraph, register
+from hitl_django import StateGraph, register, services
 from hitl_django.graph_registry.registry import unregister
 from hitl_django.models import AuditEntry, Run, Thread
 
@@ -90,7 +91,8 @@ def test_invalid_line_is_reported_and_others_start(lines: Any) -> None:
     )
     assert said.out == "2 started, 0 already existed, 3 failed.\n"
     reported = said.err.splitlines()
-    assert [line.partition(":")[0] for line in reported] == ["line 2", "line 3", "line 4"]
+    assert [line.partition(":")[0] for line in reported[:-1]] == ["line 2", "line 3", "line 4"]
+    assert reported[-1].startswith("Started without a key: 2 lines. ")
     assert "invalid JSON" in reported[0]
     assert "$.count" in reported[1]
     assert "$.colour" in reported[2]
@@ -104,6 +106,43 @@ def test_repeated_file_starts_nothing(lines: Any) -> None:
     Said("counting", "--input", name)
     assert Said("counting", "--input", name).out == "0 started, 2 already existed, 0 failed.\n"
     assert Run.objects.count() == 2
+
+
+def test_repeated_line_without_key_starts_another_run(lines: Any) -> None:
+    name = lines({"count": 1}, {"input": {"count": 1}}, {"input": {"count": 2}, "key": "b"})
+    assert Said("counting", "--input", name).err == ""
+    said = Said("counting", "--input", name)
+    assert (said.out, said.err) == ("2 started, 1 already existed, 0 failed.\n", "")
+    assert Run.objects.count() == 5
+
+
+REPEATED = "If you repeat the command, a line without a key starts another run."
+
+
+def test_failed_file_warns_of_lines_without_key(lines: Any) -> None:
+    said = Said("counting", "--input", lines({"input": {"count": 1}, "key": "a"}, "[]"))
+    assert said.err == "line 2: expected an object, got a list\n"
+    said = Said("counting", "--input", lines({"count": 2}, "[]", {"input": {"count": 3}}))
+    assert said.err.splitlines()[1:] == [f"Started without a key: 2 lines. {REPEATED}"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OperationalError])
+def test_stopped_file_warns_of_lines_without_key(
+    lines: Any, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    start, err = services.start, io.StringIO()
+
+    def stopped(graph: str, given: Any, **options: Any) -> Any:
+        if given["count"] == 2:
+            raise error
+        return start(graph, given, **options)
+
+    monkeypatch.setattr("hitl_django.services.start", stopped)
+    with pytest.raises((CommandError, OperationalError)):
+        call_command(
+            "hitl", "start", "counting", input=lines({"count": 1}, {"count": 2}), stderr=err
+        )
+    assert err.getvalue() == f"Started without a key: 1 line. {REPEATED}\n"
 
 
 def test_key_used_for_other_input_is_rejected(lines: Any) -> None:
@@ -183,10 +222,11 @@ def test_line_with_context_and_configurable_stores_them(lines: Any) -> None:
     }
     reported = said.err.splitlines()
     assert reported[0].startswith("line 2: context.user_id: ")
-    assert reported[1:] == [
+    assert reported[1:-1] == [
         "line 3: configurable: is not a dict",
         "line 4: configurable.thread_id: is the engine's own",
     ]
+    assert reported[-1].startswith("Started without a key: 1 line. ")
 
 
 def test_line_for_other_graph_than_the_command_is_rejected(lines: Any) -> None:
@@ -242,8 +282,6 @@ def test_ctrl_c_prints_the_counts(lines: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_database_error_is_not_an_invalid_line(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from django.db import OperationalError
-
     def down(*args: Any, **kwargs: Any) -> None:
         raise OperationalError("the database is away")
 
