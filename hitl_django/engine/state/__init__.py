@@ -1,3 +1,3 @@
-"""State schemas: conversion to channels, validation, and message lists."""
+"""State schemas: conversion to channels, validation, and lists of messages."""
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Estimation of the validator calls that pydantic needs for a value.
+"""Estimation of the number of validator calls that pydantic needs for a value.
 
-pydantic validates each type of a union in full and keeps the best match. If a union contains
-itself, as in a condition made of conditions, each level multiplies the work: a value of a few
-hundred characters can block a process for hours. A discriminator (a tagged union) avoids this,
-since only the named type is validated.
+pydantic validates a value against each type of a union and uses the best match. If a union contains
+itself, as in a condition made of conditions, each level multiplies the work. A value of a few
+hundred characters can then block a process for hours. A discriminator (a tagged union) avoids the
+problem, because only the named type is validated.
 
 The estimate follows the JSON schema in one pass. Each part of the value is counted once per part of
 the schema, even if pydantic would validate it several times.
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Maximum number of calls: about 0.1 s of CPU time for a valid value, and 1 s for an invalid one if
-#: each call creates an error.
+#: The maximum number of calls. They take about 0.1 s of CPU time for a valid value, and 1 s for an
+#: invalid value if each call creates an error.
 MOST_CALLS = 100_000
 TOO_COMPLEX = (
     "is too complex to validate: a recursive union is tried in full at each level unless "
@@ -24,7 +24,7 @@ TOO_COMPLEX = (
 
 
 def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
-    """Return whether validating the value would take more than the maximum number of calls."""
+    """Return whether validating the value would need more than the maximum number of calls."""
     try:
         return _Count(schema).calls(schema, value) > MOST_CALLS
     except RecursionError:
@@ -67,9 +67,10 @@ class _Count:
 
     def calls(self, schema: Any, value: Any) -> int:
         """Return the number of calls for a part of the value, including its nested parts."""
-        key = id(schema), id(value)  # ids are safe: both are referenced by their containers
+        # Ids identify the objects reliably, because the containers keep both objects alive.
+        key = id(schema), id(value)
         if key not in self._known:
-            self._known[key] = 0  # a self-reference in the schema or the value
+            self._known[key] = 0  # This handles a self-reference in the schema or the value.
             self._known[key] = self._calls(schema, value) if isinstance(schema, dict) else 1
         return self._known[key]
 

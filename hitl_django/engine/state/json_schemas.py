@@ -1,4 +1,4 @@
-"""JSON schemas of pydantic types."""
+"""JSON schemas of types supported by pydantic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class _Generator(GenerateJsonSchema):
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> dict[str, Any]:
         described = super().datetime_schema(schema)
         if schema.get("tz_constraint") == "naive" and described.get("format") == "date-time":
-            # Named as in OpenAPI's format registry. Pydantic rejects values with an offset.
+            # The format is named as in OpenAPI's format registry. Pydantic rejects values with an
+            # offset.
             described["format"] = "date-time-local"
         return described
 

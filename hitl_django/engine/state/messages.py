@@ -1,7 +1,8 @@
-"""Message lists whose messages are merged by id.
+"""Lists of messages, which are merged by message id.
 
-A message is an object with an ``id`` attribute, such as LangChain's, or a dict with ``role`` and
-``content``. If LangChain is installed, dicts, pairs and strings are converted to its messages.
+A message is an object with an ``id`` attribute, such as LangChain's messages, or a dict with
+``role`` and ``content``. If LangChain is installed, dicts, pairs and strings are converted to
+LangChain's messages.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _WRITTEN = frozenset({dict, str, tuple, list})
 
 @dataclass(slots=True)
 class RemoveMessage:
-    """A message that removes the message with this id, or all previous ones.
+    """A message that removes the message with its id from a list of messages.
 
     The id REMOVE_ALL_MESSAGES removes all previous messages.
     """
@@ -39,14 +40,14 @@ class RemoveMessage:
 def add_messages(
     left: Any = None, right: Any = None, *, format: Literal["langchain-openai"] | None = None
 ) -> Any:
-    """Merge new messages into a list: a known id replaces, a RemoveMessage removes.
+    """Merge new messages into a list; a message whose id is in the list replaces the old one.
 
-    ``right`` is a message or a list of messages. A message is an object of LangChain, a dict of
-    ``role`` and ``content``, a pair of both, or the text of a user. If langchain-core is installed,
-    all are converted to its messages. With ``format``, contents are converted to the blocks of
-    OpenAI's chat API.
+    A RemoveMessage removes a message. ``right`` is a message or a list of messages. A message is an
+    object of LangChain, a dict of ``role`` and ``content``, a pair of role and content, or a str as
+    the user's text. If langchain-core is installed, all messages are converted to its classes. With
+    ``format``, contents are converted to the blocks of OpenAI's chat API.
 
-    Without messages, return a reducer with these options.
+    If neither list is given, return a reducer with these options.
     """
     if format not in (None, "langchain-openai"):
         raise ValueError(f"format must be 'langchain-openai' or None, not {format!r}.")
@@ -67,7 +68,7 @@ def is_message_reducer(reducer: Any) -> bool:
 
 
 def find_message_fault(value: Any) -> str | None:
-    """Return why a value is neither a message nor a list of messages; None if it is."""
+    """Return why a value is neither a message nor a list of messages, or None if it is valid."""
     try:
         _list_messages(value)
     except Exception as error:
@@ -80,8 +81,8 @@ def add_message_ids(
 ) -> list[tuple[str, Any]]:
     """Return writes in which every message for a channel of ``keys`` has an id.
 
-    Ids must be assigned before a write is stored. A write is applied once for a branch and once
-    finally; ids assigned later would turn one message into two.
+    Ids must be assigned before a write is stored. A write is applied once for a branch and once at
+    the end of the step. If ids were assigned later, one message would become two.
     """
     return [
         (name, _assign_ids(value))
@@ -92,7 +93,7 @@ def add_message_ids(
 
 
 def _assign_ids(value: Any) -> Any:
-    """Return a message or a list with ids assigned; the same object if none was missing."""
+    """Return a message or list of messages with ids; unchanged if no id was missing."""
     if _is_single_message(value):
         return _ensure_id(value)
     return value if None not in map(_id_of, value) else [_ensure_id(message) for message in value]
@@ -136,7 +137,10 @@ def _is_removal(message: Any) -> bool:
 
 
 def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
-    """Return messages with ids, converted to LangChain's if it is installed, and their ids."""
+    """Return messages with ids, and their ids.
+
+    If LangChain is installed, the messages are converted to LangChain's messages.
+    """
     found = [value] if _is_single_message(value) else list(value)
     if (known := _list_ids(found)) is not None:
         return found, known
@@ -155,9 +159,9 @@ def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
 
 
 def _list_ids(found: list[Any]) -> list[str | None] | None:
-    """Return the ids of messages that need no conversion; None if any message does.
+    """Return the messages' ids, or None if any message needs a conversion.
 
-    This is a fast path: all messages of a conversation are checked whenever one is added.
+    This function is a fast path, because adding a message checks all messages of a conversation.
     """
     if not all(map(_is_object, set(map(type, found)))):
         return None
@@ -181,7 +185,7 @@ def _merge(left: Any, right: Any, format: str | None = None) -> list[Any]:
 
 def _merge_lists(left: Any, right: Any) -> list[Any]:
     added, added_ids = _list_messages(right)
-    # Usually, new messages are appended at the end.
+    # Usually, new messages are appended to the list.
     is_plain = len(set(added_ids)) == len(added_ids) and not any(
         _is_removal(message) for message in added
     )
@@ -197,9 +201,10 @@ def _merge_lists(left: Any, right: Any) -> list[Any]:
 
 
 def _have_other_ids(messages: list[Any], names: Iterable[str | None]) -> bool:
-    """Return whether no message needs conversion and no id is one of ``names``.
+    """Return whether no message needs a conversion and no message has an id in ``names``.
 
-    Runs for every added message, so it avoids a Python-level step per existing message.
+    The function runs for every added message, so it avoids a Python-level step per existing
+    message.
     """
     kinds = set(map(type, messages))
     are_dicts = {dict}.issuperset(kinds)
@@ -213,7 +218,7 @@ def _have_other_ids(messages: list[Any], names: Iterable[str | None]) -> bool:
 
 @lru_cache
 def _is_object(kind: type) -> bool:
-    """Return whether messages of a type are complete objects that need no conversion."""
+    """Return whether messages of a type are complete objects, which need no conversion."""
     return kind not in _WRITTEN and not kind.__name__.endswith("Chunk")
 
 

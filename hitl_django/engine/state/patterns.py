@@ -1,8 +1,9 @@
 """Regular expressions of JSON Schema, matched in linear time.
 
-Python's ``re`` backtracks and can take minutes for one text. The regex engine of pydantic doesn't,
-but has no lookaround and no backreferences. Lookaheads at the beginning of an anchored pattern
-(``^(?=.*\\d)(?!.*\\s).{8,}$``) are independent conditions, so each is matched separately.
+Python's ``re`` uses backtracking and can take minutes for one text. The regex engine of pydantic
+uses no backtracking, but supports neither lookaround nor backreferences. Lookaheads at the
+beginning of an anchored pattern (``^(?=.*\\d)(?!.*\\s).{8,}$``) are independent conditions, so each
+is matched separately.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _LOOKAHEADS = ("(?=", "(?!")
 
 
 class Pattern:
-    """Expressions that must match a text, and expressions that must not match it."""
+    """A pattern, as expressions that must match a text and expressions that must not match."""
 
     def __init__(self, wanted: list[SchemaValidator], unwanted: list[SchemaValidator]) -> None:
         self._wanted, self._unwanted = wanted, unwanted
@@ -29,7 +30,7 @@ class Pattern:
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Pattern | None:
-    """Return the compiled pattern; None if it is not supported."""
+    """Return the compiled pattern, or None if the pattern is not supported."""
     wanted: list[SchemaValidator] = []
     unwanted: list[SchemaValidator] = []
     rest = pattern
@@ -41,7 +42,7 @@ def compile_pattern(pattern: str) -> Pattern | None:
                 (wanted if rest[2] == "=" else unwanted).append(_compile(f"^(?:{rest[3:end]})"))
                 rest = rest[end + 1 :]
             if _has_alternatives(rest):
-                return None  # the lookaheads apply only to the first alternative
+                return None  # The lookaheads apply only to the first alternative.
             rest = f"^(?:{rest})" if rest else ""
         wanted.append(_compile(rest))
     except (SchemaError, ValueError):
@@ -56,7 +57,7 @@ def _compile(expression: str) -> SchemaValidator:
 
 
 def _find_end(group: str) -> int:
-    """Return the index of the parenthesis that closes the leading group."""
+    """Return the index of the parenthesis that closes the group at the start of the text."""
     depth = 0
     for index, char in _list_syntax(group):
         depth += (char == "(") - (char == ")")
@@ -75,7 +76,7 @@ def _has_alternatives(expression: str) -> bool:
 
 
 def _list_syntax(expression: str) -> list[tuple[int, str]]:
-    """Return the unescaped characters outside of character classes, with their indexes."""
+    """Return the unescaped characters outside of character classes, each with its index."""
     found: list[tuple[int, str]] = []
     escaped = in_class = False
     for index, char in enumerate(expression):

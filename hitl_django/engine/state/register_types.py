@@ -1,4 +1,4 @@
-"""Registration of the storable types mentioned in a graph's schemas.
+"""Registration of the storable types that a graph's schemas mention.
 
 Type names in stored bytes are looked up among registered types and never imported. The classes must
 therefore be registered before a value is read.
@@ -26,10 +26,10 @@ register_type(
 
 
 def register_schema_types(schema: Any) -> None:
-    """Register the dataclasses, models, enums and named tuples mentioned in a schema.
+    """Register the dataclasses, models, enums and named tuples that a schema mentions.
 
-    Also register langchain's messages if the schema merges messages or langchain is loaded, because
-    annotations of message lists rarely name the message class.
+    LangChain's messages are also registered if the schema merges messages or LangChain is loaded,
+    because annotations of message lists rarely name the message class.
     """
     add_code_of(schema)
     for cls in _classes(schema, set()):
@@ -65,7 +65,7 @@ def _classes(annotation: Any, seen: set[Any]) -> Iterator[type]:
     try:
         hints = get_hints(annotation) or {}
     except (NameError, TypeError):
-        return  # it mentions a name that doesn't exist at run time
+        return  # The schema mentions a name that doesn't exist at run time.
     for hint in hints.values():
         yield from _classes(hint, seen)
 

@@ -17,7 +17,7 @@ from .schema import build_json_schema
 if TYPE_CHECKING:
     from referencing._core import Resolver
 
-#: Reference resolution of draft 2020-12, extended by lists in ``items``.
+#: Reference resolution of draft 2020-12, extended with lists in ``items``.
 SPECIFICATION: Specification[Any] = Specification(  # type: ignore[call-arg]
     name="response schema",
     id_of=DRAFT202012.id_of,
@@ -42,7 +42,7 @@ _MAPPINGS = frozenset(
     }
 )  # fmt: skip
 
-#: Keywords whose schemas apply to the same value as the enclosing schema.
+#: Keywords whose subschemas apply to the same value as the enclosing schema.
 _IN_PLACE = frozenset(
     {"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"}
 )
@@ -53,10 +53,12 @@ _REPLACED = {"$recursiveAnchor": "$dynamicAnchor", "$recursiveRef": "$dynamicRef
 def make_response_schema(schema: Any) -> dict[str, Any]:
     """Return the JSON schema of a response type.
 
-    Unsupported patterns of a class are omitted, because the class itself applies them.
+    If ``schema`` is a class, unsupported patterns are omitted from the JSON schema, because the
+    class itself validates them.
 
     Raises:
-        GraphDefinitionError: the schema can't be applied. The message contains the path.
+        GraphDefinitionError: the schema can't be applied. The message contains the path of the
+            part.
         PayloadError: the schema isn't plain JSON.
     """
     made = build_json_schema(schema)
@@ -68,7 +70,7 @@ def make_response_schema(schema: Any) -> dict[str, Any]:
 
 
 def make_resolver(schema: dict[str, Any]) -> Resolver[Any]:
-    """Return a resolver for references within a schema; external references are not found."""
+    """Return a resolver for references within a schema; external references can't be resolved."""
     registry: Registry[Any] = Registry()
     return registry.resolver_with_root(SPECIFICATION.create_resource(schema))
 
@@ -111,7 +113,7 @@ def _is_lists_of_texts(rule: Any) -> bool:
     return isinstance(rule, dict) and all(map(_is_texts, rule.values()))
 
 
-#: Keyword → a check whether its value is supported, and a description of valid values.
+#: Maps a keyword to a check of its value, and to a description of valid values.
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "$dynamicRef": (_is_text, "a string"),
     "$id": (_is_text, "a string"),
@@ -140,13 +142,13 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class _Check:
-    """One traversal of a schema and all schemas it refers to."""
+    """One traversal of a schema and of all schemas to which it refers."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root
         self.seen: set[int] = set()
         self.todo: deque[tuple[Any, str, Resolver[Any]]] = deque()
-        #: Schema id → ids of schemas that apply to the same value.
+        #: Maps the id of a schema to the ids of the schemas that apply to the same value.
         self.in_place: dict[int, list[int]] = {}
         self.paths: dict[int, str] = {}
         self.keywords: dict[str, str] = {}
@@ -211,7 +213,7 @@ class _Check:
         self.todo.append((found.contents, here, found.resolver))
 
     def find_loop(self) -> None:
-        """Raise GraphDefinitionError if a schema applies itself to the same value."""
+        """Raise GraphDefinitionError if a schema applies itself to the same value in a cycle."""
         done: set[int] = set()
         for start in self.in_place:
             open_: set[int] = set()

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Maximum number of faults listed for a value, which may have one per validator.
+#: The maximum number of faults listed for a value, because each validator may report a fault.
 MAX_FAULTS = 50
 
 
 class ManagedValue:
-    """A value computed by the loop and read by nodes like state: (step, stop) → value."""
+    """A value that the loop computes from (step, stop) and that nodes read like state."""
 
     def __init__(self, compute: Callable[[int, int], Any], name: str) -> None:
         self.compute, self.name = compute, name
@@ -54,7 +54,7 @@ RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "Re
 
 
 def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Cache results by annotation, except for unhashable annotations."""
+    """Cache results by annotation; results for unhashable annotations aren't cached."""
     known = lru_cache(maxsize=256)(make)
 
     def find(annotation: Any) -> T:
@@ -68,7 +68,7 @@ def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
 
 @_cached
 def get_hints(schema: Any) -> dict[str, Any] | None:
-    """Return the annotated fields of a state class; None if it has none."""
+    """Return the annotated fields of a state class, or None if the class has no annotations."""
     if not isinstance(schema, type):
         return None
     declares = bool(getattr(schema, "__annotations__", None))
@@ -105,13 +105,16 @@ def _unwrapped(annotation: Any) -> Any:
 
 
 def get_managed_value(annotation: Any) -> ManagedValue | None:
-    """Return the managed value in an annotation, or None."""
+    """Return the managed value in an annotation, or None if the annotation has none."""
     metadata = getattr(_unwrapped(annotation), "__metadata__", ())
     return metadata[-1] if metadata and isinstance(metadata[-1], ManagedValue) else None
 
 
 def build_channel(name: str, annotation: Any) -> BaseChannel:
-    """Return the channel for one field, from its last annotation; by default a LastValue."""
+    """Return the channel for one field.
+
+    The channel is the last metadata item of the annotation. The default is a LastValue.
+    """
     annotation = _unwrapped(annotation)
     metadata = getattr(annotation, "__metadata__", ())
     if not metadata:
@@ -131,7 +134,8 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
     try:
         parameters = inspect.signature(reducer).parameters.values()
     except ValueError:
-        return  # a builtin without a signature, such as operator.add in old Python versions
+        # A builtin function may have no signature, such as operator.add in old Python versions.
+        return
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(positional) != 2 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         raise ValueError(
@@ -140,9 +144,9 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
 
 
 def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
-    """Return a converter of state dicts to state objects; None for schemas that are dicts.
+    """Return a function that converts a state dict to a state object, or None for a dict schema.
 
-    Missing fields of a dataclass become None if their type allows None.
+    A missing field of a dataclass becomes None if the field's type allows None.
     """
     if not (is_model(schema) or dataclasses.is_dataclass(schema)):
         return None
@@ -153,7 +157,7 @@ def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
 
 
 def _list_blank_fields(schema: Any) -> list[str]:
-    """Return the fields of a dataclass without a default whose type allows None."""
+    """Return the fields of a dataclass that have no default and whose type allows None."""
     if is_model(schema) or not dataclasses.is_dataclass(schema):
         return []
     hints = get_hints(schema) or {}
@@ -180,8 +184,8 @@ def list_updates(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
 def _list_updated_fields(value: Any) -> Sequence[str] | None:
     """Return the fields of a state object that count as updates.
 
-    For a pydantic model, these are the fields that were set, or whose value or default isn't None.
-    For any other class, these are all fields.
+    For a pydantic model, a field counts if it was set, or if its value or its default isn't None.
+    For any other class, all fields count.
     """
     if is_model(type(value)):
         given = value.model_fields_set
@@ -202,9 +206,9 @@ def _adapter_for(annotation: Any) -> Any:
 
 
 def _make_portable(annotation: Any) -> Any:
-    """Return an annotation with each TypedDict in a form supported by pydantic.
+    """Return an annotation in which each TypedDict has a form supported by pydantic.
 
-    Before Python 3.12, pydantic rejects those of the standard library.
+    Before Python 3.12, pydantic rejects a TypedDict of the standard library.
     """
     if sys.version_info >= (3, 12):
         return annotation
@@ -229,7 +233,7 @@ def _make_portable(annotation: Any) -> Any:
 def build_json_schema(schema: Any) -> dict[str, Any]:
     """Return the JSON schema of a response type or a state class.
 
-    Fields of a state class with a type unknown to pydantic accept any value.
+    If pydantic doesn't support the type of a state class's field, the schema accepts any value.
     """
     from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
@@ -254,7 +258,7 @@ def build_json_schema(schema: Any) -> dict[str, Any]:
 def describe_state(schema: Any, name: str) -> dict[str, Any]:
     """Return the JSON schema of a graph's input or output.
 
-    Dataclasses and unnamed types have ``name`` as their title.
+    The title of dataclasses and of types without a name is ``name``.
     """
     described = {"title": name, **build_json_schema(schema)}
     if dataclasses.is_dataclass(schema):
@@ -284,8 +288,8 @@ def coerce(schema: Any, value: Any) -> Any:
     """Return ``value`` as an instance of ``schema``.
 
     Raises:
-        ValidationError: from pydantic; the value is invalid, or validating a recursive union would
-            take too long.
+        ValidationError: the value is invalid, or validating a recursive union would take too
+            long. The class is pydantic's.
     """
     described = _recursive_schema(schema)
     if described is not None and is_too_complex(described, value):
@@ -297,7 +301,7 @@ def coerce(schema: Any, value: Any) -> Any:
 
 
 def list_faults(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
-    """List the first faults of a ValidationError as (location, message)."""
+    """Return the first faults of a ValidationError as (location, message) pairs."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [(fault["loc"], fault["msg"]) for fault in found[:MAX_FAULTS]]
 
@@ -351,7 +355,7 @@ def _reveal(value: Any) -> Any:
 
 
 def list_context_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
-    """List the faults of a context as (path, reason)."""
+    """Return the faults of a context as (path, reason) pairs."""
     fields = get_hints(schema)
     if isinstance(value, Mapping) and fields is not None:
         unknown = [(f"$.{name}", "unknown field") for name in value if name not in fields]
@@ -361,13 +365,13 @@ def list_context_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
 
 
 def coerce_context(schema: Any, value: Any) -> Any:
-    """Return a valid context as an instance of its schema."""
+    """Return a valid context as an instance of the context schema."""
     from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
     try:
         return coerce(schema, value)
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
-        # pydantic doesn't support the type
+        # Pydantic doesn't support the type.
         coercion = get_coercion(schema)
         return value if coercion is None else coercion(value)
 
@@ -407,7 +411,7 @@ def _faults(annotation: Any, value: Any, path: str) -> list[tuple[str, str]]:
             for place, reason in list_faults(error)
         ]
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
-        return []  # pydantic doesn't support the type, so the value can't be checked
+        return []  # Pydantic doesn't support the type, so the value can't be checked.
     return []
 
 

@@ -1,4 +1,4 @@
-"""A store that combines calls of one event loop iteration into a batch."""
+"""A store that combines the calls of one event loop iteration into a batch."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .store import BaseStore
 
 
 class AsyncBatchedBaseStore(BaseStore):
-    """Base class of stores that batch the calls of one event loop iteration.
+    """Base class of stores that combine the calls of one event loop iteration into a batch.
 
-    Subclasses implement ``abatch``. The store is created on its event loop. Its methods may be
-    called on OS threads and on other event loops. On its own loop, sync methods raise
-    ``asyncio.InvalidStateError``, because they would block the loop. Batches run one after the
-    other.
+    Subclasses implement ``abatch``. The store is created on its event loop. The store's methods may
+    be called on OS threads and on other event loops. On the store's event loop, sync methods raise
+    ``asyncio.InvalidStateError``, because they would block the event loop. Batches run one after
+    the other.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class AsyncBatchedBaseStore(BaseStore):
     async def _perform_waiting(self) -> None:
         while self._waiting:
             gathered, self._waiting = self._waiting, []
-            # cancelled calls are not performed
+            # Cancelled calls are not performed.
             await self._answer([(future, op) for future, op in gathered if not future.done()])
 
     async def _answer(self, gathered: Sequence[tuple[asyncio.Future[Any], Op]]) -> None:
@@ -71,9 +71,9 @@ class AsyncBatchedBaseStore(BaseStore):
 
 
 def merge_ops(ops: Sequence[Op]) -> tuple[list[Op], list[int]]:
-    """Return distinct operations, and for each given one the index of its result.
+    """Return the distinct operations, and for each given operation the index of its result.
 
-    Equal reads are combined. Of several puts with the same key, only the last one remains.
+    Equal reads are combined. Of several puts with the same key, only the last is performed.
     """
     merged: list[Op] = []
     places: list[int] = []

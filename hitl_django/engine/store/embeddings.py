@@ -15,7 +15,7 @@ AEmbeddingsFunc = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
 
 class Embeddings(ABC):
-    """Base class of embeddings, compatible with LangChain's class of that name.
+    """Base class of embeddings, compatible with LangChain's class of the same name.
 
     Subclasses implement embed_documents and embed_query.
     """
@@ -38,7 +38,7 @@ class Embeddings(ABC):
 
 
 class EmbeddingsLambda(Embeddings):
-    """Embeddings from a function that returns a vector for each text; it may be async.
+    """Embeddings computed by a sync or async function that returns a vector for each text.
 
     The sync methods raise ValueError if the function is async.
     """
@@ -81,7 +81,7 @@ def ensure_embeddings(
 ) -> Embeddings:
     """Return embeddings for an embeddings object, a function, or a model name.
 
-    Model names (``"openai:text-embedding-3-small"``) require LangChain.
+    A model name (``"openai:text-embedding-3-small"``) requires LangChain.
 
     Raises:
         ValueError: the argument is of another kind, or LangChain is not installed.

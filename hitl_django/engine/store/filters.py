@@ -1,4 +1,4 @@
-"""Filters of a search on the fields of values."""
+"""Filters for the fields of items in a search."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ def _relates(found: Any, name: str, bound: Any) -> bool:
     try:
         return bool(compare(found, bound))
     except TypeError:
-        return False  # the values can't be compared
+        return False  # The values can't be compared.

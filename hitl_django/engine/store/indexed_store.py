@@ -25,12 +25,12 @@ class IndexedStore(BaseStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """The embeddings of the store; None without an index."""
+        """The embeddings of the store, or None if the store has no index."""
         return None if self._index is None else self._index.embeddings
 
     @abstractmethod
     def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-        """Perform a batch with embedded texts."""
+        """Perform a batch of operations with the vectors of its texts."""
 
     @abstractmethod
     async def aperform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:

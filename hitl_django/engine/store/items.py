@@ -1,4 +1,4 @@
-"""Items returned by a store."""
+"""Items that a store returns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Item:
 
 
 class SearchItem(Item):
-    """An item found by a search; ``score`` is None without a semantic ranking."""
+    """An item found by a search; ``score`` is None if the search doesn't rank by meaning."""
 
     __slots__ = ("score",)
 

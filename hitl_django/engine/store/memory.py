@@ -1,4 +1,4 @@
-"""A store of items in memory, for tests and temporary data."""
+"""A store that keeps items in memory, for tests and temporary data."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ def _now() -> datetime:
 
 
 class _StoredItem:
-    """A stored item with its vectors, its lifetime and its expiry."""
-
     __slots__ = ("expires", "item", "ttl", "vectors")
 
     def __init__(
@@ -49,14 +47,14 @@ class _StoredItem:
 
 
 class InMemoryStore(IndexedStore):
-    """A store in memory; items are copied on reading and writing.
+    """A store that keeps items in memory; items are copied when they are read and written.
 
     With ``index``, a search with a ``query`` returns embedded items first, most similar first, with
-    their scores. The other items follow. Without an index, a search returns the items that match
-    namespace and filter, in the order in which they were stored.
+    their scores. The other items follow. Without ``index``, a search returns the items that match
+    the namespace and the filter, in the order in which they were stored.
 
-    An item with a ``ttl`` expires that many minutes after it was stored or last read. The argument
-    ``ttl`` sets defaults. ``clock`` returns the current time.
+    An item with a ``ttl`` expires that many minutes after the item was stored or last read. The
+    constructor's argument ``ttl`` sets defaults. ``clock`` returns the current time.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class InMemoryStore(IndexedStore):
         self._lock = RLock()
 
     def sweep_ttl(self) -> int:
-        """Delete the expired items; return their number."""
+        """Delete the expired items and return their number."""
         with self._lock:
             now = self._clock()
             before = sum(map(len, self._spaces.values()))

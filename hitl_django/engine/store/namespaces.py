@@ -1,4 +1,4 @@
-"""Validation and matching of a store's namespaces."""
+"""Validation and matching of the namespaces of a store."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def check_labels(namespace: Any) -> Namespace:
     """Return a sequence of labels as a tuple.
 
     Raises:
-        InvalidNamespaceError: the argument is not a sequence, or a label isn't a str, is empty, or
-            contains a period or NUL.
+        InvalidNamespaceError: the argument is not a sequence, or a label isn't a str, is empty,
+            or contains a period or NUL.
     """
     if isinstance(namespace, str) or not isinstance(namespace, Sequence):
         raise InvalidNamespaceError(f"namespace must be a tuple of labels, not {namespace!r}.")
@@ -68,7 +68,7 @@ def validate_op_namespace(op: Op) -> None:
 
 
 def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
-    """Return the namespaces that a listing operation selects."""
+    """Return the namespaces selected by a list operation."""
     conditions = op.match_conditions or ()
     names = {
         namespace[: op.max_depth]
@@ -79,7 +79,7 @@ def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list
 
 
 def matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
-    """Return whether a namespace matches a prefix or suffix condition."""
+    """Return whether a namespace matches a prefix condition or suffix condition."""
     path = condition.path
     if len(path) > len(namespace):
         return False

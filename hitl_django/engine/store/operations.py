@@ -15,7 +15,7 @@ Index = Literal[False] | list[str] | None
 
 
 class GetOp(NamedTuple):
-    """A read of one item; the result is the item or None."""
+    """A read of one item; the result is the item, or None if it doesn't exist."""
 
     namespace: Namespace
     key: str
@@ -34,9 +34,10 @@ class SearchOp(NamedTuple):
 
 
 class PutOp(NamedTuple):
-    """A write of one item, or its deletion if ``value`` is None; ``ttl`` is in minutes.
+    """A write of one item, or a deletion if ``value`` is None; ``ttl`` is in minutes.
 
-    ``index`` names the fields to embed. None selects the fields of the store, False none.
+    ``index`` names the fields to embed. None selects the fields configured for the store, and False
+    selects no fields.
     """
 
     namespace: Namespace
@@ -54,7 +55,10 @@ class MatchCondition(NamedTuple):
 
 
 class ListNamespacesOp(NamedTuple):
-    """A listing of the namespaces that match all conditions, cut to ``max_depth`` labels."""
+    """A list operation for the namespaces that match all conditions.
+
+    The namespaces are shortened to ``max_depth`` labels.
+    """
 
     match_conditions: tuple[MatchCondition, ...] | None = None
     max_depth: int | None = None
@@ -77,7 +81,7 @@ def check_operations(ops: Iterable[Any]) -> list[Op]:
     """Return the operations of a batch as a list.
 
     Raises:
-        ValueError: an item is not an operation.
+        ValueError: an item of the batch is not an operation.
         TypeError: a value is not a dict.
     """
     checked = list(ops)

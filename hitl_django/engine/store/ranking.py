@@ -1,7 +1,7 @@
 """Vectors and their cosine similarity to a query.
 
 A vector is normalized and stored in 32-bit floats, so the similarity is a sum of products. If numpy
-is installed, it computes the same results faster.
+is installed, numpy computes the same results faster.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 def make_vector(numbers: Iterable[Any]) -> Vector:
-    """Return numbers as a normalized vector; zeros if all are zero.
+    """Return numbers as a normalized vector; if all numbers are zero, return zeros.
 
     Raises:
-        ValueError: there are no numbers, or one isn't finite.
+        ValueError: the sequence is empty, or a number isn't finite.
     """
     found = [float(number) for number in numbers]
     if not found:
@@ -39,11 +39,11 @@ def rank_candidates(
 ) -> list[tuple[T, float | None]]:
     """Return the candidates with their scores, most similar first.
 
-    A candidate with several vectors has the score of the most similar one. Candidates without
-    vectors come last in their original order, with the score None.
+    The score of a candidate with several vectors is the score of its most similar vector.
+    Candidates without vectors come last in their original order, with the score None.
 
     Raises:
-        ValueError: a vector has another length than the query.
+        ValueError: a vector and the query have different lengths.
     """
     scored, unscored = list[T](), list[T]()
     vectors, counts = list[Vector](), list[int]()
@@ -67,7 +67,7 @@ def rank_candidates(
 
 
 def score_vectors(query: Vector, vectors: Sequence[Vector]) -> list[float]:
-    """Return the similarity of each vector to the query: 1 for equal, 0 for unrelated."""
+    """Return the similarity of each vector to the query: 1 for equal, 0 for unrelated vectors."""
     numpy = _find_numpy()
     if numpy is None or not vectors:
         return [sum(map(mul, query, vector)) for vector in vectors]

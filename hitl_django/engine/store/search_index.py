@@ -14,12 +14,12 @@ from .text_paths import get_text_at_path, tokenize_path
 
 
 class IndexConfig(TypedDict, total=False):
-    """Configuration of a store's embeddings.
+    """The configuration of a store's embeddings.
 
     ``embed`` is an object with embed_documents and embed_query (such as LangChain's embeddings), a
     sync or async function of a list of texts, or the name of a model for LangChain. ``fields`` are
     paths to the texts to embed (``["$"]`` for the whole item). ``dims`` is the length of the
-    vectors. The stores of this package don't need it.
+    vectors; the stores of this package don't use it.
     """
 
     dims: int
@@ -29,13 +29,13 @@ class IndexConfig(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedTexts:
-    """The vectors of a batch: of texts to store and of search queries, by text."""
+    """The vectors of a batch, by text: vectors of texts to store and of search queries."""
 
     documents: Mapping[str, Vector] = field(default_factory=dict)
     queries: Mapping[str, Vector] = field(default_factory=dict)
 
     def find_query(self, op: SearchOp) -> Vector | None:
-        """Return the vector of a search's query; None without a semantic ranking."""
+        """Return the vector of a search's query, or None if the search doesn't rank by meaning."""
         return self.queries.get(op.query) if op.query else None
 
 
@@ -43,14 +43,14 @@ NOTHING_EMBEDDED = EmbeddedTexts()
 
 
 class SearchIndex:
-    """An index that finds and embeds the texts of a batch of operations."""
+    """An index that finds and embeds the texts in a batch of operations."""
 
     def __init__(self, config: IndexConfig) -> None:
         self.embeddings = ensure_embeddings(config.get("embed"))
         self._fields = [_tokenize(path) for path in config.get("fields") or ["$"]]
 
     def list_texts(self, op: PutOp) -> list[str]:
-        """Return the texts of an item that are embedded, each once."""
+        """Return the distinct texts of an item that are embedded."""
         if op.value is None or op.index is False:
             return []
         fields = self._fields if op.index is None else map(_tokenize, op.index)

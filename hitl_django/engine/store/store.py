@@ -1,4 +1,4 @@
-"""The interface of a store: a method for batches, and one for each operation."""
+"""The interface of a store: a method for batches, and a method for each operation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ Path = Sequence[str]
 class BaseStore(ABC):
     """Base class of stores; subclasses implement ``batch``.
 
-    By default, ``abatch`` runs ``batch`` on an OS thread. A store with async I/O overrides it.
+    By default, ``abatch`` runs ``batch`` on an OS thread. A store with async I/O overrides
+    ``abatch``.
     """
 
     #: Whether items may have a time to live.
@@ -41,7 +42,8 @@ class BaseStore(ABC):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Perform operations and return their results in order.
 
-        Reads return the state before the batch. Of several values for one key, the last is stored.
+        Reads return the state before the batch. If a batch contains several values for one key, the
+        last value is stored.
         """
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -57,7 +59,10 @@ class BaseStore(ABC):
     def get(
         self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None
     ) -> Item | None:
-        """Return an item, or None."""
+        """Return an item, or None if it doesn't exist or has expired.
+
+        ``refresh_ttl`` sets whether reading restarts the item's time to live.
+        """
         item: Item | None = self._perform_one(_get(self, namespace, key, refresh_ttl))
         return item
 
@@ -75,8 +80,8 @@ class BaseStore(ABC):
         """Return items of a namespace and its sub-namespaces.
 
         ``filter`` compares fields with a value, with a dict of fields, or with operators (``{"age":
-        {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). ``query`` ranks items by meaning in stores
-        with an index. Other stores ignore it.
+        {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). In a store with an index, ``query`` ranks
+        items by meaning. A store without an index ignores ``query``.
         """
         op = _search(self, namespace_prefix, query, filter, limit, offset, refresh_ttl)
         found: list[SearchItem] = self._perform_one(op)
@@ -91,10 +96,11 @@ class BaseStore(ABC):
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Store a dict, replacing an existing one; None deletes the item.
+        """Store a dict, replacing the existing item; None deletes the item.
 
-        ``index`` names the fields to embed in stores with an index. False embeds none. ``ttl`` is
-        in minutes. None stores the item without limit. The default is that of the store.
+        In a store with an index, ``index`` names the fields to embed, and False embeds no fields.
+        ``ttl`` is the time to live in minutes. None stores the item without a time limit. By
+        default, the time to live is the store's default.
 
         Raises:
             InvalidNamespaceError: the namespace is invalid.
@@ -115,7 +121,10 @@ class BaseStore(ABC):
         limit: int = 100,
         offset: int = 0,
     ) -> list[Namespace]:
-        """Return the namespaces with items, sorted."""
+        """Return the namespaces that contain items, sorted.
+
+        ``max_depth`` is the maximum number of labels; longer namespaces are shortened.
+        """
         op = _list(prefix, suffix, max_depth, limit, offset)
         names: list[Namespace] = self._perform_one(op)
         return names

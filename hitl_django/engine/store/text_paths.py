@@ -16,7 +16,7 @@ _BREAKS = ".[{"
 
 
 def tokenize_path(path: str) -> list[str]:
-    """Return the parts of a path: names, indexes in brackets and alternatives in braces."""
+    """Return the parts of a path: names, indexes in brackets, and alternatives in braces."""
     tokens, at = [], 0
     while at < len(path):
         if path[at] == ".":
@@ -43,9 +43,9 @@ def _find_name_end(path: str, start: int) -> int:
 
 
 def get_text_at_path(obj: Any, path: str | Sequence[str]) -> list[str]:
-    """Return the texts at a path, given as a str or as its parts.
+    """Return the texts at a path, which is given as a str or as its parts.
 
-    Lists and dicts are converted to JSON with sorted keys. A missing value or None has no text.
+    Lists and dicts are converted to JSON with sorted keys. A missing value and None have no text.
     """
     if isinstance(obj, Mapping):
         obj = dict(obj)
@@ -60,7 +60,7 @@ def _find_texts(found: Any, tokens: Sequence[str]) -> Iterator[str]:
         return
     token, *rest = tokens
     if token.startswith("{") and token.endswith("}"):
-        for field in token[1:-1].split(","):  # the path after the braces is ignored
+        for field in token[1:-1].split(","):  # The part of the path after the braces is ignored.
             yield from _read_texts(_follow_names(found, tokenize_path(field.strip())))
         return
     for member in _find_members(found, token):

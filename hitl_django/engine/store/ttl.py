@@ -5,17 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal, TypedDict
 
-#: Maximum time to live in minutes: 1000 years, because databases support no date after year 9999.
+#: The maximum time to live in minutes: 1000 years, because databases support no date after year
+#: 9999.
 MAX_MINUTES = 1000 * 365 * 24 * 60
 
 
 class TTLConfig(TypedDict, total=False):
-    """Default times to live for items of a store, in minutes.
+    """Default times to live for the items of a store.
 
-    ``refresh_on_read``: whether reading an item restarts its time to live (default True).
-    ``default_ttl``: for items stored without a ``ttl`` (None for no limit). ``omit_expired`` and
-    ``sweep_interval_minutes`` are for other stores. The stores of this package never return expired
-    items.
+    - ``refresh_on_read``: whether reading an item restarts its time to live (default True).
+    - ``default_ttl``: the time to live in minutes of items stored without a ``ttl``; None for no
+      limit.
+    - ``omit_expired`` and ``sweep_interval_minutes``: used by other stores. The stores of this
+      package never return expired items.
     """
 
     refresh_on_read: bool
@@ -25,7 +27,7 @@ class TTLConfig(TypedDict, total=False):
 
 
 class NotProvided:
-    """The type of ``NOT_PROVIDED``, for arguments that use the store's default."""
+    """The type of ``NOT_PROVIDED``, which selects the store's default."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -38,27 +40,27 @@ NOT_PROVIDED = NotProvided()
 
 
 def choose_ttl(config: TTLConfig | None, ttl: float | NotProvided | None) -> float | None:
-    """Return the lifetime of an item in minutes; None for no limit."""
+    """Return the time to live of an item in minutes, or None for no limit."""
     if isinstance(ttl, NotProvided):
         return (config or {}).get("default_ttl")
     return ttl
 
 
 def choose_refresh(config: TTLConfig | None, refresh: bool | None) -> bool:
-    """Return whether reading restarts the lifetime."""
+    """Return whether reading an item restarts its time to live."""
     if refresh is not None:
         return refresh
     return (config or {}).get("refresh_on_read", True)
 
 
 def read_ttl(minutes: float | None) -> timedelta | None:
-    """Return a lifetime as a duration.
+    """Return a time to live as a timedelta.
 
     Raises:
         ValueError: the argument is not a valid number of minutes.
     """
     if minutes is None:
         return None
-    if not abs(minutes) <= MAX_MINUTES:  # also excludes NaN
+    if not abs(minutes) <= MAX_MINUTES:  # The condition also rejects NaN.
         raise ValueError(f"A ttl is a number of minutes, at most {MAX_MINUTES}, not {minutes!r}.")
     return timedelta(minutes=minutes)

@@ -1,4 +1,4 @@
-"""The config of the running node call, as read by langchain."""
+"""The config of the running node call, which langchain reads from a context variable."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class AmbientConfig(Mapping[str, Any]):
-    """A mapping of the running node call's config, built when it is read.
+    """A mapping of the running node call's config, which is built when it is read.
 
     Langchain reads a context variable if it is called without a config. All node calls share one
-    value, because building a config for each of them would slow down nodes that don't use
-    langchain.
+    mapping, because building a config for each call would slow down nodes that don't use langchain.
     """
 
     __slots__ = ()
@@ -30,7 +29,7 @@ class AmbientConfig(Mapping[str, Any]):
         return len(self._read())
 
     def items(self) -> Any:
-        """Return the items of a single config, so that they are consistent."""
+        """Return the items of one config, so that the items are consistent with each other."""
         return self._read().items()
 
     def _read(self) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ GraphLifecycleStatus = Literal[
 
 @dataclass(frozen=True, slots=True)
 class GraphInterruptEvent:
-    """The event of a paused run, with its checkpoint and its interrupts."""
+    """The event of a paused run, with the run's checkpoint and interrupts."""
 
     run_id: Any
     status: GraphLifecycleStatus
@@ -44,15 +44,16 @@ GraphLifecycleEvent = GraphInterruptEvent | GraphResumeEvent
 
 
 class GraphCallbackHandler:
-    """Base class for handlers; pass an instance in ``config["callbacks"]``.
+    """Base class for handlers of events; an instance is passed in ``config["callbacks"]``.
 
-    Override the methods of the events to handle. An exception in a handler is logged, and raised if
-    ``raise_error`` is set.
+    Subclasses override the methods of the events to handle. An exception in a handler is logged. If
+    ``raise_error`` is set, the exception is also raised.
     """
 
     raise_error = False
     run_inline = False
-    # langchain's runnables and tools receive the same callbacks, and read which events to ignore.
+    # langchain's runnables and tools receive the same callbacks and use these attributes to skip
+    # events.
     ignore_llm = ignore_chain = ignore_agent = ignore_retriever = ignore_retry = True
     ignore_chat_model = ignore_custom_event = True
 
@@ -64,7 +65,7 @@ class GraphCallbackHandler:
 
 
 def list_handlers(callbacks: Any) -> list[GraphCallbackHandler]:
-    """Return the graph handlers in a config's callbacks, given as a list or a manager."""
+    """Return the graph handlers in a config's callbacks, which are a list or a callback manager."""
     found: Iterable[Any] = getattr(callbacks, "handlers", callbacks) or ()
     return [handler for handler in found if isinstance(handler, GraphCallbackHandler)]
 

@@ -9,11 +9,11 @@ from ..types import Chunk
 
 
 class ChunkBuffer:
-    """The chunks of running tasks, by task.
+    """The chunks of running tasks, by task id.
 
-    A buffer belongs to one attempt to execute the run. Chunks are lost if the attempt fails before
-    storing them. Nodes may write from several OS threads. ``keep`` copies written data, because the
-    node may change it later.
+    A buffer belongs to one attempt to execute the run. If the attempt fails before the chunks are
+    stored, the chunks are lost. Nodes may write from several OS threads. ``keep`` copies written
+    data, because the node may change the data later.
     """
 
     __slots__ = ("_chunks", "_keep")
@@ -31,7 +31,7 @@ class ChunkBuffer:
         self._chunks.setdefault(task_id, []).append(chunk)
 
     def forward(self, task_id: str, chunk: Chunk) -> None:
-        """Add a chunk of a subgraph, copied because the subgraph may change its data later."""
+        """Add a chunk of a subgraph as a copy, because the subgraph may change the data later."""
         ns, mode, data = chunk
         if mode != "custom" and self._keep is not None:
             data = self._keep(data)
@@ -42,6 +42,6 @@ class ChunkBuffer:
         return self._chunks.pop(task_id, [])
 
     def move_chunks(self, task_id: str, to: str) -> None:
-        """Move the chunks of a task to its caller, which stores them."""
+        """Move the chunks of a task to the calling task, which stores the chunks."""
         for chunk in self.take(task_id):
             self.add(to, chunk)

@@ -1,7 +1,7 @@
 """The context of the running node call: its task, stored memory and interrupts.
 
-One context variable contains it. The driver sets the variable around each node call, and all code
-called by a node reads it there.
+One context variable contains the context. The driver sets the variable around each node call, and
+all code called by a node reads the context from the variable.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ from .task import Task
 from .task_memory import UNANSWERED, TaskMemory
 
 logger = logging.getLogger("hitl_django")
-#: A node may call interrupt() and once() from several OS threads. This lock gives each call its own
-#: index and prevents lost updates.
+#: A node may call interrupt() and once() from several OS threads. This lock ensures that each call
+#: gets a separate index and that no update is lost.
 changing = threading.Lock()
 ContextT = TypeVar("ContextT")
 
 
 class CalledTasks(Protocol):
-    """The tasks called by one running task; implemented by drivers."""
+    """The @task calls made by one running task; drivers implement the protocol."""
 
     def make(
         self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
     ) -> AnyFuture:
-        """Start a call, or find the result of the same call from before."""
+        """Start a call, or return the future of the same call made by an earlier attempt."""
 
     def settle(self) -> None:
-        """Wait for the called tasks, and raise their interrupts in the calling task."""
+        """Wait for the called tasks, then raise their interrupts in the calling task."""
 
     async def asettle(self) -> None:
         """Async variant of settle."""
 
     async def wait(self) -> None:
-        """Wait for the tasks on this event loop."""
+        """Wait for the called tasks on this event loop."""
 
     def drop(self) -> None:
-        """Cancel the remaining tasks on the event loop."""
+        """Cancel the unfinished called tasks of the event loop."""
 
 
 class TaskContext:
@@ -73,7 +73,7 @@ class TaskContext:
 
     ``perform`` makes a saver call for a subgraph. ``is_async`` is true if the task runs on the
     event loop of the saver's async calls. ``changed`` contains the ids of interrupts that differ
-    from the interrupt already decided.
+    from the interrupts already decided.
     """
 
     __slots__ = (
@@ -102,23 +102,24 @@ class TaskContext:
     def __init__(self, task: Task, run: RunContext, memory: TaskMemory) -> None:
         self.task, self.run, self.perform = task, run, run.perform
         self.is_async = False
-        #: The tasks it has called.
+        #: The @task calls that this task has made.
         self.calls: CalledTasks | None = None
         self._memory = memory
         self.answers = memory.answers
         # Empty values are shared between tasks, so they are replaced and never changed in place.
         self.fingerprints, self.once = memory.fingerprints, memory.once
-        #: Whether fingerprints are already stored, so that a change must be stored again.
+        #: Whether fingerprints are already stored, so that a change must also be stored.
         self._has_prints = bool(memory.fingerprints)
         self.attempt = 0
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """Reset the interrupts of the previous attempt, but keep its resume values."""
+        """Reset the interrupts of the previous attempt; the resume values remain."""
         self.attempt += 1
         self.consumed = 0
         self.keyed: dict[str, Any] | None = None
-        # Most tasks have no interrupts. The shared empty values are replaced, never changed.
+        # Most tasks have no interrupts. The shared empty values are replaced and never changed in
+        # place.
         self.open: Sequence[PendingInterrupt] = ()
         self.changed: Sequence[str] = ()
         self.pushed: Sequence[Write] = ()
@@ -132,14 +133,15 @@ class TaskContext:
     def get_first_attempt_time(self) -> float:
         """Return the time of the first attempt, in seconds since the epoch.
 
-        The first call sets it. It is called before the first attempt if retries are possible.
+        The first call of this method sets the time. If retries are possible, the method is called
+        before the first attempt.
         """
         if not hasattr(self, "_first_attempt_time"):
             self._first_attempt_time = time.time()
         return self._first_attempt_time
 
     def take_up_attempts(self) -> float:
-        """Restore the attempt count of an earlier process; return the seconds to wait."""
+        """Restore the number of attempts made by an earlier process; return the seconds to wait."""
         self.get_first_attempt_time()
         if self._memory.attempts is None:
             return 0.0
@@ -148,7 +150,10 @@ class TaskContext:
         return max(0.0, next_at - time.time())
 
     def count_attempt(self, seconds: float) -> Commit | None:
-        """Count a failed attempt before a retry; return the commit that stores the count."""
+        """Count a failed attempt before a retry, and return the commit that stores the count.
+
+        ``seconds`` is the delay before the next attempt.
+        """
         counted = [self.attempt, self.get_first_attempt_time(), time.time() + seconds]
         self.task.memory = [*self.list_memory_writes(), (ATTEMPTS, counted)]
         return self._build_commit(self.task.memory)
@@ -165,7 +170,7 @@ class TaskContext:
 
         Raises:
             GraphInterrupt: no resume value is available.
-            InvalidAnswerError: the resume value doesn't fit the schema.
+            InvalidAnswerError: the resume value doesn't fit the response schema.
         """
         value = check_payload(value)
         index = -1 if key is not None else self._next_index()
@@ -196,7 +201,7 @@ class TaskContext:
         raise GraphInterrupt(self.open)
 
     def push(self, name: str, value: Any) -> None:
-        """Add a write that is applied before those of the node's result."""
+        """Add a write that is applied before the writes of the node's result."""
         with changing:
             self.pushed = [*self.pushed, (name, value)]
 
@@ -210,7 +215,7 @@ class TaskContext:
             self.open = [*self.open, payload]
 
     def withdraw_interrupts(self, raised: BaseException) -> None:
-        """Remove the interrupts of all pauses in an exception group."""
+        """Remove the interrupts of all pauses in an exception group from the task."""
         pauses = [one for one in iterate_leaves(raised) if isinstance(one, GraphInterrupt)]
         interrupt_ids = [
             getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts
@@ -221,7 +226,7 @@ class TaskContext:
             ]
 
     def _discard_answer(self, index: int, key: str | None, name: str) -> None:
-        """Discard an invalid resume value, and the later ones that depended on it."""
+        """Discard an invalid resume value, and the later resume values that depended on it."""
         self.changed = [changed for changed in self.changed if changed != name]
         if key is None:
             self.answers, self.consumed = self.answers[:index], index
@@ -247,7 +252,7 @@ class TaskContext:
         return True, self.answers[index]
 
     def _check_fingerprint(self, slot: str, print_: str, name: str) -> None:
-        """Log or raise an error if a resume value belongs to a different interrupt."""
+        """Log a warning or raise an error if a resume value was given for a different interrupt."""
         before = self.fingerprints.get(slot)
         if before is None:
             before = self._memory.get_fingerprint(name) or print_
@@ -275,20 +280,20 @@ class TaskContext:
         return tuple({q.interrupt.id: q for q in (*self.open, *raised_here)}.values())
 
     def _assign_id(self, interrupt: Interrupt) -> Interrupt:
-        """Return an interrupt raised without an id, with its computed id."""
+        """Return an interrupt with an id; if it was raised without an id, the id is computed."""
         if interrupt.id != "placeholder-id":
             return interrupt
         return Interrupt(interrupt.value, ids.make_interrupt_id(self.task.ns, self._next_index()))
 
     def copy_memory(self) -> TaskMemory:
-        """Return the task's current memory, for calling the same task again."""
+        """Return the task's current memory, for another call of the same task."""
         keyed = {**self._memory.keyed, **(self.keyed or {})}
         memory = TaskMemory(self.answers, keyed, self.fingerprints, self.once)
         memory.voided = self._memory.voided
         return memory
 
     def list_exit_writes(self) -> list[tuple[str, Any]]:
-        """Return the memory to store when the task stops, with its attempts reset."""
+        """Return the memory to store when the task stops, with the number of attempts reset."""
         return (
             [*self.list_memory_writes(), (ATTEMPTS, None)]
             if self.attempt > 1
@@ -312,13 +317,13 @@ class TaskContext:
         return kept
 
     def _is_one_open_interrupt(self) -> bool:
-        """Return whether the task has only one interrupt, which is stored and still pending."""
+        """Return whether the task has a single interrupt, which is pending and has no key."""
         if self._has_prints or len(self.fingerprints) != 1 or len(self.open) != 1:
             return False
         return self.open[0].key is None
 
     def progress(self) -> None:
-        """Report progress to a node above that has an idle timeout."""
+        """Report progress to a calling node that has an idle timeout."""
         if self.run.progress is not None:
             self.run.progress()
 
@@ -327,7 +332,7 @@ class TaskContext:
 
     @property
     def once_guard(self) -> OnceGuard:
-        """The guard of the task's calls of once() and transact()."""
+        """The once() guard of the task, for its calls of once() and transact()."""
         with changing:
             if not hasattr(self, "_once_guard"):
                 self._once_guard = OnceGuard()
@@ -338,24 +343,26 @@ class TaskContext:
         return self.once_guard.lock_key(self.task.name, self.attempt, key)
 
     def remember(self, key: str, result: Any) -> None:
-        """Keep a result of once() in memory."""
         with changing:
             self.once = {**self.once, key: result}
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Keep an already stored result in memory, even if the attempt has timed out."""
+        """Keep an already stored result of once() in memory, even if the attempt has timed out."""
         self.remember(key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return the commit that stores the results of once() and an additional one."""
+        """Return the commit that stores the results of once() and one more result.
+
+        Return None if the run has no saver.
+        """
         return self._build_commit([(ONCE, {**self.once, key: result})])
 
     def build_results(self) -> Commit | None:
-        """Return the commit that stores the results of once(); None without a saver."""
+        """Return the commit that stores the results of once(), or None without a saver."""
         return self._build_commit([(ONCE, self.once)])
 
     def _build_commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
-        """Return a commit of this task's control writes; None without a saver."""
+        """Return a commit of control writes of this task, or None without a saver."""
         origin = self.task.origin
         if self.run.saver is None or (
             self.run.deferred and self.run.loop_state.has_unsaved_commits
@@ -371,11 +378,11 @@ class TaskContext:
 
     @property
     def full_context(self) -> TaskContext:
-        """The context of the task; this object may be a view for a part of it."""
+        """The context of the whole task; this object may be a view for a part of the task."""
         return self
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Return the index of the next task called by this task."""
+        """Return the index of the next @task call made by this task."""
         return next(numbers)
 
     def child_ns(self) -> str:
@@ -390,7 +397,7 @@ class TaskContext:
         return self.run.config if trace is None else trace.get_config(self.task)
 
     def config(self) -> RunnableConfig:
-        """Return the config of this node call."""
+        """Return the config passed to this node call."""
         task, run, ns = self.task, self.run, self.task.ns
         base = self.base_config()
         of_thread = {} if run.thread_id is None else {"thread_id": run.thread_id}
@@ -416,7 +423,7 @@ class TaskContext:
         }
 
     def runtime(self) -> Runtime[Any]:
-        """Return the runtime of this node call."""
+        """Return the runtime passed to this node call."""
         task, run = self.task, self.run
         return replace(
             run.runtime,
@@ -437,7 +444,7 @@ class TaskContext:
 
     @property
     def previous(self) -> Any:
-        """The value saved by the thread's last run of an entrypoint."""
+        """The value saved by the thread's previous run of an entrypoint."""
         return self.task.origin.values.get(PREVIOUS)
 
     def write(self, chunk: Any) -> None:
@@ -494,9 +501,10 @@ _SAVER_CALLS = _SaverCalls()
 
 
 def saver_calls() -> AbstractContextManager[None]:
-    """Raise a saver's error inside a node as SaverFailed, because the node didn't fail.
+    """Return a context manager that raises a saver's error as SaverFailed.
 
-    The error for a value that can't be stored remains the node's error.
+    Inside a node, SaverFailed doesn't count as a failure of the node. The error for a value that
+    can't be stored is not converted, because it is a failure of the node.
     """
     return _SAVER_CALLS
 
@@ -504,8 +512,8 @@ def saver_calls() -> AbstractContextManager[None]:
 def refuse_foreign_error(run: RunContext, error: BaseException) -> None:
     """Raise SaverFailed if an error in the user's code is not a failure of that code.
 
-    This is the case if the storage is unavailable or the task queue stops the task. The node's
-    retry policies and error handlers don't apply. The code runs again later, including everything
+    Such an error occurs if the storage is unavailable or the task queue stops the task. The node's
+    retry policies and error handlers don't apply. The code runs again later, including all work
     that was not stored.
     """
     if run.is_foreign_error(error):
@@ -513,7 +521,7 @@ def refuse_foreign_error(run: RunContext, error: BaseException) -> None:
 
 
 def store_commit(context: TaskContext, commit: Commit, run: RunContext | None = None) -> None:
-    """Store a commit of a running task, through its own run or the given one."""
+    """Store a commit of a running task through ``run``, or through the task's own run."""
     with saver_calls():
         context.perform((run or context.run).commit, commit)
 
@@ -528,7 +536,7 @@ async def astore_commit(context: TaskContext, commit: Commit) -> None:
 
 
 def store_steps(context: TaskContext) -> None:
-    """Store delayed commits of earlier steps, before the task stores its own results."""
+    """Store the delayed commits of earlier steps, before the task stores its own results."""
     if context.run.deferred is not None:
         with saver_calls():
             context.perform(context.run.store_steps)
@@ -548,7 +556,7 @@ async def astore_steps(context: TaskContext) -> None:
 
 
 def store_results(context: TaskContext) -> None:
-    """Store the results of once() if the run stores them while the task runs."""
+    """Store the results of once() if the run stores results while the task runs."""
     if context.build_results() is not None:
         with saver_calls():
             context.perform(_store_results, context)
@@ -567,5 +575,5 @@ async def astore_results(context: TaskContext) -> None:
 
 def _store_results(context: TaskContext) -> None:
     with context.once_guard.storing:
-        # Build the commit now, so that it includes results of other threads.
+        # The commit is built now, so that it includes the results of other OS threads.
         context.run.commit(context.build_results())  # type: ignore[arg-type]

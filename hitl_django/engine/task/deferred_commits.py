@@ -18,15 +18,16 @@ class UnsavedRun(Protocol):
     """A run that may have unstored steps."""
 
     def store_overdue(self) -> None:
-        """Store the steps that have ended."""
+        """Store the steps that have ended and are not stored yet."""
 
 
 class DeferredCommits:
     """The unstored commits of a run, shared with its subgraphs.
 
-    With "async", it is a single commit, stored while the next step runs. With "exit", it is
-    everything since the last stored checkpoint, stored when the run stops. Both are stored before
-    results of once() and transactions of nodes.
+    In the mode "async", this is a single commit, which is stored while the next step runs. In the
+    mode "exit", these are all commits since the last stored checkpoint, which are stored when the
+    run stops. In both modes, the commits are stored before results of once() and transactions of
+    nodes.
     """
 
     __slots__ = ("_is_raised", "_storing", "_under_way")
@@ -37,7 +38,7 @@ class DeferredCommits:
         self._is_raised = False
 
     def begin(self, saver: BaseCheckpointSaver, commit: Commit) -> None:
-        """Store a commit on another OS thread, or synchronously if the saver can't."""
+        """Store a commit on another OS thread, or on this one if the saver can't."""
         self.wait()
         under_way = saver.begin_commit(commit)
         if under_way is None:
@@ -57,8 +58,8 @@ class DeferredCommits:
     def wait(self) -> None:
         """Wait for the commit in progress.
 
-        If the commit failed, every later call raises its error, because no later commit may be
-        stored after a missing one.
+        If the commit failed, every later call raises the same error, because no later commit may be
+        stored after a missing commit.
         """
         if self._under_way is None:
             return
@@ -77,18 +78,22 @@ class DeferredCommits:
         if self._under_way is not None and not self._under_way.done():
             ended = asyncio.wrap_future(self._under_way)
             await asyncio.wait([ended])
-            ended.exception()  # retrieve the error, as it is raised elsewhere
+            ended.exception()  # This retrieves the exception, which is raised elsewhere.
 
     def store_steps(self, runs: Iterable[UnsavedRun]) -> None:
-        """Store the unstored steps of a run, after those of the runs above it."""
+        """Store the unstored steps of a run, after the steps of the calling runs."""
         self.wait()
-        # A second caller must wait until the steps are stored, not only removed from the buffer.
+        # A second caller must wait until the steps are stored, not only until they are removed from
+        # the buffer.
         with self._storing:
             for each in runs:
                 each.store_overdue()
 
     def close(self) -> None:
-        """Wait for the commit in progress when the root run ends; log an error never raised."""
+        """Wait for the commit in progress when the root run ends.
+
+        An error that was never raised is logged.
+        """
         under_way, self._under_way = self._under_way, None
         if under_way is None:
             return

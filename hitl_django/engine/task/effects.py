@@ -34,8 +34,8 @@ class Wait:
 class Report:
     """A request to report an event of the task to callbacks.
 
-    The function is called with an additional argument ``is_async``. If that is true, it returns an
-    awaitable.
+    The function is called with the additional argument ``is_async``. If ``is_async`` is true, the
+    function returns an awaitable.
     """
 
     __slots__ = ("arguments", "tell")

@@ -11,10 +11,10 @@ AnyFuture = Future[Any] | asyncio.Future[Any]
 
 
 class CallFuture(Future[Any]):
-    """The result for sync code of a task that runs on another OS thread.
+    """The result, for sync code, of a @task call that runs on another OS thread.
 
-    A waiting caller runs the task itself if no thread has started it. Nested tasks can therefore
-    not exhaust the threads they wait for.
+    If no OS thread has started the task, a waiting caller runs the task itself. Nested tasks can
+    therefore not exhaust the OS threads for which they wait.
     """
 
     def __init__(self, work: Callable[[], Any] | None = None) -> None:
@@ -22,7 +22,7 @@ class CallFuture(Future[Any]):
         self._work = [] if work is None else [work]
 
     def run(self) -> None:
-        """Run the task, unless it was started elsewhere."""
+        """Run the task, unless another OS thread has started it."""
         try:
             work = self._work.pop()
         except IndexError:
@@ -37,20 +37,20 @@ class CallFuture(Future[Any]):
             self.set_result(result)
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for the task, and return its result or raise its error."""
+        """Wait for the task, and return the task's result or raise its error."""
         if timeout is None:
             self.run()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the task, and return its error."""
+        """Wait for the task, and return the task's error or None."""
         if timeout is None:
             self.run()
         return super().exception(timeout)
 
 
 def get_running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the running event loop of this OS thread, or None."""
+    """Return the running event loop of this OS thread, or None if no loop is running."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -58,7 +58,7 @@ def get_running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def resolve_future(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
-    """Return a completed future, for sync code or for an event loop."""
+    """Return a completed future, for an event loop or, if it is None, for sync code."""
     future: AnyFuture = CallFuture() if on_loop is None else on_loop.create_future()
     future.set_result(result)
     return future

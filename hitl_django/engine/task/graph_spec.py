@@ -1,4 +1,4 @@
-"""The parts of a compiled graph used to plan, run and apply tasks."""
+"""The parts of a compiled graph that are used to plan, run and apply tasks."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class GraphSpec:
         #: Channels whose readable value equals the stored value, and all others.
         self.plain = frozenset(name for name, c in channels.items() if c.plain)
         self.mixed = frozenset(channels) - self.plain
-        #: Channels that store the single write of a step unchanged.
+        #: Channels whose fold returns the single write of a step unchanged.
         self.replacing = frozenset(
             name for name, c in channels.items() if type(c).fold in REPLACING
         )
-        #: Channels that trigger one node and are empty after it has run. Their entries are removed,
-        #: because checkpoints would otherwise grow with the number of nodes that ever ran.
+        #: Channels that trigger one node and are empty after the node has run. Their entries are
+        #: removed. Otherwise, checkpoints would grow with the number of nodes that ever ran.
         self.spent = frozenset(
             name
             for name, c in channels.items()

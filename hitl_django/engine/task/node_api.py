@@ -1,4 +1,4 @@
-"""Functions for node code: interrupt, once, transact, and access to the run."""
+"""The API for node code: interrupt, once, transact, and access to the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ P = ParamSpec("P")
 
 
 def get_context() -> TaskContext:
-    """Return the context of the running node."""
+    """Return the context of the running node.
+
+    Raises:
+        RuntimeError: no node is running.
+    """
     context = current.get()
     if context is None:
         raise RuntimeError("Called get_config outside of a runnable context")
@@ -63,25 +67,27 @@ def interrupt(
 ) -> Any:
     """Pause the node for a response from a person, and return the resume value.
 
-    The node runs again from its first line once a response is available. The n-th call in the node
+    When a response is available, the node runs again from its first line. The n-th call in the node
     returns the n-th resume value. Parallel calls within one node, for example of several tools,
-    each need a ``key`` and are resolved by key in any order.
+    each need a different ``key``. Interrupts with keys can be resolved in any order.
 
     ``value`` is the payload shown to the person, as plain JSON (None, bool, number, str, list, dict
-    with str keys). ``response_schema`` is the type of the response: a pydantic model, TypedDict,
-    dataclass or other type that validates and converts each response. A JSON schema dict is only
-    shown. ``expires`` sets a time limit and its effect.
+    with str keys). ``response_schema`` is the type of the response. A pydantic model, TypedDict,
+    dataclass or other type validates and converts each response. A JSON schema dict is only shown.
+    ``expires`` sets a time limit and its effect.
 
-    If the node creates a different interrupt than the one already decided, a warning is logged.
+    If the node creates a different interrupt than the interrupt already decided, a warning is
+    logged.
 
     Raises:
-        UnserializableError: ``value`` isn't JSON. The message contains the path.
-        InvalidAnswerError: the response doesn't fit the schema. In a run executed by a worker, the
-            interrupt is pending again instead, with the reason.
-        InterruptChangedError: the interrupt differs from the one already decided, and the config
-            key ``on_interrupt_change`` is ``"error"``.
-        NoSaverError: the graph has no checkpointer, so it couldn't resume.
-        RuntimeError: called outside of a running graph.
+        UnserializableError: ``value`` isn't JSON. The message contains the path of the invalid
+            part.
+        InvalidAnswerError: the response doesn't fit the schema. In a run executed by a worker,
+            the interrupt becomes pending again with the reason instead.
+        InterruptChangedError: the interrupt differs from the interrupt already decided, and the
+            config key ``on_interrupt_change`` is ``"error"``.
+        NoSaverError: the graph has no checkpointer, so the run couldn't resume.
+        RuntimeError: no graph is running.
     """
     return ask(value, response_schema, key, expires)
 
@@ -93,7 +99,7 @@ def ask(
     expires: Expiry | None = None,
     terms: Any = None,
 ) -> Any:
-    """Pause like ``interrupt()``, with terms that the saver receives with the interrupt."""
+    """Pause like ``interrupt()``; the saver receives ``terms`` with the interrupt."""
     context = get_context()
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
         "allow_unsaved"
@@ -106,14 +112,15 @@ def ask(
 
 
 def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs) -> ResultT:
-    """Call ``function`` once per task, and return the stored result from then on.
+    """Call ``function`` once per task; later calls return the stored result.
 
-    The result is stored before it is returned, so it survives pauses, retries and later crashes. If
-    ``function`` crashes, or the process does before the result is stored, it is called again. For
-    an async function, return an awaitable. The result must be serializable like state.
+    The result is stored before it is returned. It remains available after a pause, a retry or a
+    crash. If ``function`` fails, or the process crashes before the result is stored, the next
+    attempt calls ``function`` again. For an async function, return an awaitable. The result must be
+    serializable like state.
 
-    Node code may make several such calls in parallel, in OS threads or coroutines, with a different
-    key each.
+    Node code may make several calls in parallel, in OS threads or coroutines, with a different key
+    for each call.
 
     Raises:
         ConcurrentOnceError: a call with the same key is still running.
@@ -138,11 +145,11 @@ def transact(
 ) -> ResultT:
     """Call ``function`` like ``once``, and store its result together with its database writes.
 
-    With a DjangoSaver, the function runs in a transaction on the database of the runs. The
-    transaction also stores the result. Both are committed or neither, even if the worker is killed
-    or has lost its lease. The database writes therefore happen exactly once. Keep the function
-    short, because the transaction is open while it runs. The function must not call ``interrupt``
-    or ``once``.
+    With a DjangoSaver, the function runs in a transaction on the database of the runs, and the
+    transaction also stores the result. Either both are committed or neither is, even if the worker
+    is killed or has lost its lease. The database writes therefore happen exactly once. The function
+    should be short, because the transaction is open while it runs. The function must not call
+    ``interrupt`` or ``once``.
 
     Raises:
         TypeError: the function is async, which Django's transactions don't support.

@@ -20,7 +20,7 @@ from .signatures import check_config_hint
 Write = tuple[str, Any]
 Reader = Callable[[Sequence[str] | str], Any]
 
-#: The module that defines @task. If it isn't loaded, no @task functions exist.
+#: The module that defines @task. If the module isn't loaded, no @task functions exist.
 _FUNCTIONAL = "hitl_django.engine.graph.functional"
 #: Parameters of a node function that are injected by name.
 INJECTED = ("config", "writer", "store", "previous", "runtime", "error")
@@ -28,12 +28,12 @@ INJECTED = ("config", "writer", "store", "previous", "runtime", "error")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A callable with the information a driver needs to call it.
+    """A callable with the information that a driver needs to call it.
 
     ``injected`` names the arguments to inject. ``is_async`` is true if the call returns an
     awaitable. ``sync`` is a sync version of the action, for a driver without an event loop.
-    ``apart`` is true if the call may wait for tasks it starts, so that it must not occupy the
-    driver's own OS thread.
+    ``apart`` is true if the call may wait for tasks that it starts. The driver must then not make
+    the call on its own OS thread.
     """
 
     call: Callable[..., Any]
@@ -50,7 +50,7 @@ def build_action(source: Any) -> Action:
     if isinstance(source, Action):
         return source
     add_code_of(source)
-    if type(source) is not FunctionType:  # true for most nodes
+    if type(source) is not FunctionType:  # This is true for most nodes.
         if _is_of_langgraph(source):
             foreign: Action = find_langgraph().build_graph_action(source)
             return foreign
@@ -69,13 +69,13 @@ def build_action(source: Any) -> Action:
 
 
 def _get_name(source: Any, attribute: str) -> str:
-    """Return the name of a node's callable, or of its class."""
+    """Return the name of a node's callable, or the name of the callable's class."""
     name = getattr(source, attribute, None)
     return name if isinstance(name, str) else type(source).__name__
 
 
 def is_graph(source: Any) -> bool:
-    """Return whether a node's callable is a compiled graph of this engine or LangGraph."""
+    """Return whether a node's callable is a compiled graph of this engine or of LangGraph."""
     if type(source) is FunctionType:
         return False
     return is_own_graph(source) or _is_of_langgraph(source)
@@ -83,7 +83,7 @@ def is_graph(source: Any) -> bool:
 
 def is_own_graph(value: Any) -> bool:
     """Return whether a value is a compiled graph of this engine."""
-    # Check the type, because an object may create any attribute on access.
+    # The attribute is read from the type, because an object may create any attribute on access.
     return getattr(type(value), "reads_context", False) is True
 
 
@@ -94,7 +94,7 @@ def _is_of_langgraph(source: Any) -> bool:
 def _is_runnable(source: Any) -> bool:
     """Return whether a node is called by ``invoke``, like graphs and langchain's Runnables.
 
-    Checks the type, because an object such as a mock may have any attribute.
+    The type is checked, because an object such as a mock may have any attribute.
     """
     kind = type(source)
     if is_own_graph(source):
@@ -105,7 +105,7 @@ def _is_runnable(source: Any) -> bool:
 
 
 def _starts_tasks(function: Any, seen: set[int]) -> bool:
-    """Return whether a function refers to a @task function, also through its own module."""
+    """Return whether a function refers to a @task function, directly or through its module."""
     function = getattr(function, "__func__", function)
     if type(function) is not FunctionType or id(function) in seen:
         return False
@@ -161,7 +161,7 @@ def _list_injected(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def is_coroutine_function(function: Any) -> bool:
     """Return whether calling the function returns a coroutine."""
-    if type(function) is FunctionType:  # true for most functions
+    if type(function) is FunctionType:  # This is true for most functions.
         return inspect.iscoroutinefunction(function)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - the method itself, not whether it exists
@@ -172,8 +172,8 @@ def is_coroutine_function(function: Any) -> bool:
 class Branch:
     """A conditional edge, whose function ``path`` chooses the next nodes.
 
-    ``path`` receives the state including the node's writes. ``ends`` maps its return values to node
-    names. ``keys`` are the channels it reads.
+    ``path`` receives the state including the node's writes. ``ends`` maps the return values of
+    ``path`` to node names. ``keys`` are the channels that ``path`` reads.
     """
 
     path: Action
@@ -183,7 +183,7 @@ class Branch:
     passes_output: bool = True
 
     def view(self, output: Any, read: Reader) -> Any:
-        """Return the argument for ``path``."""
+        """Return the argument with which ``path`` is called."""
         value = read(self.keys)
         if self.coercion is not None:
             return self.coercion(value)
@@ -192,7 +192,7 @@ class Branch:
         return value
 
     def route(self, chosen: Any) -> list[Write]:
-        """Return the writes that lead to the nodes chosen by ``path``."""
+        """Return the writes that trigger the nodes chosen by ``path``."""
         several = chosen if isinstance(chosen, (list, tuple)) else [chosen]
         ends = self.ends
         targets = [
@@ -221,10 +221,10 @@ def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
 class Node:
     """A node of a compiled graph.
 
-    ``triggers`` are the channels that start it. ``keys`` are the channels it reads: a tuple for a
-    dict, one name for that channel's bare value. ``writers`` convert its result to writes.
-    ``branches`` then choose the next nodes in the same task. ``handler`` names the node that
-    handles its failures.
+    ``triggers`` are the channels that trigger the node. ``keys`` are the channels that the node
+    reads: several names for a dict, or one name for the channel's value. ``writers`` convert the
+    node's result to writes. ``branches`` then choose the next nodes in the same task. ``handler``
+    names the node that handles failures of this node.
     """
 
     action: Action | None
@@ -242,9 +242,10 @@ class Node:
     handler: str | None = None
     sorted_triggers: tuple[str, ...] = ()
     key_set: frozenset[str] = frozenset()
-    #: The action, if the node consists of a single call without branches, retries or timeout.
+    #: The action if the node consists of a single call without branches, retries or timeout, else
+    #: None.
     only: Action | None = None
-    #: The same, if any OS thread may make the call.
+    #: The value of ``only`` if any OS thread may make the call, else None.
     plain: Action | None = None
 
     def __post_init__(self) -> None:
@@ -264,7 +265,7 @@ class Node:
 def make_reader(
     channels: Mapping[str, BaseChannel], values: Mapping[str, Any], own: Sequence[Write]
 ) -> Reader:
-    """Return a reader of the state including the writes ``own`` of a node."""
+    """Return a reader of the state that includes ``own``, the writes of a node."""
     written: dict[str, list[Any]] = {}
     for name, value in own:
         written.setdefault(name, []).append(value)

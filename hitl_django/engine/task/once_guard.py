@@ -12,8 +12,9 @@ from ..errors import ConcurrentOnceError
 class OnceGuard:
     """The calls of once() and transact() that a task is making, possibly on several OS threads.
 
-    ``storing`` is locked while results are stored. All results of a task are one write that
-    replaces the previous one, so a thread with outdated results would remove those of others.
+    ``storing`` is locked while results are stored. All results of a task are one write, which
+    replaces the previous write. Without the lock, an OS thread with outdated results would remove
+    the results of other OS threads.
     """
 
     __slots__ = ("_changing", "_transacting", "_under_way", "storing")
@@ -21,7 +22,7 @@ class OnceGuard:
     def __init__(self) -> None:
         self.storing, self._changing = threading.Lock(), threading.Lock()
         self._under_way: set[tuple[int, str]] = set()
-        self._transacting: set[int] = set()  # OS threads inside transact()
+        self._transacting: set[int] = set()  # The ids of OS threads inside transact().
 
     def is_transacting(self) -> bool:
         """Return whether this OS thread is inside transact()."""
@@ -29,7 +30,7 @@ class OnceGuard:
 
     @contextmanager
     def lock_key(self, node: str, attempt: int, key: str) -> Iterator[None]:
-        """Lock a key for one call of an attempt, until its result is stored.
+        """Lock a key for one call of an attempt, until the call's result is stored.
 
         Raises:
             RuntimeError: this OS thread is inside transact().
@@ -54,7 +55,7 @@ class OnceGuard:
 
     @contextmanager
     def transacting(self) -> Iterator[None]:
-        """Prevent other calls on this OS thread inside the block."""
+        """Prevent other calls of once() and transact() on this OS thread inside the block."""
         thread = threading.get_ident()
         self._transacting.add(thread)
         try:

@@ -1,7 +1,7 @@
 """Renames of nodes and channels, and the former names used in stored checkpoints.
 
-Stored checkpoints keep their original names and are translated when they are read. Ids of tasks and
-interrupts are still computed from the original names.
+Stored checkpoints keep their original names, which are translated when a checkpoint is read. Ids of
+tasks and interrupts are still computed from the original names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HANDLER_OF = "__error_handler__"
 
 
 class Renames:
-    """The current names of nodes and channels by former name, with chains resolved."""
+    """The current names of nodes and channels by former name, with chains of renames resolved."""
 
     __slots__ = ("channels", "nodes")
 
@@ -36,17 +36,17 @@ class Renames:
         return self.nodes.get(name, name)
 
     def rename_nodes(self, names: str | Sequence[str] | None) -> str | Sequence[str] | None:
-        """Return the current names of nodes; None and "*" are returned unchanged."""
+        """Return the current names of nodes; None and ``"*"`` are returned unchanged."""
         if names is None or isinstance(names, str):
             return names
         return [self.rename_node(name) for name in names]
 
     def rename_channel(self, name: str) -> str:
-        """Return a channel's current name, including channels named after nodes."""
+        """Return a channel's current name; channels named after nodes are also renamed."""
         return _substitute(name, self.nodes, self.channels)
 
     def rename_keys(self, value: object) -> object:
-        """Return a state, or part of one, with current keys; other values unchanged."""
+        """Return a state dict with the current keys; other values are returned unchanged."""
         if type(value) is not dict or self.channels.keys().isdisjoint(value):
             return value
         return {self.channels.get(key, key): item for key, item in value.items()}
@@ -75,7 +75,7 @@ class FormerNames:
 def build_renames(
     given: Mapping[str, str], nodes: Collection[str], channels: Collection[str]
 ) -> Renames:
-    """Return the renames for a graph with these nodes and channels.
+    """Return the renames for a graph with the given nodes and channels.
 
     Raises:
         GraphDefinitionError: the renames don't fit the graph. The message lists all faults.

@@ -1,10 +1,10 @@
-"""Selection of failures to retry."""
+"""The decision whether a failed task is retried."""
 
 from __future__ import annotations
 
 from ..types import RetryPolicy
 
-#: Errors in code or data, which would occur again.
+#: Errors in code or data, which would occur again in a retry.
 _HOPELESS = (
     ValueError,
     TypeError,
@@ -22,7 +22,7 @@ _HOPELESS = (
 
 
 def default_retry_on(exc: Exception) -> bool:
-    """Return whether an error may be temporary, such as a lost connection or an HTTP 5xx.
+    """Return whether an error may be temporary, such as a lost connection or an HTTP 5xx status.
 
     Error classes that aren't known to be permanent count as temporary.
     """

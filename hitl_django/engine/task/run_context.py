@@ -18,15 +18,15 @@ from .tool_stream import ToolStream
 
 
 class Spawner(Protocol):
-    """A driver with spare OS threads and an optional event loop, ``home``."""
+    """A driver with spare OS threads and, in ``home``, an optional event loop."""
 
     home: asyncio.AbstractEventLoop | None
 
     def spawns(self) -> bool:
-        """Return whether the calling OS thread may wait for work on another one."""
+        """Return whether the calling OS thread may wait for work on another OS thread."""
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Run the work on another OS thread."""
+        """Run ``work`` on another OS thread."""
 
 
 class UnaddressedResumes(Protocol):
@@ -40,10 +40,10 @@ class UnaddressedResumes(Protocol):
 
 
 class Replay:
-    """The replay of a run from an older checkpoint, for its subgraphs.
+    """The replay of a run from an older checkpoint, for the run's subgraphs.
 
-    A subgraph with one history per thread first starts from its state before ``bound``, the
-    checkpoint id where the replay began. After that, it continues from the state left by the
+    A subgraph with one history per thread first starts from its state before ``bound``, the id of
+    the checkpoint where the replay began. Its later calls continue from the state stored during the
     replay.
     """
 
@@ -54,7 +54,7 @@ class Replay:
         self._visited: set[str] = set()
 
     def visits_first(self, ns: str) -> bool:
-        """Return whether this replay enters the namespace for the first time, and store that."""
+        """Return whether this is the replay's first call with the namespace; store the call."""
         stable = ns.rpartition(":")[0] or ns
         if stable in self._visited:
             return False
@@ -66,8 +66,8 @@ class RunContext:
     """The context shared by all tasks of one run of one graph.
 
     ``perform`` makes a saver call on the OS thread of the root driver. ``answers`` are resume
-    values by interrupt id, including those of subgraphs. ``modes`` are the stream modes of the
-    loop. Chunks of ``forwards`` are passed to the run above.
+    values by interrupt id, including resume values for subgraphs. ``modes`` are the stream modes of
+    the loop. Chunks of the modes in ``forwards`` are passed to the calling run.
     """
 
     __slots__ = (
@@ -141,19 +141,19 @@ class RunContext:
         self.answers, self.passes_breakpoints = answers, passes_breakpoints
         self.checkpoint_map = checkpoint_map
         self.around_call = None if saver is None else saver.around_call
-        #: Includes the savers of the runs above. If any of them is unavailable, the run can't
-        #: proceed.
+        #: This includes the savers of the calling runs. If any of the savers is unavailable, the
+        #: run can't proceed.
         self.savers: Collection[BaseCheckpointSaver] = () if saver is None else (saver,)
-        #: Delayed commits; None if all commits are stored immediately.
+        #: The delayed commits, or None if all commits are stored immediately.
         self.deferred = DeferredCommits() if saver is not None and durability != "sync" else None
-        #: The run that contains this one, if a node of it calls this graph.
+        #: The run whose node called this graph, or None for a root run.
         self.above: RunContext | None = None
         #: The generator that executes the run, and its lease on the thread.
         self.stream: Stream
         self.lease: LocalThreadLease | None = None
-        #: Whether an async graph runs inside a sync run, whose OS thread makes the saver calls.
+        #: Whether this is an async run inside a sync run, whose OS thread makes the saver calls.
         self.calls_home = False
-        #: Whether a node makes this run.
+        #: Whether a node started this run.
         self.within = False
         #: Whether a task with a pending interrupt runs again when another interrupt is resolved.
         self.reruns_unanswered = True
@@ -162,34 +162,35 @@ class RunContext:
         self.reasks = False
         self.callbacks = list_handlers(config.get("callbacks")) if "callbacks" in config else []
         self.resuming = False
-        #: Reports progress to a node above that has an idle timeout.
+        #: Reports progress to a calling node that has an idle timeout.
         self.progress: Callable[[], None] | None = None
         self.replay: Replay | None = None
-        #: The chunks of the tasks, if they are stored.
+        #: The chunks of the run's tasks, or None if chunks aren't stored.
         self.chunk_buffer: ChunkBuffer | None = None
-        #: Resume values for the first interrupts, used only by a run from an addressed older
-        #: checkpoint, where no interrupt is known yet.
+        #: Resume values for the first interrupts. They are used only by a run from an addressed
+        #: older checkpoint, whose interrupts aren't known in advance.
         self.wildcard: UnaddressedResumes = []
         self.checkpoint_ids: dict[str, str] = {}
-        #: The variable from which langchain reads a node's config, if langchain is loaded.
+        #: The variable from which langchain reads a node's config, or None if langchain isn't
+        #: loaded.
         self.ambient_config: ContextVar[Any] | None = None
-        #: Streams messages of the models in its nodes.
+        #: Streams the messages of the models called in the run's nodes.
         self.message_stream: Any = None
         #: Stores messages while models generate them, if the run is recorded.
         self.message_recorder: Any = None
-        #: Streams its tool calls.
+        #: Streams the run's tool calls.
         self.tool_stream: ToolStream | None = None
-        #: The LangGraph node that makes this run.
+        #: The LangGraph node that started this run, or None.
         self.host: Any = None
         #: Reports the run and its tasks to langchain's callbacks; None without callbacks.
         self.trace: Any = None
-        #: The LoopState of this run, hidden from tasks, and the driver with OS threads for called
-        #: tasks.
+        #: The LoopState of this run, which tasks don't use, and the driver with OS threads for
+        #: called tasks.
         self.loop_state: Any
         self.spawner: Spawner | None = None
 
     def commit(self, commit: Commit) -> None:
-        """Store a commit after the one in progress."""
+        """Store a commit after the commit in progress."""
         if self.deferred is not None:
             self.deferred.wait()
         self.saver.commit(commit)  # type: ignore[union-attr]
@@ -201,7 +202,7 @@ class RunContext:
         await self.saver.acommit(commit)  # type: ignore[union-attr]
 
     def store_steps(self) -> None:
-        """Store the unstored steps of this run and of the runs above it."""
+        """Store the unstored steps of this run and of the calling runs."""
         states: list[UnsavedRun] = []
         run: RunContext | None = self
         while run is not None:
@@ -211,7 +212,7 @@ class RunContext:
             self.deferred.store_steps(states)
 
     def is_foreign_error(self, error: BaseException) -> bool:
-        """Return whether a storage is unavailable or the task queue stops the task."""
+        """Return whether an error comes from unavailable storage or from a requested stop."""
         control = self.control
         if control is not None and control.is_stop(error):
             return True

@@ -1,4 +1,4 @@
-"""The runtime passed to nodes, and the control that stops a run."""
+"""The runtime passed to nodes, and the control with which a run is stopped."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ ContextT = TypeVar("ContextT")
 
 
 class RunControl:
-    """A control that stops a run, usable from any OS thread.
+    """A control with which any OS thread can stop a run.
 
-    The run stops between two super-steps, with its checkpoint stored. Each task, including all
-    attempts, runs inside the context manager returned by ``around_task`` for its context.
+    The run stops between two super-steps, after its checkpoint is stored. Each task, including all
+    of its attempts, runs inside the context manager returned by ``around_task`` for the task's
+    context.
     """
 
     __slots__ = (
@@ -27,14 +28,15 @@ class RunControl:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        #: Errors that stop a run from outside, such as the timeout of a task queue. They are raised
-        #: in the main OS thread and don't count as failures of the running node.
+        #: Errors that stop a run from outside, such as the timeout of a task queue. The errors are
+        #: raised in the main OS thread and don't count as failures of the running node.
         self.stop_errors: tuple[type[BaseException], ...] = (KeyboardInterrupt,)
-        #: The first such error, and callbacks that cancel nodes on event loops.
+        #: The first error that stopped the run from outside, and callbacks that cancel nodes on
+        #: event loops.
         self.stopped: BaseException | None = None
         self._cancels: set[Callable[[], object]] = set()
         #: Called with the error and the names of the running nodes, on the OS thread of the graph,
-        #: before it waits for these nodes.
+        #: before the graph waits for these nodes.
         self.on_stop: Callable[[BaseException, Sequence[str]], None] | None = None
         self.drain_reason: str | None = None
         self._drain = threading.Event()
@@ -42,7 +44,7 @@ class RunControl:
         self.around_task: Callable[[Any], AbstractContextManager[object]] | None = None
 
     def request_drain(self, reason: str = "shutdown") -> None:
-        """Request the run to stop before the next super-step."""
+        """Request that the run stops before the next super-step."""
         self.drain_reason = reason
         self._drain.set()
         for function in tuple(self._listeners):
@@ -54,11 +56,11 @@ class RunControl:
         return self.drain_reason is not None
 
     def is_stop(self, error: BaseException) -> bool:
-        """Return whether an error, or one in a group, stops the run from outside."""
+        """Return whether an error, or one in an exception group, stops the run from outside."""
         return any(isinstance(leaf, self.stop_errors) for leaf in iterate_leaves(error))
 
     def note_stop(self, error: BaseException, nodes: Sequence[str]) -> None:
-        """Call ``on_stop`` and cancel nodes at the first error that stops the run from outside."""
+        """Call ``on_stop`` and cancel nodes when the first error stops the run from outside."""
         stopped = error.error if isinstance(error, SaverFailed) else error
         if self.stopped is not None or not self.is_stop(stopped):
             return
@@ -70,7 +72,7 @@ class RunControl:
 
     @contextmanager
     def cancelling(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """Call ``cancel`` if the run was or is stopped from outside during the block."""
+        """Call ``cancel`` if the run is stopped from outside before or during the block."""
         self._cancels.add(cancel)
         try:
             if self.stopped is not None:
@@ -80,7 +82,7 @@ class RunControl:
             self._cancels.discard(cancel)
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for a stop request; return whether there is one."""
+        """Wait up to ``seconds`` for a stop request, and return whether a stop was requested."""
         return self._drain.wait(seconds)
 
     async def await_(self, seconds: float) -> bool:
@@ -88,13 +90,13 @@ class RunControl:
         loop, drained = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            # A closed loop has no waiting task.
+            # A closed event loop has no waiting task.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(drained.set)
 
         self._listeners.add(wake)
         try:
-            # Checked after registering the listener, so that no request is missed.
+            # The flag is checked after registering the listener, so that no request is missed.
             if not self.drain_requested:
                 async with asyncio.timeout(seconds):
                     await drained.wait()
@@ -107,7 +109,7 @@ class RunControl:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionInfo:
-    """The position of a node call in the run."""
+    """The position of a node call in its run: thread, checkpoint, task and attempt."""
 
     checkpoint_id: str
     checkpoint_ns: str
@@ -123,7 +125,7 @@ class ExecutionInfo:
 
 
 class BaseUser(Protocol):
-    """The authenticated user of a server, for ``ServerInfo``."""
+    """The authenticated user of a server, as part of ``ServerInfo``."""
 
     @property
     def is_authenticated(self) -> bool:
@@ -135,7 +137,7 @@ class BaseUser(Protocol):
 
     @property
     def identity(self) -> str:
-        """The unique name of the user."""
+        """The unique identifier of the user."""
 
     @property
     def permissions(self) -> Sequence[str]:
@@ -144,7 +146,7 @@ class BaseUser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """Information from a server that runs the graph; None without such a server."""
+    """Information from the server that runs the graph."""
 
     assistant_id: str
     graph_id: str
@@ -152,20 +154,20 @@ class ServerInfo:
 
 
 def no_writer(chunk: Any) -> None:
-    """Discard chunks without a receiver."""
+    """Discard a chunk that has no receiver."""
 
 
 def no_heartbeat() -> None:
-    """Ignore progress without an idle timeout."""
+    """Do nothing, because the node has no idle timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime(Generic[ContextT]):
     """The runtime of a node, injected as the parameter ``runtime``.
 
-    ``context`` is given by the caller. ``previous`` is the last result of a functional graph.
-    ``stream_writer`` emits custom stream chunks. ``heartbeat`` reports progress of a node with an
-    idle timeout, from any OS thread.
+    ``context`` is the context given by the caller. ``previous`` is the value that the thread's
+    previous run of an entrypoint returned or saved. ``stream_writer`` emits custom stream chunks.
+    ``heartbeat`` reports progress of a node with an idle timeout; any OS thread may call it.
     """
 
     context: ContextT = None  # type: ignore[assignment]
@@ -184,11 +186,11 @@ class Runtime(Generic[ContextT]):
 
     @property
     def drain_reason(self) -> str | None:
-        """The reason of the stop request; None without a request."""
+        """The reason given with the stop request, or None if no stop was requested."""
         return None if self.control is None else self.control.drain_reason
 
     def merge(self, other: Runtime[ContextT]) -> Runtime[ContextT]:
-        """Return this runtime with the values set in ``other``."""
+        """Return this runtime with the values that are set in ``other``."""
         return replace(
             self,
             context=other.context if other.context is not None else self.context,
@@ -211,7 +213,7 @@ class Runtime(Generic[ContextT]):
         """Return a copy with replaced fields of ``execution_info``.
 
         Raises:
-            RuntimeError: called outside of a node.
+            RuntimeError: no node is running.
         """
         if self.execution_info is None:
             raise RuntimeError("There is no execution_info outside a node.")

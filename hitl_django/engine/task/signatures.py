@@ -21,7 +21,7 @@ def read_annotations(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[str
             return get_type_hints(function, include_extras=True)
         except (TypeError, NameError, AttributeError):
             return {}
-    # Evaluating all annotations would dominate the time to compile a large graph.
+    # Evaluating all annotations would take most of the time to compile a large graph.
     names = (*function.__code__.co_varnames[: min(1, function.__code__.co_argcount)], "return")
     raw = function.__annotations__
     if not any(isinstance(raw.get(name), str) for name in names):
@@ -44,7 +44,7 @@ def _evaluated(function: FunctionType, texts: dict[str, Any]) -> dict[str, Any]:
 
 
 def get_first_parameter(function: Any) -> str | None:
-    """Return the name of a function's first parameter; None if it has none."""
+    """Return the name of a function's first parameter, or None if it has no parameters."""
     if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
         return function.__code__.co_varnames[0] if function.__code__.co_argcount else None
     try:
@@ -80,7 +80,7 @@ def _takes_dict(hint: Any) -> bool:
 
 
 def list_command_targets(annotation: Any) -> tuple[str, ...]:
-    """Return the node names in a return annotation ``Command[Literal[...]]``."""
+    """Return the node names in a return annotation of the form ``Command[Literal[...]]``."""
     if get_origin(annotation) is not Command:
         return ()
     names = get_args(annotation)[0]

@@ -22,7 +22,7 @@ _PLAIN = (str, bytes, int, float, bool)
 
 
 class StateWriter:
-    """A converter of a node's result to writes: updates, gotos and the node's own edges."""
+    """A converter of a node's result to writes: state updates, gotos, and the node's edges."""
 
     __slots__ = ("_dropped", "_drops", "_takes_dicts", "keys", "name", "static")
 
@@ -31,10 +31,10 @@ class StateWriter:
     ) -> None:
         self.keys, self.static, self.name = keys, static, name
         #: Whether unknown keys are dropped without a warning, as for a subgraph whose state has
-        #: more keys. Otherwise, dropped keys are logged once.
+        #: more keys. Otherwise, each dropped key is logged once.
         self._drops = drops
         self._dropped: set[Any] = set()
-        #: Whether a dict is an update of several keys, not the value of the single key.
+        #: Whether a dict is an update of several keys instead of the value of the only key.
         self._takes_dicts = ROOT not in keys
 
     def __call__(self, output: Any) -> list[Write]:
@@ -81,11 +81,11 @@ class StateWriter:
         )
 
     def _note_unknown(self, names: Iterable[Any]) -> None:
-        """Log unknown keys, once each, or raise an error if the config says so."""
+        """Log each unknown key once, or raise an error if the config requires it."""
         context = current.get()
         is_below = context is not None and (context.run.within or context.task.name != START)
         if self.name == START and is_below:
-            return  # a subgraph only takes its own keys from the state of the node
+            return  # A subgraph only takes the keys of its own schema from the node's state.
         unknown = [name for name in names if name not in self.keys]
         if INTERRUPT in unknown:
             raise InvalidUpdateError(
@@ -111,7 +111,7 @@ class StateWriter:
 
 def _describe_result(update: Any) -> str:
     if inspect.iscoroutine(update):
-        update.close()  # prevents Python's warning about a coroutine that was never awaited
+        update.close()  # This prevents Python's warning about a coroutine that was never awaited.
         return f"{update}: nodes that return an awaitable must be `async def`"
     # Calling str() on other objects may query a database or raise an error.
     text = str(update) if _is_plain(update) else f"a {type(update).__qualname__}"

@@ -1,4 +1,4 @@
-"""A task (one node call of one super-step), and the shared origin of a step's tasks."""
+"""A task (one node call of one super-step), and the origin shared by a step's tasks."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ class StepOrigin:
         self._checkpoint_id, self.ns, self.step, self.stop = checkpoint_id, ns, step, stop
         self._id_bytes = b""
         self._sent: dict[str, bytes] = {}
-        #: The names used in ids, if nodes or channels were renamed since the checkpoint.
+        #: The names used in ids, if nodes or channels were renamed since the checkpoint was stored.
         self.former_names: FormerNames | None = None
 
     @property
     def checkpoint_id(self) -> str:
-        """The checkpoint's id, created on first use, because unsaved runs rarely need it."""
+        """The checkpoint's id, created on first use because unsaved runs rarely need it."""
         if self._checkpoint_id is None:
             self._checkpoint_id = ids.new_uuid6()
         return self._checkpoint_id
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The namespace as a tuple of levels, as in chunks."""
+        """The namespace as a tuple of levels, as in stream chunks."""
         return tuple(self.ns.split(NS_SEP)) if self.ns else ()
 
     @property
     def id_bytes(self) -> bytes:
-        """The checkpoint's id as bytes, which is part of the ids of all tasks."""
+        """The checkpoint's id as bytes, which are part of the ids of all tasks."""
         if not self._id_bytes:
             self._id_bytes = ids.encode_checkpoint_id(self.checkpoint_id)
         return self._id_bytes
@@ -76,7 +76,7 @@ class StepOrigin:
         return known
 
     def node_ns(self, name: str) -> str:
-        """Return the namespace of a node's tasks without their ids."""
+        """Return the namespace of a node's tasks without the task ids."""
         name = self.get_former_name(name)
         return f"{self.ns}{NS_SEP}{name}" if self.ns else name
 
@@ -108,8 +108,9 @@ class Task:
     ) -> None:
         self.name, self.node, self.path, self.triggers = name, node, path, triggers
         self.input, self.origin = value, origin
-        #: Set when the task ends: its writes (None until it has finished), the interrupts that
-        #: paused it, its error, and its memory for the next attempt as control writes.
+        #: Set when the task ends: the writes of a finished task (None before), the interrupts of a
+        #: paused task, the error of a failed task, and the memory for the next attempt as control
+        #: writes.
         self.writes: Sequence[Write] | None = None
         self.pending_interrupts: tuple[PendingInterrupt, ...] = ()
         self.error: BaseException | None = None
@@ -119,7 +120,7 @@ class Task:
 
     @property
     def id(self) -> str:
-        """The task's id, which is the same whenever it is planned from the same checkpoint."""
+        """The task's id, which is the same in each plan made from the same checkpoint."""
         if self._id is None:
             origin, name = self.origin, self.origin.get_former_name(self.name)
             if self.path[0] == PULL:
@@ -135,12 +136,12 @@ class Task:
 
     @property
     def ns(self) -> str:
-        """The namespace inside this task."""
+        """The namespace of a graph called by this task."""
         return f"{self._node_ns()}{NS_END}{self.id}"
 
     @property
     def path_key(self) -> str:
-        """The task's path as sortable text."""
+        """The task's path as text that sorts like the path."""
         if self._path_key is None:
             path = self.path
             if path[0] == PULL:
@@ -153,7 +154,7 @@ class Task:
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """The pending interrupts, without breakpoints of subgraphs."""
+        """The pending interrupts of the task, without breakpoints of subgraphs."""
         return tuple(q.interrupt for q in self.pending_interrupts if q.kind == "interrupt")
 
     def build_interrupt(
@@ -165,7 +166,7 @@ class Task:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> PendingInterrupt:
-        """Return an interrupt with this task's coordinates."""
+        """Return an interrupt with the coordinates of this task."""
         return PendingInterrupt(
             interrupt=interrupt,
             node=self.name,

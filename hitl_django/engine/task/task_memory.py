@@ -16,10 +16,10 @@ class TaskMemory:
     """A task's memory of earlier attempts: resume values, interrupts, results of once().
 
     ``fingerprints`` are keyed by the position or key of the interrupt. They are omitted if the
-    task's only interrupt is pending, because ``waiting`` contains it. ``voided`` contains the kinds
-    of resume values, RESUME and KEYED, from which one was discarded. ``attempts`` of a task to
-    retry is the number of attempts, the start of the first, and the earliest start of the next.
-    Both times are in seconds since the epoch.
+    task's only interrupt is pending, because ``waiting`` contains this interrupt. ``voided``
+    contains the kinds of resume values, RESUME or KEYED, of which a value was discarded.
+    ``attempts`` of a task to retry contains the number of attempts, the start of the first attempt,
+    and the earliest start of the next attempt. Both times are in seconds since the epoch.
     """
 
     __slots__ = ("answers", "attempts", "fingerprints", "keyed", "once", "voided", "waiting")
@@ -39,20 +39,22 @@ class TaskMemory:
 
     @classmethod
     def from_status(cls, status: TaskStatus) -> TaskMemory:
-        """Return the memory in the stored writes of a task."""
+        """Return the memory read from a task's stored writes."""
         memory = cls(status.answers, status.keyed, dict(status.fingerprints), dict(status.once))
         memory.waiting = status.interrupts
         memory.attempts = status.attempts and tuple(status.attempts)
         return memory
 
     def get_fingerprint(self, name: str) -> str | None:
-        """Return the fingerprint of the pending interrupt with this id; None if there is none."""
+        """Return the fingerprint of the pending interrupt with the id ``name``, or None."""
         for interrupt in self.waiting:
             if interrupt.id == name:
                 try:
                     return ids.hash_json(interrupt.value)
                 except (TypeError, ValueError):
-                    return None  # created by another program, since payloads here are always JSON
+                    # Another program created the interrupt, because payloads created by this
+                    # package are always JSON.
+                    return None
         return None
 
 

@@ -1,6 +1,6 @@
-"""Execution of one task from call to writes, with its branches and retries.
+"""The execution of one task from call to writes, with its branches and retries.
 
-The execution does no I/O itself: a generator yields calls and waits, which both drivers perform.
+The execution does no I/O: a generator yields calls and waits, which both drivers perform.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ Step = Call | Wait | Report
 Steps = Generator[Step, Any, None]
 #: A node's result and its writes.
 Attempted = tuple[Any, list[Write]]
-#: Errors that end the process, the event loop's task or the run, instead of failing the node.
+#: Errors that end the process, the event loop's task or the run, and don't count as the node's
+#: failure.
 _PASSING = (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, SaverFailed)
 
 
 def run_task(context: TaskContext) -> Steps:
     """Run a task to its end, and set the outcome on the task.
 
-    Sets ``writes`` if it finished, ``pending_interrupts`` if it paused, ``error`` if it failed.
-    KeyboardInterrupt and similar exceptions are raised, as they crash the run.
+    ``writes`` is set if the task finished, ``pending_interrupts`` if it paused, and ``error`` if it
+    failed. KeyboardInterrupt and similar exceptions are raised, because they end the run.
     """
     task = context.task
     node = task.node
@@ -78,7 +79,7 @@ def run_task(context: TaskContext) -> Steps:
 
 
 def _attempt(context: TaskContext) -> Generator[Step, Any, Attempted]:
-    """Call a task's function and branches; return the result and the writes."""
+    """Call a task's function and branches, and return the result and the writes."""
     task, node, trace = context.task, context.task.node, context.run.trace
     action = node.action
     if trace is not None and action is not None:
@@ -108,8 +109,8 @@ def _trace(
     return output, writes
 
 
-# A driver calls simple nodes directly and reports the outcome with the functions below. The outcome
-# is the same as with ``run_task``, at less cost.
+# A driver calls simple nodes directly and sets the outcome with the functions below. The outcome is
+# the same as with ``run_task``, but takes less time.
 
 
 def take_result(context: TaskContext, output: Any) -> None:
@@ -121,7 +122,10 @@ def take_result(context: TaskContext, output: Any) -> None:
 
 
 def take_error(context: TaskContext, error: BaseException) -> None:
-    """Set the outcome of a task whose single call raised an error; raise a crash again."""
+    """Set the outcome of a task whose single call raised an error.
+
+    Errors that don't count as the node's failure are raised again.
+    """
     if isinstance(error, ParentCommand):
         take_result(context, _address_to_this_graph(error))
     else:
@@ -131,7 +135,7 @@ def take_error(context: TaskContext, error: BaseException) -> None:
 def pass_input_on(task: Task) -> bool:
     """Finish a task that only passes on its input, such as most hidden first nodes.
 
-    Return False if there is anything to call or an error to raise. The task then runs normally.
+    Return False if the task has a call to make or an error to raise. The task then runs normally.
     """
     node = task.node
     if node.action is not None or node.branches:
@@ -146,7 +150,7 @@ def pass_input_on(task: Task) -> bool:
 
 
 def _address_to_this_graph(signal: ParentCommand) -> Command[Any]:
-    """Return a subgraph's Command for the parent graph, addressed to the current graph."""
+    """Return a Command that a subgraph sent to its parent, addressed to the current graph."""
     return replace(signal.command, graph=None)
 
 
@@ -157,7 +161,7 @@ def _finish(context: TaskContext, writes: list[Write]) -> None:
 
 
 def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
-    """Set the outcome of a stopped task, or return the policy to retry it."""
+    """Set the outcome of a stopped task, or return the policy with which to retry the task."""
     task = context.task
     if isinstance(error, GraphInterrupt):
         task.pending_interrupts = context.collect_interrupts(error.interrupts)
@@ -181,7 +185,7 @@ def _fail(context: TaskContext, error: BaseException) -> RetryPolicy | None:
         try:
             policy = _choose_policy(task.node.retry, error)
         except Exception as fault:
-            failure = fault  # an error in the policy is also a failure of the task
+            failure = fault  # An error in the policy is also a failure of the task.
     annotate(failure, f"During task with name '{task.name}' and id '{task.id}'")
     if policy is not None and context.attempt < policy.max_attempts:
         return policy
@@ -202,7 +206,8 @@ def _wait_for_retry(context: TaskContext, wait: Wait) -> Generator[Step, Any, bo
 
 def _collect_writes(context: TaskContext, output: Any) -> list[Write]:
     if context.open:
-        # The node caught its own pause with a bare except. Continuing would act without a decision.
+        # The node caught its own pause with a bare except. If the run continued, the node would act
+        # without a decision.
         logger.warning(
             "node %s caught an interrupt() and returned; the run pauses anyway",
             context.task.name,
@@ -221,7 +226,7 @@ def _make_writes(task: Task, output: Any) -> list[Write]:
 def _route_branches(
     context: TaskContext, output: Any, writes: list[Write]
 ) -> Generator[Step, Any, list[Write]]:
-    """Return the writes, including those of the node's branches."""
+    """Return the writes of a node's result, including the writes of the node's branches."""
     origin, trace = context.task.origin, context.run.trace
     for index, branch in enumerate(context.task.node.branches):
         read = make_reader(origin.spec.channels, origin.values, writes)
@@ -237,7 +242,7 @@ def _route_branches(
 def _trace_branch(
     context: TaskContext, index: int, path: Action, seen: Any
 ) -> Generator[Step, Any, Any]:
-    """Call a branch, and report its start and end to langchain's callbacks."""
+    """Call a branch, and report the call's start and end to langchain's callbacks."""
     trace = context.run.trace
     yield Report(trace.begin_branch, context, index, path, seen)
     try:
@@ -250,7 +255,7 @@ def _trace_branch(
 
 
 def _check_targets(task: Task, writes: list[Write]) -> None:
-    """Raise an error for a goto or a Send to an unknown node, because its work would be lost."""
+    """Raise an error for a goto or a Send to an unknown node."""
     spec = task.origin.spec
     for name, value in writes:
         if name == TASKS:
@@ -266,7 +271,7 @@ def _check_targets(task: Task, writes: list[Write]) -> None:
 
 
 def _choose_policy(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:
-    # Trying again can't correct an invalid response or a changed interrupt.
+    # A retry can't correct an invalid response or a changed interrupt.
     if isinstance(error, (InvalidAnswerError, InterruptChangedError)):
         return None
     return next((policy for policy in policies if should_retry(policy, error)), None)

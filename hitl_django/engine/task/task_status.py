@@ -1,6 +1,6 @@
 """The status of tasks from their stored writes, and the mapping of resume values.
 
-Resume values are stored by task and position only. A late, repeated or misdirected value can
+Resume values are stored by task and position only. A late, repeated or misdirected resume value can
 therefore not resolve another interrupt.
 """
 
@@ -32,7 +32,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class TaskStatus:
-    """The status of one task, read from its stored writes."""
+    """The status of one task, read from the task's stored writes."""
 
     __slots__ = (
         "answers", "attempts", "error", "fingerprints", "finished", "handled", "interrupts",
@@ -44,11 +44,11 @@ class TaskStatus:
         self.interrupts: tuple[Interrupt, ...] = ()
         self.answers: list[Any] = []
         self.keyed: dict[str, Any] = {}
-        #: Fingerprints of its interrupts, by position or ``#key``.
+        #: Fingerprints of the task's interrupts, by position or ``#key``.
         self.fingerprints: dict[str, str] = {}
         self.once: dict[str, Any] = {}
         self.error: Any = None
-        #: The message of its failure, if an error handler handles it.
+        #: The message of the task's failure if an error handler handles the failure, else None.
         self.handled: str | None = None
         self.finished = False
         #: The number and times of attempts before a retry (see TaskMemory).
@@ -56,24 +56,24 @@ class TaskStatus:
 
     @classmethod
     def ended(cls, output: Iterable[tuple[str, Any]]) -> TaskStatus:
-        """Return the status of a task that finished with these writes."""
+        """Return the status of a task that finished with the given writes."""
         status = cls()
         status.finished, status.output = True, list(output)
         return status
 
     @property
     def open(self) -> tuple[Interrupt, ...]:
-        """The pending interrupts.
+        """The pending interrupts of the task.
 
-        A handled failure ends a task, so its interrupts are no longer pending.
+        A handled failure ends a task, so the task's interrupts are no longer pending.
         """
         return () if self.finished or self.handled is not None else self.interrupts
 
 
 def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
-    """Return the status of each task with stored writes.
+    """Return the status of each task with stored writes, by task id.
 
-    A task has finished if it stored anything except control writes.
+    A task has finished if it has a stored write other than control writes.
     """
     statuses: dict[str, TaskStatus] = {}
     for task_id, channel, value in writes:
@@ -108,8 +108,8 @@ def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
 def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
     """Return a task's resume values with ``value`` at ``index``.
 
-    If the position has a value, it is replaced, and all later values are removed because they
-    depended on it.
+    If the position already has a value, that value is replaced. All later values are then removed,
+    because they depended on the replaced value.
     """
     if index < len(answers):
         later = answers[index + 1 :] if answers[index] == MissingResume() else []
@@ -118,9 +118,9 @@ def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
 
 
 def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
-    """Return a task's resume values without the unused one at ``index``.
+    """Return a task's resume values without the unused value at ``index``.
 
-    Later values remain, because they belong to interrupts that were pending at the same time.
+    Later values remain, because they belong to interrupts that were pending simultaneously.
     """
     left = [*answers]
     if index < len(left):
@@ -131,9 +131,9 @@ def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
 
 
 def is_resume_map(resume: Any) -> bool:
-    """Return whether a resume value is a map from interrupt ids to values.
+    """Return whether a resume value is a dict from interrupt ids to values.
 
-    This is the case for a dict whose keys are all interrupt ids, including the empty dict.
+    All keys of the dict must be interrupt ids. The empty dict also counts.
     """
     return isinstance(resume, dict) and all(
         isinstance(key, str) and _ID.fullmatch(key) for key in resume
@@ -143,10 +143,11 @@ def is_resume_map(resume: Any) -> bool:
 def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
     """Return the resume values by interrupt id.
 
-    ``resume`` is the value for the only pending interrupt, or a map from ids to values.
+    ``resume`` is the value for the only pending interrupt, or a dict from interrupt ids to values.
 
     Raises:
-        UnknownInterruptError: the interrupt is ambiguous or not pending. Nothing is stored.
+        UnknownInterruptError: an id isn't pending, or a value without an id is given for
+            several pending interrupts. Nothing is stored.
     """
     if not is_resume_map(resume):
         if len(open_ids) > 1:
@@ -178,7 +179,7 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
 
 
 def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
-    """Return a task's resume values by position: the stored ones and the new ones.
+    """Return a task's stored and new resume values by position.
 
     A new value resolves a pending interrupt, or corrects an earlier value of an unfinished task.
     """
@@ -194,7 +195,8 @@ def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any])
 def list_own_interrupts(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
     """Return a task's interrupts, each with its position or key.
 
-    The position is None for an interrupt of a subgraph, because the task can't resolve it alone.
+    The position is None for an interrupt of a subgraph, because the task can't resolve the
+    interrupt without the subgraph.
     """
     count = len(status.answers) + len(status.interrupts)
     slots: dict[str, int | str] = {

@@ -15,8 +15,9 @@ Namespace = tuple[str, ...]
 class ToolStream:
     """An emitter of stream chunks about a run's tool calls.
 
-    ``emit`` receives the chunks. Without ``subgraphs``, only calls in the run's own namespace
-    ``ns`` are emitted. ``above`` is the stream of the run above, which receives the same calls.
+    ``emit`` receives the chunks. Without ``subgraphs``, only tool calls in the run's namespace
+    ``ns`` are emitted. ``above`` is the tool stream of the calling run, which receives the same
+    tool calls.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return the chain of this and higher streams, without those that exclude subgraphs."""
+        """Return the chain of this stream and its callers' streams that include subgraphs."""
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:
             return above
@@ -41,14 +42,17 @@ class ToolStream:
     def begin(
         self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]
     ) -> ToolCallChunks:
-        """Emit the start of a call to all interested streams; return an emitter for its end."""
+        """Emit the start of a tool call to this stream and its callers' streams.
+
+        Return an emitter for the end of the call.
+        """
         including = [
             stream for stream in self._lineage() if stream.open(ns, call_id, name, given, tags)
         ]
         return ToolCallChunks(including, ns, call_id)
 
     def open(self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]) -> bool:
-        """Emit the start of a call; return whether this stream includes the call."""
+        """Emit the start of a tool call, and return whether this stream includes the call."""
         if TAG_NOSTREAM in tags or (ns != self._ns and not self.subgraphs):
             return False
         self._open.add((ns, call_id))
@@ -57,14 +61,14 @@ class ToolStream:
         return True
 
     def emit_delta(self, ns: Namespace, call_id: str | None, delta: Any) -> None:
-        """Emit a part of the output of a started call."""
+        """Emit a part of the output of a started tool call."""
         for stream in self._lineage():
             if (ns, call_id) in stream._open:
                 chunk = {"event": "tool-output-delta", "tool_call_id": call_id, "delta": delta}
                 stream._emit_chunk(ns, chunk)
 
     def close(self, ns: Namespace, call_id: str, ended: dict[str, Any]) -> None:
-        """Emit the end of a call."""
+        """Emit the end of a tool call."""
         self._open.discard((ns, call_id))
         self._emit_chunk(ns, ended)
 
@@ -79,7 +83,7 @@ class ToolStream:
 
 
 class ToolCallChunks:
-    """An emitter for the end of one tool call; a paused call emits nothing."""
+    """An emitter for the end of one tool call; a paused call emits no end."""
 
     __slots__ = ("_call_id", "_ns", "_streams")
 
@@ -87,11 +91,11 @@ class ToolCallChunks:
         self._streams, self._ns, self._call_id = streams, ns, call_id
 
     def finish(self, output: Any) -> None:
-        """Emit the result of the call."""
+        """Emit the result of the tool call."""
         self._end({"event": "tool-finished", "tool_call_id": self._call_id, "output": output})
 
     def fail(self, error: BaseException) -> None:
-        """Emit the error of the call."""
+        """Emit the error of the tool call."""
         self._end({"event": "tool-error", "tool_call_id": self._call_id, "message": str(error)})
 
     def _end(self, data: dict[str, Any]) -> None:

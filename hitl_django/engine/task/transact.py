@@ -1,4 +1,4 @@
-"""transact(): stores a function's database writes and its result atomically."""
+"""The function transact(), which stores database writes and a result atomically."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .context import TaskContext, saver_calls, store_results, store_steps
 
 
 class _Busy(GraphBubbleUp):
-    """A signal that another thread is storing results and may wait for this transaction."""
+    """A signal that another OS thread is storing results and may wait for this transaction."""
 
 
 def call_in_transaction(context: TaskContext, key: str, function: Callable[[], Any]) -> Any:
-    """Call a function, and store its result in the same transaction as its writes.
+    """Call a function, and store its result in the same transaction as its database writes.
 
-    With a saver without transactions, the result is stored afterwards.
+    If the saver doesn't support transactions, the result is stored after the call.
     """
 
     def call_in_time() -> Any:
@@ -40,7 +40,7 @@ def call_in_transaction(context: TaskContext, key: str, function: Callable[[], A
             return _stored_together(context, key, call_in_time, together)
         except _Busy:
             with context.once_guard.storing:
-                pass  # wait until the other thread has stored its results
+                pass  # Wait until the other OS thread has stored its results.
 
 
 def _stored_together(
@@ -50,14 +50,15 @@ def _stored_together(
     with ExitStack() as locks:
 
         def build_commit(result: Any) -> Commit | None:
-            # Until the transaction ends, no other thread may store the task's results. They would
-            # include this result even after a rollback.
+            # Until the transaction ends, no other OS thread may store the task's results. The other
+            # OS thread would store this result even if the transaction is rolled back.
             if not storing.acquire(blocking=False):
                 raise _Busy
             locks.callback(storing.release)
             return context.build_results_with(key, result)
 
-        # Not called with ``perform``, because the transaction belongs to this OS thread.
+        # The function isn't called with ``perform``, because the transaction belongs to this OS
+        # thread.
         with saver_calls():
             result, failure = together(call_in_time, build_commit)
         if failure is None:
