@@ -2,8 +2,8 @@
 
 Each super-step is one transaction and usually one row: a checkpoint with its ids and versions, the
 small values of its channels, and the writes of the tasks that led to it. Larger values have
-separate rows, one for each version of a channel, so a step stores only its changes. Each payload is
-encoded by the state codec and has a digest, which is checked when the payload is read.
+separate rows, one for each version of a channel, so a super-step stores only its changes. Each
+payload is encoded by the state codec and has a digest, which is checked when the payload is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of checkpoint rows for ``DjangoSaver.list``."""
+"""Reading of checkpoint rows in pages, for ``DjangoSaver.list``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def read_page(
     size: int,
     last: CheckpointRow | None,
 ) -> list[CheckpointRow]:
-    """Read a page of the addressed checkpoints, newest first; ``last`` is the last row read before.
+    """Read a page of the addressed checkpoints, newest first.
 
-    The first page of a single namespace, which is the most frequent case, is a prepared query.
+    ``last`` is the last row of the previous page. The first page of a single namespace, which is
+    the most frequent case, is a prepared query.
     """
     given = (config or {}).get("configurable") or {}
     thread_id, ns = given.get("thread_id"), given.get("checkpoint_ns")
@@ -56,9 +57,12 @@ def _filter(
 def _after(
     rows: QuerySet[models.Checkpoint, Any], last: CheckpointRow
 ) -> QuerySet[models.Checkpoint, Any]:
-    """Return the rows after a row. Copies of a thread have the same checkpoint ids."""
-    # The first condition can use the index. Among its rows, the second one excludes rows with the
-    # same id that have been read.
+    """Return the rows that follow the row ``last`` in the listing order.
+
+    Copies of a thread have the same checkpoint ids, so the id alone doesn't identify a row.
+    """
+    # The first condition can use the index. The second condition excludes rows with the same id
+    # that have been read.
     return rows.filter(checkpoint_id__lte=last.checkpoint_id).filter(
         Q(checkpoint_id__lt=last.checkpoint_id)
         | Q(thread__gt=last.thread)

@@ -21,7 +21,7 @@ from .write_cache import CachedNamespace
 def decode_checkpoint(
     rows: Sequence[CheckpointRow], using: str, cached: CachedNamespace, *, has_newest: bool
 ) -> CheckpointTuple | None:
-    """Decode a checkpoint that was read with the writes on top of it; None if there is none."""
+    """Decode a checkpoint that was read with the writes based on it; return None without rows."""
     one = [row for row in rows if row.task_id is None]
     written = [
         WriteRow(
@@ -45,9 +45,9 @@ def decode_checkpoints(
 ) -> Iterator[CheckpointTuple]:
     """Decode the rows whose metadata contains ``wanted``, with few queries per namespace.
 
-    ``cached`` receives the values that later commits can continue. ``has_newest`` is whether the
-    newest checkpoint of each namespace is among the rows. ``written`` are the writes on top of the
-    rows, if they have been read.
+    ``cached`` receives the values that later commits can continue. ``has_newest`` is true if the
+    newest checkpoint of each namespace is among the rows. ``written`` are the writes based on the
+    checkpoints of the rows, if the writes have been read.
     """
     opened = [_Decoded(row) for row in rows]
     groups = _group_by_namespace(opened)
@@ -69,7 +69,7 @@ def decode_checkpoints(
 def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple]:
     """Read the newest checkpoint of each thread with few queries; return them by thread id.
 
-    Damaged checkpoints are left out.
+    Damaged checkpoints are omitted.
     """
     heads, rows, written = queries.read_newest(using, threads)
     opened: dict[int, _Decoded] = {}
@@ -96,7 +96,7 @@ def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple
 def _filter_undamaged(
     opened: Mapping[int, _Decoded], step: Callable[[_Decoded], None]
 ) -> dict[int, _Decoded]:
-    """Call ``step`` for each checkpoint; return the checkpoints that are not damaged."""
+    """Call ``step`` for each checkpoint, and return the checkpoints that are not damaged."""
     undamaged = {}
     for thread, one in opened.items():
         with suppress(PayloadError):
@@ -127,16 +127,16 @@ def _add_stored(one: _Decoded, rows: value_deltas.Rows) -> None:
 def _read_of_threads(
     using: str, wanted: Mapping[int, Sequence[version_deltas.RowKey]]
 ) -> dict[int, value_deltas.Rows]:
-    """Read channels at versions of the threads' root graphs, by thread."""
+    """Read the wanted channel versions of the threads' root graphs, by thread."""
     found: dict[int, dict[version_deltas.RowKey, value_deltas.Stored]] = {}
     for thread, row in queries.read_blobs_of_threads(using, wanted):
-        with suppress(PayloadError):  # its absence is detected later
+        with suppress(PayloadError):  # A missing row is detected later.
             found.setdefault(thread, {})[row.channel, row.version] = _decrypt_blob(row)
     return {**found}
 
 
 def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
-    """Add the parts of values that are stored as deltas."""
+    """Add the rows of the parts of values that are stored as deltas."""
     grown = {}
     for thread, rows in stored.items():
         deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
@@ -175,26 +175,27 @@ class _Decoded:
         self.head: version_deltas.Head = {}
         self.values: dict[str, Any] = {}
         self.is_whole = False
-        #: The number of values with rows of their own.
+        #: The number of values that have separate rows.
         self.apart = 0
-        #: The writes that led from the parent to this checkpoint, and from this one to its child.
+        #: The writes that led from the parent to this checkpoint, and the writes that led from this
+        #: checkpoint to its child.
         self.ended = b""
         self.writes: list[PendingWrite] = []
 
     def decode(self) -> None:
-        """Decode the data that isn't needed to match the metadata."""
+        """Decode the data that isn't needed to compare the metadata."""
         self.record = codec.decode(self.payloads.data)
         self.values, self.is_whole = inline_values.unpack(self.payloads.scalars)
 
     def list_apart(self) -> Sequence[version_deltas.RowKey]:
-        """Return channel and version of the values that may have rows of their own."""
+        """Return the channel and version of each value that may have a separate row."""
         if self.is_whole:
             return ()
         versions = self.head["channel_versions"].items()
         return [pair for pair in versions if pair[0] not in self.values]
 
     def add_values(self, restored: Mapping[version_deltas.RowKey, bytes]) -> None:
-        """Add the restored values that belong to this checkpoint."""
+        """Add the restored channel values that belong to this checkpoint."""
         found = [pair for pair in self.list_apart() if pair in restored]
         if len(found) != self.apart:
             raise CorruptPayloadError(
@@ -202,7 +203,8 @@ class _Decoded:
                 f"separately stored values, found {len(found)}."
             )
         for pair in found:
-            # Decoded separately for each checkpoint, since two must not share a list.
+            # The value is decoded separately for each checkpoint, because two checkpoints must not
+            # share a list.
             self.values[pair[0]] = codec.decode(restored[pair])
 
     def tuple(self) -> CheckpointTuple:
@@ -217,7 +219,7 @@ class _Decoded:
 
 
 def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Restore the versions of checkpoints in one namespace from their bases."""
+    """Restore the channel versions of checkpoints in one namespace from their bases."""
     named = {key for one in group if (key := version_deltas.base_key(one.record)) is not None}
     bases = read_bases(using, group[0].thread, group[0].ns, named)
     for one in group:
@@ -231,7 +233,7 @@ def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespac
 def read_bases(
     using: str, thread: int, ns: str, named: set[version_deltas.RowKey]
 ) -> dict[version_deltas.RowKey, version_deltas.VersionBase]:
-    """Read the bases with these keys, without a query if there are none."""
+    """Read the bases with the given keys; make no query if no keys are given."""
     rows = _read_named(using, thread, ns, named) if named else {}
     return {key: version_deltas.decode_base(key, *row) for key, row in rows.items()}
 
@@ -248,12 +250,13 @@ def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace 
 
 
 def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> value_deltas.Rows:
-    """Read channels at versions, with the parts of values that are stored as deltas."""
+    """Read the wanted channel versions, with the parts of values that are stored as deltas."""
     rows = _read_named(using, one.thread, one.ns, wanted)
     deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
     parts = {key: part for key, part in deltas.items() if part is not None}
     if parts:
-        # From the newest seal on. If that one belongs to another value, from the seal before.
+        # The rows from the newest seal onwards. If the newest seal belongs to another value, the
+        # rows from the previous seal onwards.
         rows |= _key_by_version(
             queries.PARTS.run(
                 using,
@@ -326,7 +329,8 @@ def _fill_writes(group: Sequence[_Decoded], rows: Iterable[WriteRow]) -> None:
     for row in rows:
         key = inline_writes.WriteKey(row.checkpoint_id, row.task_path, row.task_id, row.slot)
         found[key] = unpack(row.data, row.digest, f"writes of task {row.task_id}")
-    # Sorted here, since the order of paths in the database depends on its collation.
+    # The writes are sorted here, because the order of paths in the database depends on its
+    # collation.
     for key in sorted(found, key=attrgetter("task_path", "task_id", "slot")):
         writes = [(key.task_id, channel, value) for channel, value in found[key]]
         by_id[key.checkpoint_id].writes += writes

@@ -16,13 +16,16 @@ codec = Codec()
 
 
 def pack(value: Any) -> tuple[bytes, str]:
-    """Return a value's bytes and their digest."""
+    """Return the encoded bytes of a value, and their digest."""
     data = codec.encode(value)
     return data, digest(data)
 
 
 def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -> bytes:
-    """Return a value's bytes; errors name the channel as the first step of the path."""
+    """Return the encoded bytes of a channel's value.
+
+    The path in an error message starts with the channel.
+    """
     try:
         return codec.encode(value) if shared is None else shared.encode(value)
     except PayloadError:
@@ -31,7 +34,7 @@ def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -
 
 
 def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None = None) -> bytes:
-    """Return the bytes of (channel, value) pairs; errors name the channel."""
+    """Return the encoded bytes of (channel, value) pairs; an error names the channel."""
     pairs = [[channel, value] for channel, value in writes]
     try:
         return codec.encode(pairs) if shared is None else b"".join(shared.encode_writes(pairs))
@@ -45,7 +48,7 @@ def verify(data: Any, stored: str, what: str) -> bytes:
     """Return the decrypted bytes of a row.
 
     Raises:
-        CorruptPayloadError: if the digest doesn't match.
+        CorruptPayloadError: the digest ``stored`` doesn't match.
     """
     found, stored = decrypt_row(bytes(data), stored, 0, what)
     if digest(found) != stored:
@@ -54,24 +57,24 @@ def verify(data: Any, stored: str, what: str) -> bytes:
 
 
 def unpack(data: Any, stored: str, what: str) -> Any:
-    """Return the value that was packed.
+    """Return the value encoded by ``pack``.
 
     Raises:
-        CorruptPayloadError: if the digest doesn't match.
+        CorruptPayloadError: the digest ``stored`` doesn't match.
     """
     return codec.decode(verify(data, stored, what))
 
 
 def pack_text(value: Any) -> str:
-    """Return a value's bytes as text for a text column."""
+    """Return the encoded bytes of a value as base64, for a text column."""
     return base64.b64encode(codec.encode(value)).decode()
 
 
 def unpack_text(text: str, stored: str, what: str) -> Any:
-    """Return the value that was packed as text; ``stored`` is its digest.
+    """Return the value encoded by ``pack_text``; ``stored`` is its digest.
 
     Raises:
-        CorruptPayloadError: if the text is damaged.
+        CorruptPayloadError: the text is damaged.
     """
     try:
         data = base64.b64decode(text, validate=True)
@@ -81,5 +84,5 @@ def unpack_text(text: str, stored: str, what: str) -> Any:
 
 
 def digest_value(value: Any) -> str:
-    """Return the digest of a value's bytes."""
+    """Return the digest of a value's encoded bytes."""
     return pack(value)[1]

@@ -29,14 +29,14 @@ from .write_cache import CachedNamespace
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
 CHANGES = CONTROL_SLOTS[CHANGED]
 
-Row = tuple[Any, ...]  # the values of a statement's row, without the thread
+Row = tuple[Any, ...]  # The column values of a row, without the thread.
 
 
 class CommitRows:
-    """The rows of one commit on top of a checkpoint, at most four statements.
+    """The rows of one commit based on a checkpoint; at most four statements write them.
 
-    Values are encoded when they are added. Values that can't be stored are refused, and slow
-    encoding is done, before a transaction locks the thread.
+    Values are encoded when they are added. A value that can't be stored is therefore rejected
+    before a transaction locks the thread, and slow encoding doesn't extend the lock.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class CommitRows:
     ) -> None:
         self.ref, self.epoch, self._shared = ref, epoch, shared
         self._key_ring = find_key_ring()
-        #: Values that this commit can continue, and values of this commit that later ones can
+        #: Values that this commit can continue, and values of this commit that later commits can
         #: continue.
         self.cached = cached
         self.grown: dict[str, value_deltas.ValueTip] = {}
@@ -60,7 +60,7 @@ class CommitRows:
         self._is_last = False
         self._checkpoints: list[Row] = []
         self._ended: list[inline_writes.EndedTask] = []
-        #: The checkpoint of this commit, if all of its values have rows of their own.
+        #: The id of this commit's checkpoint if all of its values have separate rows, else None.
         self.without_inline: str | None = None
         #: Ids of interrupts that changed after their decision.
         self.changed: list[str] = []
@@ -70,10 +70,10 @@ class CommitRows:
     ) -> None:
         """Add the writes of a task.
 
-        With ``answers_stand``, its resume values don't replace stored ones. A worker repeats the
-        resume values with which its task started, while a reviewer may have added another one.
-        Resume values that only the run sets are replaced. With ``ends_step``, the writes are stored
-        in the row of the next checkpoint.
+        With ``answers_stand``, the task's resume values don't replace stored resume values. A
+        worker repeats the resume values with which its task started, while a reviewer may have
+        added another one. Resume values that only the run sets are always replaced. With
+        ``ends_step``, the writes are stored in the row of the next checkpoint.
         """
         for slot, writes in _group_by_slot(task.writes).items():
             unit = slot == inline_writes.UNIT and task.task_id != NULL_TASK_ID
@@ -105,17 +105,17 @@ class CommitRows:
         *,
         is_last: bool = False,
     ) -> None:
-        """Add a checkpoint as the child of this one, with new channel values.
+        """Add a checkpoint as the child of the addressed checkpoint, with new channel values.
 
-        ``added`` contains the added entries of lists and dicts that have only grown; None outside
-        of a run. ``is_last`` is whether this is the last commit of the run.
+        ``added`` contains the added entries of lists and dicts that have only grown. It is None
+        outside of a run. ``is_last`` is true for the last commit of the run.
         """
         self._is_last = is_last
         head: dict[str, Any] = dict(checkpoint)
         values = head.pop("channel_values")
         few = inline_values.select_scalars(values)
         for channel, version in new_versions.items():
-            # An emptied channel has a version and no value.
+            # An emptied channel has a version but no value.
             if channel in values and (few is None or channel not in few):
                 self._blobs.append(self._build_blob(channel, version, values[channel], added))
         if few is None:
@@ -150,7 +150,7 @@ class CommitRows:
         )
 
     def _pack_ended_tasks(self) -> bytes:
-        """Pack the writes that led to the checkpoint, or add separate rows if they are large."""
+        """Pack the writes that led to the checkpoint; large writes are added as separate rows."""
         if sum(len(task.data) for task in self._ended) > inline_writes.MAX_BYTES:
             self._kept += [self._write(inline_writes.UNIT, *ended) for ended in self._ended]
             return b""
@@ -159,7 +159,7 @@ class CommitRows:
     def _add_scalar_rows(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
-        """Add separate rows for the scalars that the parent may contain in its own row."""
+        """Add separate rows for the scalars that the parent may store in its own row."""
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id
         if self.cached is not None and parent is not None and self.cached.without_inline == parent:
@@ -178,7 +178,7 @@ class CommitRows:
         return codec.encode_record(record)
 
     def add_grown(self, channel: str, grown: AppendedValue) -> None:
-        """Add the final value of a channel, unless it equals the value that its deltas produce."""
+        """Add the final value of a channel, unless it equals the value restored from its deltas."""
         tip = None if self.cached is None else self.cached.tips.get(channel)
         if tip is None or tip.version != grown.version or not _equals_stored(grown.value, tip):
             data = pack_channel(channel, grown.value)
@@ -217,7 +217,7 @@ class CommitRows:
         added: AddedEntries,
         value: Any,
     ) -> Row | None:
-        """Return the row with the added entries; None if the whole value must be compared.
+        """Return the row with the added entries, or None if the whole value must be compared.
 
         At the last commit of a run, the result is compared with the whole value.
         """
@@ -241,7 +241,7 @@ class CommitRows:
         return self.ref.ns, channel, version, data, its_digest
 
     def write(self, thread: int, batch: WriteBatch) -> None:
-        """Add the rows to the batch."""
+        """Add the rows of this commit to the batch."""
         for statement, rows in (
             (queries.KEEP_WRITES, self._kept),
             (queries.REPLACE_WRITES, self._replaced),
@@ -253,7 +253,7 @@ class CommitRows:
 
 
 def _equals_stored(value: Any, tip: value_deltas.ValueTip) -> bool:
-    """Return whether a value equals the value that its deltas produce."""
+    """Return whether a value equals the value restored from its deltas."""
     try:
         return tip.matches(codec.encode_entries(value, tip.size))
     except PayloadError:
@@ -261,7 +261,7 @@ def _equals_stored(value: Any, tip: value_deltas.ValueTip) -> bool:
 
 
 def _group_by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
-    """Group a task's writes: channel writes as one unit, each control write in its own slot."""
+    """Group a task's writes by slot: channel writes in one slot, each control write in another."""
     slots: dict[int, list[tuple[str, Any]]] = {}
     for write in writes:
         slot = CONTROL_SLOTS.get(write[0], inline_writes.UNIT)

@@ -1,4 +1,4 @@
-"""Writers for the rows of commits: fenced, batched or direct."""
+"""Writers for the rows of commits: with a fence, in a batch, or directly."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ from hitl_django.models import Thread
 from .commit_rows import CommitRows
 
 AppendEvents = Callable[[WriteBatch, Sequence[Chunk]], None]
-#: Writes encoded rows, also from another OS thread.
+#: A function that writes encoded rows; any OS thread may call it.
 Write = Callable[[], object]
 
-MAX_THREADS = 1000  # maximum number of cached thread keys
+MAX_THREADS = 1000  # The maximum number of cached thread keys.
 
 
 class Fence(Protocol):
-    """Binds a worker's commits to its lease, and adds the outcome to the last commit."""
+    """A fence binds a worker's commits to its lease, and adds the outcome to the last commit."""
 
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Require that the lease isn't lost; with an outcome, release it."""
+        """Require that the lease isn't lost; with an outcome, release the lease."""
 
     def flag_changed(self, batch: WriteBatch, interrupts: Sequence[str]) -> None:
-        """Mark interrupts that changed after their decision."""
+        """Mark the interrupts that changed after their decision."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
         """Add the run's outcome and interrupts; ``step`` is the step of the new checkpoint."""
 
 
 class CommitWriter(ABC):
-    """Writes the rows of commits to a thread."""
+    """A writer for the rows of a thread's commits."""
 
-    #: Whether stored resume values are kept, and whether nothing of the thread is stored yet.
+    #: ``keeps_answers``: stored resume values are kept. ``is_new_thread``: the thread has no stored
+    #: data.
     keeps_answers = is_new_thread = False
 
     def __init__(self, using: str) -> None:
@@ -59,7 +60,7 @@ class CommitWriter(ABC):
 
     @abstractmethod
     def get_epoch(self, lease: LocalThreadLease | None) -> int:
-        """Return the epoch for the rows."""
+        """Return the lease's epoch, which is stored in the rows."""
 
     @abstractmethod
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
@@ -82,7 +83,7 @@ class _BoundWriter(CommitWriter):
 
 
 class FencedWriter(_BoundWriter):
-    """Writes the commits of a worker's run in separate transactions with its fence."""
+    """A writer for the commits of a worker's run, in separate transactions with its fence."""
 
     keeps_answers = True
 
@@ -91,7 +92,7 @@ class FencedWriter(_BoundWriter):
     ) -> None:
         super().__init__(using, thread, append_events)
         self._fence = fence
-        #: OS threads within DjangoSaver.together, whose commits are part of that transaction.
+        #: OS threads inside DjangoSaver.together, whose commits are part of that transaction.
         self.together: set[int] = set()
 
     def may_defer(self, lease: LocalThreadLease | None) -> bool:
@@ -99,8 +100,8 @@ class FencedWriter(_BoundWriter):
 
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
         batch, outcome = WriteBatch(self._using), _find_outcome(rows, commits)
-        # The fence is first: it locks the thread's row, so a worker that has lost the lease fails
-        # before writing.
+        # The fence comes first. It locks the thread's row, so a worker that has lost the lease
+        # fails before it writes.
         self._fence.guard(batch, outcome)
         self._append_chunks(commits, batch)
         if outcome is not None:
@@ -112,9 +113,9 @@ class FencedWriter(_BoundWriter):
 
 
 class BatchedWriter(_BoundWriter):
-    """Writes commits as part of a service's transaction.
+    """A writer for commits as part of a service's transaction.
 
-    With ``batch``, the thread has no stored data yet, and the rows are added to the batch.
+    With ``batch``, the thread has no stored data, and the rows are added to the batch.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class BatchedWriter(_BoundWriter):
         self._batch, self.is_new_thread = batch, batch is not None
 
     def may_continue(self) -> bool:
-        return True  # the saver is used for a single transaction only
+        return True  # The saver is used for a single transaction only.
 
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
         batch = WriteBatch(self._using) if self._batch is None else self._batch
@@ -136,16 +137,19 @@ class BatchedWriter(_BoundWriter):
         _add_rows(rows, self._thread.pk, batch)
         if batch is self._batch:
             return _do_nothing
-        # No savepoint, since the transaction commits or rolls back as a whole.
+        # No savepoint is needed, because the transaction commits or rolls back as a whole.
         return partial(batch.commit, savepoint=False)
 
 
 class DirectWriter(CommitWriter):
-    """Writes commits to any thread, creates its row, and checks the lease of a direct call."""
+    """A writer for commits to any thread.
+
+    The writer creates the thread's row if necessary and checks the lease of a direct call.
+    """
 
     def __init__(self, using: str) -> None:
         super().__init__(using)
-        self._keys: dict[str, int] = {}  # keys of threads, by thread id
+        self._keys: dict[str, int] = {}  # The keys of threads' rows, by thread id.
 
     def get_epoch(self, lease: LocalThreadLease | None) -> int:
         return lease.epoch if isinstance(lease, DirectCallLease) else 0
@@ -164,8 +168,8 @@ class DirectWriter(CommitWriter):
         return partial(self._write, add_rows, rows[0].ref.thread_id)
 
     def _write(self, add_rows: Callable[[int, WriteBatch], None], thread_id: str) -> None:
-        # Rows in a caller's transaction may be rolled back and their keys reused, so only keys
-        # committed by this saver are cached.
+        # Rows in a caller's transaction may be rolled back and their keys reused. Only keys
+        # committed by this saver are therefore cached.
         own = self.may_continue()
         pk = self._keys.get(thread_id) if own else None
         if pk is None:
@@ -189,7 +193,7 @@ def _add_rows(rows: Sequence[CommitRows], pk: int, batch: WriteBatch) -> None:
 
 
 def _find_outcome(rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Outcome | None:
-    """Return the outcome of the run, which only commits of the root graph have."""
+    """Return the outcome of the run, or None for a subgraph's commits."""
     return None if rows[0].ref.ns else commits[-1].outcome
 
 
@@ -201,4 +205,4 @@ def _find_step(commits: Sequence[Commit]) -> int | None:
 
 
 def _do_nothing() -> None:
-    """Do nothing, since another caller writes the batch."""
+    """Do nothing, because the caller writes the batch."""

@@ -1,4 +1,4 @@
-"""Addresses of checkpoints."""
+"""Addresses of checkpoints: thread id, namespace and checkpoint id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hitl_django.engine.types import RunnableConfig
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRef:
-    """A checkpoint as addressed by a config; without an id, the newest of the namespace."""
+    """A checkpoint addressed by a config; without an id, the newest of the namespace."""
 
     thread_id: str
     ns: str = ""
@@ -20,7 +20,7 @@ class CheckpointRef:
         """Return the checkpoint that a config addresses.
 
         Raises:
-            ValueError: if the config has no thread id.
+            ValueError: the config has no thread id.
         """
         given = config.get("configurable") or {}
         if "thread_id" not in given:

@@ -1,4 +1,4 @@
-"""The saver that the engine calls."""
+"""DjangoSaver, the checkpoint saver that the engine calls."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ from .coordinates import CheckpointRef
 from .queries import AnswersRow, CheckpointRow
 from .write_cache import CachedNamespace, WriteCache
 
-PAGE_SIZE = 100  # checkpoints that ``list`` reads at a time
+PAGE_SIZE = 100  # The number of checkpoints that ``list`` reads per page.
 
 
 class DjangoSaver(BaseCheckpointSaver):
     """Stores threads in Django's database.
 
-    Without arguments (``graph.compile(checkpointer=DjangoSaver())``) it accepts any string as a
-    thread id and creates the thread's row. Each run takes a lease on its thread.
+    Without arguments (``graph.compile(checkpointer=DjangoSaver())``), the saver accepts any string
+    as a thread id and creates the thread's row. Each run takes a lease on its thread.
 
     Args:
-        thread: the thread that the saver is bound to, whose row exists.
+        thread: the thread to which the saver is bound. The thread's row must exist.
         fence: binds commits to the lease of a worker.
         batch: receives the rows of commits, for a thread without stored data.
         append_events: adds the stream chunks of a commit to the run's events.
@@ -96,7 +96,7 @@ class DjangoSaver(BaseCheckpointSaver):
         return is_database_lost(error, self.using)
 
     def serves_threads(self) -> bool:
-        """Return whether no transaction is open that hides changes from other connections."""
+        """Return whether other connections see all changes, because no transaction is open."""
         return not connections[self.using].in_atomic_block
 
     @retry_on_conflict
@@ -105,8 +105,8 @@ class DjangoSaver(BaseCheckpointSaver):
     ) -> tuple[Any, BaseException | None]:
         """Call ``act`` and commit its result in one transaction.
 
-        Returns the result and None, or None and the error that ``act`` raised, with nothing
-        written. After a database conflict, ``act`` is called again.
+        Return the result and None. If ``act`` raises an error, nothing is written, and None and the
+        error are returned. After a database conflict, ``act`` is called again.
         """
         thread = get_ident()
         together: set[int] = set() if self._fenced is None else self._fenced.together
@@ -125,7 +125,7 @@ class DjangoSaver(BaseCheckpointSaver):
     # Writing.
 
     def lease_thread(self, thread_id: str, stream: Stream) -> DirectCallLease | None:
-        """Take the lease for a run; return None if a worker or service has it for the run."""
+        """Take the lease for a run; return None if its worker or service already has the lease."""
         if self.thread is not None and self.thread.thread_id == thread_id:
             return None
         return take_thread(self.using, thread_id, stream)
@@ -145,7 +145,7 @@ class DjangoSaver(BaseCheckpointSaver):
         except IntegrityError:
             if writer is not self._direct or commit.lease is not None:
                 raise
-            # The thread's row was deleted or created by another process since it was looked up.
+            # Another process has deleted or created the thread's row since the row was looked up.
             self._forget_thread(ref.thread_id)
             rows = self._build_rows(commits, writer)
             writer.plan(rows, commits)()
@@ -154,8 +154,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def begin_commit(self, commit: Commit) -> Future[None] | None:
         """Start to store a commit over another connection, on an OS thread.
 
-        Returns None on SQLite, which has only one writer, and if this OS thread has uncommitted
-        changes that other connections don't see.
+        Return None on SQLite, which has only one writer. Also return None if this OS thread has
+        uncommitted changes, which other connections don't see.
         """
         if connections[self.using].vendor == "sqlite" or not self.serves_threads():
             return None
@@ -210,7 +210,7 @@ class DjangoSaver(BaseCheckpointSaver):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        """Store a checkpoint as the child of the addressed one."""
+        """Store a checkpoint as the child of the addressed checkpoint."""
         self.commit(
             Commit(config, checkpoint=checkpoint, metadata=metadata, new_versions=new_versions)
         )
@@ -223,7 +223,7 @@ class DjangoSaver(BaseCheckpointSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store the writes of a task on top of the addressed checkpoint."""
+        """Store the writes of a task based on the addressed checkpoint."""
         self.commit(Commit(config, writes=[TaskWrites(task_id, task_path, writes)]))
 
     def put_answer(
@@ -233,12 +233,13 @@ class DjangoSaver(BaseCheckpointSaver):
         batch: WriteBatch,
         so_far: AnswersRow | None = None,
     ) -> None:
-        """Add a resume value for the interrupt's task, which receives it when it runs again.
+        """Add a resume value to the interrupt's task, which receives the value when it runs again.
 
-        The rows are added to the caller's ``batch``. To keep concurrent resume values of one task,
-        the caller has locked the thread. Alternatively, it has read the existing values with the
-        interrupt (``so_far``, from ``queries.answer_columns``), and writes only if nothing has
-        changed since.
+        The rows are added to the caller's ``batch``. Concurrent resume values of one task must not
+        overwrite each other. The caller has therefore locked the thread. Alternatively, the caller
+        has read the existing values with the interrupt (``so_far``, from
+        ``queries.answer_columns``), and the rows are written only if the values have not changed
+        since.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -254,10 +255,10 @@ class DjangoSaver(BaseCheckpointSaver):
         self._write_controls(ref, task, batch)
 
     def drop_answer(self, interrupt: models.Interrupt) -> Any:
-        """Remove a resume value that its task has rejected, with those that follow it.
+        """Remove a resume value that its task has rejected, and the resume values after it.
 
-        Returns the removed value, or None. This is part of the caller's transaction, which has
-        locked the thread.
+        Return the removed value, or None. The changes are part of the caller's transaction, which
+        must have locked the thread.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -276,9 +277,9 @@ class DjangoSaver(BaseCheckpointSaver):
         return dropped
 
     def withdraw_answer(self, interrupt: models.Interrupt) -> None:
-        """Remove a resume value that its task has not received yet, and keep all others.
+        """Remove a resume value that its task has not received yet; other resume values remain.
 
-        This is part of the caller's transaction, which has locked the thread.
+        The changes are part of the caller's transaction, which must have locked the thread.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -311,7 +312,10 @@ class DjangoSaver(BaseCheckpointSaver):
 
     @retry_on_conflict
     def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread's history. Its row is kept if it has runs, for the audit log."""
+        """Delete a thread's history.
+
+        If the thread has runs, the thread's row remains for the audit log.
+        """
         with transaction.atomic(using=self.using):
             for model in (models.PendingWrite, models.ChannelBlob, models.Checkpoint):
                 rows = model._default_manager.using(self.using)
@@ -329,12 +333,12 @@ class DjangoSaver(BaseCheckpointSaver):
         maintenance.copy_history(self.using, str(source_thread_id), str(target_thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints of these runs, thread by thread.
+        """Delete the checkpoints of the runs, thread by thread.
 
-        Checkpoints that contain parts of LangGraph's DeltaChannels of other checkpoints are kept.
+        A checkpoint remains if values of another checkpoint's LangGraph DeltaChannels depend on it.
 
         Raises:
-            RunStateError: if one of the runs is active.
+            RunStateError: a run is active.
         """
         maintenance.delete_runs(self.using, run_ids)
         self._cache.clear()
@@ -342,11 +346,11 @@ class DjangoSaver(BaseCheckpointSaver):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
         """Delete history of threads: all but the latest checkpoints, or everything with "delete".
 
-        Each thread is pruned in one transaction that locks it. Checkpoints that contain parts of
-        LangGraph's DeltaChannels of the newest checkpoint are kept.
+        Each thread is pruned in one transaction that locks the thread. A checkpoint remains if
+        values of the newest checkpoint's LangGraph DeltaChannels depend on it.
 
         Raises:
-            RunStateError: with "delete", if a thread has an active run.
+            RunStateError: a thread has an active run and the strategy is "delete".
         """
         wanted = check_prune(thread_ids, strategy)
         if strategy == KEEP_LATEST:
@@ -361,16 +365,18 @@ class DjangoSaver(BaseCheckpointSaver):
     @retry_on_conflict
     def _delete_at_rest(self, thread_id: str) -> None:
         with transaction.atomic(using=self.using):
-            maintenance.refuse_live_thread(self.using, thread_id)  # a run may have started since
+            # A run may have started since the check.
+            maintenance.refuse_live_thread(self.using, thread_id)
             self.delete_thread(thread_id)
 
     # Reading.
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Read the addressed checkpoint, or the newest of the namespace.
+        """Read the addressed checkpoint, or the newest checkpoint of the namespace.
 
-        This takes one query for a small state. Larger values and many channels take one more query
-        each, and long lists two. An older checkpoint takes one more for its writes.
+        For a small state, one query is sufficient. Larger values and states with many channels need
+        one more query each, and long lists need two more. An older checkpoint needs one more query
+        for its writes.
         """
         ref = CheckpointRef.from_config(config)
         writer = self._find_writer(ref)
@@ -384,7 +390,7 @@ class DjangoSaver(BaseCheckpointSaver):
         return found
 
     def _read_rows(self, ref: CheckpointRef) -> Sequence[CheckpointRow]:
-        """Read the addressed checkpoint and the writes on top of it."""
+        """Read the addressed checkpoint and the writes based on it."""
         newest, self._newest = self._newest, None
         where = {"thread_id": ref.thread_id, "ns": ref.ns}
         if ref.checkpoint_id is not None:
@@ -404,7 +410,7 @@ class DjangoSaver(BaseCheckpointSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, newest first, with one query for each page."""
+        """Yield checkpoints, newest first, with one query per page."""
         left, last = limit, None
         while left is None or left > 0:
             size = PAGE_SIZE if filter or left is None else min(PAGE_SIZE, left)
@@ -426,7 +432,7 @@ class DjangoSaver(BaseCheckpointSaver):
         interrupt: models.Interrupt,
         so_far: AnswersRow | None = None,
     ) -> Any:
-        """Return the resume values of the interrupt's task; None if there are none."""
+        """Return the resume values of the interrupt's task, or None if there are none."""
         stored = self._read_answers_row(ref, interrupt) if so_far is None else so_far
         if stored is None or stored.data is None:
             return None
@@ -450,8 +456,9 @@ class DjangoSaver(BaseCheckpointSaver):
     def _is_bound_to(self, ref: CheckpointRef) -> bool:
         return self.thread is not None and self.thread.thread_id == ref.thread_id
 
-    # Django's connections belong to OS threads. The async methods use the single thread that
-    # asgiref provides for this, so transactions stay intact, and tests see their own data.
+    # Django's connections belong to OS threads. The async methods use the single OS thread that
+    # asgiref provides for database access. Transactions therefore work, and tests see their own
+    # data.
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         return await sync_to_async(self.get_tuple, thread_sensitive=True)(config)
@@ -468,7 +475,7 @@ class DjangoSaver(BaseCheckpointSaver):
 
 
 class _ActError(BaseException):
-    """Wraps an error of a node's own code, to distinguish it from errors of the saver."""
+    """A wrapper for an error of a node's code, to distinguish it from errors of the saver."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

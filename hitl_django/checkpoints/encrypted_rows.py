@@ -1,10 +1,10 @@
-"""Encrypted values and writes, if ENCRYPTION_KEYS has a key.
+"""Encryption of stored values and writes, if ENCRYPTION_KEYS contains a key.
 
 The values of channels and the writes of tasks are encrypted. Data for finding and linking rows is
-not: ids, names of channels and nodes, versions, metadata, and the head of a list's delta. An
-encrypted row begins with 0xC1 and "E", after such a head. No msgpack begins with 0xC1. The stored
-digest is that of the encrypted bytes. The digest of the value is encrypted with it, since it would
-allow guessing the value.
+not encrypted: ids, names of channels and nodes, versions, metadata, and the head of a list's delta.
+An encrypted row contains 0xC1 and "E" after the unencrypted head. No msgpack value begins with
+0xC1. The stored digest is the digest of the encrypted bytes. The digest of the value is encrypted
+together with the value, because it would allow guessing the value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_encrypted(data: bytes) -> bool:
 
 
 def is_under_first_key(data: bytes, ring: KeyRing) -> bool:
-    """Return whether encrypted bytes, or the first few of them, use the first key."""
+    """Return whether the first key encrypted the bytes; the first few bytes are sufficient."""
     return ring.is_first_key(data[len(_MARK) :])
 
 
@@ -33,22 +33,24 @@ def encrypt_column(data: bytes, ring: KeyRing) -> bytes:
 
 
 def decrypt_column(data: bytes) -> bytes:
-    """Return the decrypted bytes of a column."""
+    """Return the decrypted bytes of a column; unencrypted bytes are returned unchanged."""
     return _decrypt(data, b"") if is_encrypted(data) else data
 
 
 def encrypt_row(data: bytes, its_digest: str, head: int, ring: KeyRing) -> tuple[bytes, str]:
-    """Return the stored form of bytes and digest; ``head`` bytes are not encrypted."""
+    """Return the stored bytes and digest of a row; the first ``head`` bytes are not encrypted."""
     clear = data[:head]
     encrypted = clear + _MARK + ring.encrypt_bytes(bytes.fromhex(its_digest) + data[head:], clear)
     return encrypted, digest(encrypted)
 
 
 def decrypt_row(data: bytes, stored: str, head: int, what: str) -> tuple[bytes, str]:
-    """Return the original bytes of a row and their digest; plain rows are returned unchanged.
+    """Return the original bytes of a row and their digest.
+
+    Unencrypted rows are returned unchanged.
 
     Raises:
-        CorruptPayloadError: if the stored digest doesn't match.
+        CorruptPayloadError: the stored digest doesn't match.
     """
     if data[head : head + 2] != _MARK:
         return data, stored

@@ -1,11 +1,12 @@
 """Channel values that are small enough to be stored in every checkpoint's row.
 
-For a counter, a flag, a name or an edge's marker, a separate row with its index entries would be
-many times larger than the value. If a state has at most ``MAX_SCALARS`` of them, each checkpoint
-contains all of them, so a super-step stores a limited amount. If there are more, they have rows by
-version like other values, and only changes are stored.
+For a counter, a flag, a name or the marker of an edge, a separate row with its index entries would
+be many times larger than the value. If a state has at most ``MAX_SCALARS`` small values, each
+checkpoint contains all of them, so each super-step stores a limited amount of data. If a state has
+more small values, they have rows by version like other values, and only changes are stored.
 
-A short input is also stored this way. It isn't repeated, since the first step consumes it.
+A short input is also stored in the checkpoint's row. The input isn't repeated in later rows,
+because the first super-step consumes it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from hitl_django.engine.errors import CorruptPayloadError
 from .codec import codec
 
 MAX_SCALARS = 16
-MAX_TEXT = 40  # characters of a text
-MAX_INPUT = 4  # scalars in an input
-#: Key for the number of values with rows of their own, if there are any. An emptied channel also
-#: has a version, so the number reveals missing rows.
+MAX_TEXT = 40  # The maximum number of characters of a text.
+MAX_INPUT = 4  # The maximum number of scalars in an input.
+#: The key for the number of values that have separate rows, if there are any. An emptied channel
+#: also has a version, so only the number reveals missing rows.
 APART = "apart"
 
 _NUMBERS = frozenset({type(None), bool, float})
@@ -43,9 +44,9 @@ def is_short(channel: str, value: Any) -> bool:
 
 
 def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the short values of a state; None if there are too many."""
+    """Return the small values of a state, or None if the state has too many small values."""
     if len(values) > 4 * MAX_SCALARS:
-        return None  # too many to check
+        return None  # The state has too many values to check.
     found = {channel: value for channel, value in values.items() if is_short(channel, value)}
     return found if len(found) <= MAX_SCALARS else None
 
@@ -53,7 +54,8 @@ def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
 def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
     """Return a checkpoint's scalars as a column; ``is_whole`` if the state has no other values.
 
-    In this case no other rows are read, although a channel without a value also has a version.
+    If the state has no other values, no further rows are read, although a channel without a value
+    also has a version.
     """
     if is_whole:
         return codec.encode([few])

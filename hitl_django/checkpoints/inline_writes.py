@@ -1,8 +1,8 @@
 """Writes of tasks that ended with a super-step, stored with the next checkpoint.
 
-Unless they are large, they are stored in the row of the checkpoint that they led to. They are read
-as writes on top of its parent. A checkpoint's child is nearly always the next one stored. In a
-thread with forks, it may be any later one.
+Unless the writes are large, they are stored in the row of the checkpoint to which they led. They
+are read as writes based on the parent of that checkpoint. A checkpoint's child is nearly always the
+checkpoint stored next. In a thread with forks, the child may be any later checkpoint.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from . import queries
 from .codec import codec, verify
 from .encrypted_rows import decrypt_column, is_encrypted
 
-UNIT = 0  # the slot of a task's channel writes
-MAX_BYTES = 4096  # bytes of writes in a checkpoint's row
+UNIT = 0  # The slot of a task's channel writes.
+MAX_BYTES = 4096  # The maximum bytes of writes in a checkpoint's row.
 
 
 class EndedTask(NamedTuple):
@@ -39,7 +39,11 @@ class WriteKey(NamedTuple):
 
 
 class CheckpointStep(Protocol):
-    """A checkpoint with the writes in its own row (``led_here``) and on top of it (``ended``)."""
+    """A checkpoint with two groups of writes.
+
+    ``led_here`` are the writes in the checkpoint's own row. ``ended`` are the writes based on the
+    checkpoint.
+    """
 
     thread: int
     ns: str
@@ -50,15 +54,15 @@ class CheckpointStep(Protocol):
 
 
 def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
-    """Return the writes of tasks as a checkpoint's column."""
+    """Return the writes of tasks as the column of a checkpoint."""
     return codec.encode_record([[*task] for task in ended])
 
 
 def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
-    """Return the decrypted binary columns of a row with all PAYLOAD_COLUMNS.
+    """Return the decrypted binary columns of a row, which must have all PAYLOAD_COLUMNS.
 
     Raises:
-        CorruptPayloadError: if the digest doesn't match.
+        CorruptPayloadError: the digest doesn't match.
     """
     found = queries.Payloads(
         bytes(row.data), bytes(row.metadata), bytes(row.scalars), bytes(row.writes)
@@ -73,8 +77,9 @@ def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
 def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool) -> None:
     """Set ``ended`` of checkpoints in one namespace, sorted newest first.
 
-    No query is needed if each checkpoint is the parent of the one before, and the first is the
-    newest. Otherwise one query finds the child of the first, and another one those of forks.
+    No query is needed if each checkpoint is the parent of the preceding checkpoint, and the first
+    is the namespace's newest. Otherwise, one query finds the child of the first checkpoint, and
+    another query finds the children of forks.
     """
     unmatched: list[CheckpointStep] = []
     for newer, one in pairwise(group):
@@ -94,7 +99,7 @@ def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool)
         return
     by_id = {one.checkpoint_id: one for one in unmatched}
     for row in queries.CHILDREN.run(using, **where, parents=[*by_id]):
-        # The first write of a task is kept.
+        # The first stored write of a task is kept.
         by_id[row.parent_id].ended = by_id[row.parent_id].ended or _writes_after(row)
 
 
@@ -103,7 +108,7 @@ def _writes_after(row: queries.ChildRow) -> bytes:
 
 
 def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
-    """Return the tasks in a checkpoint's column."""
+    """Return the ended tasks stored in a checkpoint's column."""
     if not led_here:
         return ()
     try:
@@ -113,7 +118,7 @@ def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
 
 
 def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:
-    """Return the writes under the same keys as rows of unfinished tasks."""
+    """Return the writes of ended tasks under the same keys as rows of unfinished tasks."""
     return {
         WriteKey(checkpoint_id, task.path, task.task_id, UNIT): codec.decode(task.data)
         for task in unpack_tasks(ended)

@@ -1,7 +1,7 @@
 """Copying, pruning and deleting of stored history.
 
 Each operation processes a thread in one transaction that locks the thread's row. Every commit to
-the thread also needs this lock, so no partial deletion is possible.
+the thread also needs this lock, so a commit never sees a partial deletion.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .checkpoint_reader import read_bases
 from .codec import codec
 from .inline_writes import verify_payloads
 
-BATCH = 1000  # rows of one DELETE, and checkpoints read at a time
+BATCH = 1000  # The number of rows of one DELETE, and of checkpoints read at a time.
 
 HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
 
@@ -51,7 +51,7 @@ def copy_history(using: str, source: str, target: str) -> None:
 
 
 def prune_to_latest(using: str, thread_ids: Sequence[str]) -> None:
-    """Prune threads one after the other to the data that their newest checkpoints need."""
+    """Prune threads one after the other, keeping the data that their newest checkpoints need."""
     for thread_id in thread_ids:
         _delete_superseded(using, thread_id)
 
@@ -83,19 +83,23 @@ def _delete_checkpoints(
 ) -> None:
     with transaction.atomic(using=using):
         _lock(using, pk=thread)
-        refuse_live(using, pk__in=runs, thread=thread)  # one may have been retried since
+        # A run may have been retried since the check.
+        refuse_live(using, pk__in=runs, thread=thread)
         history = _History(using, thread)
         history.keep_only(history.checkpoints.keys() - keys)
 
 
 def refuse_live_thread(using: str, thread_id: str) -> None:
-    """Raise RunStateError if a run of a thread is active; the lock prevents new ones."""
+    """Raise RunStateError if a thread has an active run.
+
+    The thread is locked, so no new run can start.
+    """
     _lock(using, thread_id__in=[thread_id])
     refuse_live(using, thread__thread_id=thread_id)
 
 
 def refuse_live(using: str, **which: Any) -> None:
-    """Raise RunStateError if one of these runs is active, since it needs its history."""
+    """Raise RunStateError if a selected run is active, because the run needs its history."""
     live = Run.objects.using(using).filter(state__in=Run.NOT_ENDED, **which)
     found = live.values_list("pk", "state", named=True).first()
     if found is not None:
@@ -131,7 +135,7 @@ class _History:
         return keep_latest(metadata, roots) | (set(open_at) & self.checkpoints.keys())
 
     def keep_only(self, kept: set[CheckpointKey]) -> None:
-        """Delete all data except these checkpoints, their values and those they need."""
+        """Delete all data except the given checkpoints, their values, and data they depend on."""
         kept = self._add_ancestors(kept)
         checkpoints = [pk for key, pk in self.checkpoints.items() if key not in kept]
         named, orphans = set(), []
@@ -153,7 +157,7 @@ class _History:
                 self._rows(model).filter(pk__in=part).delete()
 
     def _add_ancestors(self, kept: set[CheckpointKey]) -> set[CheckpointKey]:
-        """Return the checkpoints with those that contain parts of their DeltaChannels."""
+        """Return the checkpoints, and the ancestors that their DeltaChannels depend on."""
         columns = ("ns", "checkpoint_id", "parent_id", "metadata")
         parents: dict[CheckpointKey, str | None] = {}
         missing: dict[CheckpointKey, set[str]] = {}
@@ -165,13 +169,13 @@ class _History:
         if not missing:
             return set(kept)
         for row, names in self._chains(kept & missing.keys()):
-            # A channel that was never written has a counter and no version.
+            # A channel that was never written has a counter but no version.
             key = row.ns, row.checkpoint_id
             missing[key] &= {channel for channel, *_ in names}
         return add_ancestors(kept, parents, missing)
 
     def _chains(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
-        """Yield the checkpoints' rows, each with the keys of its values."""
+        """Yield the rows of the checkpoints, each with the keys of its values."""
         columns = ("pk", "ns", "checkpoint_id", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []
@@ -191,7 +195,7 @@ class _History:
                 yield row, names if base is None else names | {base}
 
     def _find_unreferenced(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
-        """Return the values that no checkpoint refers to, directly or through a delta."""
+        """Return the values to which no checkpoint refers, directly or through a delta."""
         head = Substr("data", 1, value_deltas.HEAD.size, output_field=models.BinaryField())
         rows = self._rows(ChannelBlob).annotate(head=head)
         rows = rows.values_list("pk", "ns", "channel", "version", "head", named=True)
@@ -216,7 +220,7 @@ class _History:
 
 
 class _Position(models.Func):
-    """The position of bytes in a binary column, from 1; 0 if they are not found."""
+    """The position of bytes in a binary column, starting at 1; 0 if the bytes are not found."""
 
     function, arity = "INSTR", 2
     output_field = models.IntegerField()
@@ -230,11 +234,11 @@ class _Position(models.Func):
 
 
 def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, CheckpointKey]]:
-    """Yield thread and key of the runs' checkpoints.
+    """Yield the thread and the key of each checkpoint of the runs.
 
-    A run that was started by services refers to its thread. For others there is no index, because
-    each super-step would have to write it. The database searches the binary column for the id, and
-    matches are decoded to be sure.
+    A run that was started by services refers to its thread. For other runs there is no index,
+    because each super-step would have to update the index. The database searches the binary column
+    for the run id, and the matches are decoded and verified.
     """
     known = Run.objects.using(using).filter(pk__in=[run for run in run_ids if _is_uuid(run)])
     threads: dict[str, Any] = {
@@ -253,13 +257,16 @@ def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int,
 
 
 def _lock(using: str, **which: Any) -> dict[str, int]:
-    # In the order of their keys, to avoid deadlocks.
+    # The rows are locked in the order of their keys, to avoid deadlocks.
     rows = Thread.objects.using(using).filter(**which).order_by("pk")
     return dict(rows.select_for_update(of=("self",)).values_list("thread_id", "pk"))
 
 
 def _copy_rows(using: str, model: type[models.Model], source: int, target: int) -> None:
-    """Insert the rows of one thread for another, since the ORM has no INSERT … SELECT."""
+    """Insert copies of a thread's rows for another thread.
+
+    The statement is written in SQL, because the ORM has no INSERT … SELECT.
+    """
     connection = connections[using]
     quote = connection.ops.quote_name
     left_out = ("id", "thread", "created_at")

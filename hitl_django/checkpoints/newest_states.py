@@ -1,4 +1,4 @@
-"""Saver that reads the newest checkpoints of several threads at once."""
+"""A saver that reads the newest checkpoints of several threads together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from .django_saver import DjangoSaver
 
 
 class NewestStatesSaver(DjangoSaver):
-    """Contains the newest checkpoints of some threads' root graphs, and reads all others."""
+    """A saver that contains the newest checkpoints of some threads' root graphs.
+
+    All other checkpoints are read from the database.
+    """
 
     def __init__(self, threads: Sequence[int]) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """Prepared SQL of the saver, compiled once from the models.
 
-Building and compiling a query with the ORM takes several times longer than running it, and these
-run in every super-step. SQLite and PostgreSQL use the same statements. They use Django's
-connection, so they are part of the caller's transaction and visible to instrumentation
+Building and compiling a query with the ORM takes several times longer than running it, and every
+super-step runs these queries. SQLite and PostgreSQL use the same statements. The statements use
+Django's connection, so they are part of the caller's transaction and visible to instrumentation
 (``raw_cursor``). Every value is a parameter.
 """
 
@@ -26,11 +26,11 @@ _WRITE = [
 ]  # fmt: skip
 
 # The first write of a task is kept. A node may run twice after a crash, or in two workers if one
-# has lost its lease; other tasks must not see a change.
+# worker has lost its lease. Other tasks must not see a change.
 KEEP_WRITES = BulkInsert(PendingWrite, _WRITE)
 
-# Control writes (resume values, errors, next tasks) describe the current status, so the last one is
-# kept.
+# Control writes (resume values, errors, next tasks) describe the current status, so the last write
+# is kept.
 REPLACE_WRITES = BulkInsert(
     PendingWrite,
     _WRITE,
@@ -43,7 +43,8 @@ _BLOB = ["thread", "ns", "channel", "version", "data", "digest"]
 # A version always has the same value, so an existing row needs no update.
 KEEP_BLOBS = BulkInsert(ChannelBlob, _BLOB)
 
-# Except for a value that nodes have changed in place, while it was stored as a delta.
+# An existing row is updated if nodes have changed the value in place while it was stored as a
+# delta.
 REPLACE_BLOBS = BulkInsert(
     ChannelBlob,
     _BLOB,
@@ -51,7 +52,7 @@ REPLACE_BLOBS = BulkInsert(
     replaced=["data", "digest"],
 )
 
-# A checkpoint that is stored again by ``put`` is replaced.
+# A checkpoint that ``put`` stores again is replaced.
 REPLACE_CHECKPOINTS = BulkInsert(
     Checkpoint,
     [
@@ -70,7 +71,7 @@ _THREAD, _NS = Parameter("thread", _BIG), Parameter("ns", _TEXT)
 
 
 class Payloads(NamedTuple):
-    """The binary columns of a checkpoint; the digest covers them in this order."""
+    """The binary columns of a checkpoint; the digest covers the columns in this order."""
 
     data: bytes
     metadata: bytes
@@ -83,9 +84,10 @@ PAYLOAD_COLUMNS = (*Payloads._fields, "digest")
 
 
 class CheckpointRow(NamedTuple):
-    """A row of ``checkpoints``, or of ``newest_rows``, where rows with a task are writes.
+    """A row of ``checkpoints`` or ``newest_rows``.
 
-    For a write, ``parent_id`` is the path of its task.
+    In ``newest_rows``, a row with a task id is a write, whose ``parent_id`` is the path of its
+    task.
     """
 
     thread: int
@@ -134,7 +136,7 @@ class WriteRow(NamedTuple):
 
 
 class AnswersRow(NamedTuple):
-    """The resume values of a task; ``answer_columns`` are empty if there are none."""
+    """The resume values of a task; the columns are None if the task has no resume values."""
 
     data: bytes | None
     digest: str
@@ -148,10 +150,10 @@ def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
 
 
 def thread_key(thread_id: Any) -> models.Subquery:
-    """Return a thread's key by its thread id.
+    """Return a thread's key by its thread id, as a subquery.
 
-    As a subquery instead of a join: PostgreSQL doesn't know that a join would find a single thread,
-    and would sort all of its checkpoints to find the newest.
+    A join would be slower. PostgreSQL doesn't know that the join finds a single thread, and would
+    sort all of its checkpoints to find the newest.
     """
     return models.Subquery(Thread.objects.filter(thread_id=thread_id).values("pk")[:1])
 
@@ -159,11 +161,11 @@ def thread_key(thread_id: Any) -> models.Subquery:
 def _with_writes(
     thread: Any, checkpoint_id: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a checkpoint of a namespace, and a row for each write on top of it.
+    """Return a checkpoint of a namespace, and a row for each write based on the checkpoint.
 
     The row of a write has its path, data and digest in the columns for parent, data and digest. Two
-    additional columns contain the task and slot, empty for a checkpoint. ``others`` are rows with
-    the same columns.
+    additional columns contain the task and slot. They are empty for a checkpoint. ``others`` are
+    rows with the same columns.
     """
     here = {"thread": thread, "ns": _NS, "checkpoint_id": checkpoint_id}
     one = checkpoints().order_by().filter(**here).annotate(task=_NO_TEXT, at=_NO_SLOT)
@@ -182,26 +184,26 @@ _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 def newest_rows(
     thread: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return the newest checkpoint of a namespace, and a row for each write on top of it."""
+    """Return the newest checkpoint of a namespace, and a row for each write based on it."""
     rows = Checkpoint.objects.filter(thread=thread, ns=_NS).order_by("-checkpoint_id")
     return _with_writes(thread, models.Subquery(rows.values("checkpoint_id")[:1]), *others)
 
 
 def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return rows with only a thread, in the columns of ``newest_rows``."""
+    """Return rows in which only the thread is set, with the columns of ``newest_rows``."""
     return rows.values_list(
         "thread", _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT,
         _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_TEXT, _NO_TEXT, _NO_SLOT,
     )  # fmt: skip
 
 
-#: Reads the newest checkpoint of a namespace and the writes on top of it, by thread id.
+#: Reads the newest checkpoint of a namespace and the writes based on it, by thread id.
 NEWEST = PreparedSelect(lambda: newest_rows(thread_key(_THREAD_ID)), CheckpointRow)
 
-#: The same, by the key of the thread.
+#: Reads the newest checkpoint of a namespace and the writes based on it, by the key of the thread.
 NEWEST_BY_KEY = PreparedSelect(lambda: newest_rows(_THREAD), CheckpointRow)
 
-#: Reads a checkpoint and the writes on top of it.
+#: Reads a checkpoint and the writes based on it.
 CHECKPOINT = PreparedSelect(
     lambda: _with_writes(thread_key(_THREAD_ID), _CHECKPOINT_ID), CheckpointRow
 )
@@ -212,7 +214,7 @@ def _rows_with_parent() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
     return rows.values_list(*ChildRow._fields)
 
 
-#: Reads the next checkpoint that was stored in a namespace, with its parent.
+#: Reads the checkpoint that was stored next in a namespace, with its parent.
 FOLLOWING = PreparedSelect(
     lambda: _rows_with_parent().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1], ChildRow
 )
@@ -226,7 +228,7 @@ CHILDREN = PreparedSelect(
 
 @cache
 def page_query(size: int, bounded: bool) -> PreparedSelect:
-    """Return a query for the newest checkpoints of a namespace, or the newest before an id."""
+    """Return a query for a namespace's newest checkpoints; if ``bounded``, those before an id."""
 
     def rows() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
         found = checkpoints().filter(thread=thread_key(_THREAD_ID), ns=_NS)
@@ -291,7 +293,7 @@ CONTROL = PreparedSelect(
 
 
 def answer_columns() -> tuple[models.Subquery, models.Subquery]:
-    """Return data and digest of the task's resume values, as columns of a query for interrupts."""
+    """Return the data and digest of a task's resume values, as columns of a query of interrupts."""
     slot = models.Case(
         models.When(IsNull(models.OuterRef("key"), True), then=CONTROL_SLOTS[RESUME]),
         default=CONTROL_SLOTS[KEYED],
@@ -310,9 +312,10 @@ def answer_columns() -> tuple[models.Subquery, models.Subquery]:
 def read_newest(
     using: str, threads: Sequence[int]
 ) -> tuple[dict[int, str], list[CheckpointRow], list[tuple[int, WriteRow]]]:
-    """Read the newest checkpoints of the threads' root graphs, and the writes on top of them.
+    """Read the newest checkpoints of the threads' root graphs, and the writes based on them.
 
-    Returns the checkpoint ids by thread, the rows, and writes, which may include writes of copies.
+    Return the checkpoint ids by thread, the checkpoint rows, and the writes. The writes may include
+    writes of other threads' copies of the checkpoints.
     """
     newest = Checkpoint.objects.filter(thread=models.OuterRef("pk"), ns="")
     newest_id = models.Subquery(newest.order_by("-checkpoint_id").values("checkpoint_id")[:1])
@@ -352,7 +355,7 @@ def read_blobs_of_threads(
 def read_parts_of_threads(
     using: str, grown: Mapping[int, tuple[Sequence[str], int, int]]
 ) -> Iterator[tuple[int, BlobRow]]:
-    """Read the versions of the threads' channels between the first and the last."""
+    """Read the channel versions of the threads between a first and a last version."""
     chosen = models.Q()
     for thread, (channels, first, last) in grown.items():
         chosen |= models.Q(

@@ -1,6 +1,6 @@
-"""Position of a thread: its newest checkpoint, and the nodes that have run or failed.
+"""The position of a thread: its newest checkpoint, and the nodes that have run or failed.
 
-This takes few queries for threads of any size, and reads no values of the state.
+Reading the position takes few queries for threads of any size, and reads no values of the state.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .encrypted_rows import decrypt_column
 from .inline_writes import UNIT, unpack_tasks, verify_payloads
 from .queries import PAYLOAD_COLUMNS
 
-#: Maximum number of super-steps to read.
+#: The maximum number of super-steps to read.
 MAX_STEPS = 1000
-#: Maximum number of nodes in subgraphs.
+#: The maximum number of nodes in subgraphs to read.
 MAX_SUBGRAPH_NODES = 500
-#: Beginning of the path of a task that is not a Send; the node's name follows.
+#: The beginning of the path of a task that is not a Send. The name of the node follows.
 PULL_PREFIX = f"~{PULL}, "
 
 
@@ -33,12 +33,12 @@ class ThreadHead:
 
     Attributes:
         line: the ids of the checkpoint and its ancestors.
-        ran_on: the ids of those whose tasks led to the next one. Tasks of a checkpoint
-            belong to another branch if it was updated later.
+        ran_on: the ids in ``line`` whose tasks led to the next checkpoint of the line. If a
+            checkpoint was updated later, its tasks belong to another branch.
         oldest: the id of the oldest checkpoint that was read.
         versions: the versions of the channels.
-        seen: the versions that each node has read, without nodes that ran long ago. Nodes that ran
-            for a Send are always included.
+        seen: the versions that each node has read, without nodes that ran long ago. Nodes that
+            ran for a Send are always included.
         scalars: the channels whose values are in the checkpoint's row.
     """
 
@@ -59,12 +59,12 @@ class Line:
     oldest: str
 
     def contains(self, checkpoint_id: str) -> bool:
-        """Return whether a checkpoint is an ancestor or older than all that were read."""
+        """Return whether a checkpoint is an ancestor, or older than all those that were read."""
         return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
 
 
 def read_line(using: str, thread: int) -> Line:
-    """Read the ancestors of a thread's newest checkpoint."""
+    """Read the ancestors of a thread's newest checkpoint, up to the limit."""
     parents = _read_parents(using, thread)
     if not parents:
         return Line(frozenset(), "")
@@ -72,7 +72,7 @@ def read_line(using: str, thread: int) -> Line:
 
 
 def _read_parents(using: str, thread: int) -> dict[str, Any]:
-    """Read parent and source of the newest checkpoints, by id."""
+    """Read the parent and source of the newest checkpoints, by checkpoint id."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
     found = rows.values_list("checkpoint_id", "parent_id", "source", named=True)[:MAX_STEPS]
     return {row.checkpoint_id: row for row in found}
@@ -104,7 +104,7 @@ def read_head(using: str, thread: int) -> ThreadHead | None:
 
 
 def _trace_line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
-    """Return a checkpoint's id and those of its ancestors."""
+    """Return the id of a checkpoint and the ids of its ancestors."""
     line = [newest]
     while (above := parents[line[-1]].parent_id) in parents:
         line.append(above)
@@ -112,7 +112,7 @@ def _trace_line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Return the nodes of the root graph that have run before a checkpoint."""
+    """Return the nodes of the root graph that have run before a thread's newest checkpoint."""
     rows = _writes_of_nodes(using, thread).filter(ns="", checkpoint_id__in=head.ran_on)
     found = set(rows.values_list("task_path", flat=True).distinct())
     steps = _rows_with_writes(using, thread).filter(ns="", checkpoint_id__in=head.line)
@@ -122,7 +122,7 @@ def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
 
 
 def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set[tuple[str, str]]:
-    """Return the nodes that have run in subgraphs, as namespace and name."""
+    """Return the nodes that have run in subgraphs, as pairs of namespace and name."""
     rows = _writes_of_nodes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
     found = set(rows.values_list("ns", "task_path").distinct()[:MAX_SUBGRAPH_NODES])
     steps = _rows_with_writes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
@@ -136,7 +136,7 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
 
 
 def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Return the nodes whose tasks on top of a checkpoint have failed."""
+    """Return the nodes whose tasks based on a thread's newest checkpoint have failed."""
     rows = PendingWrite.objects.using(using).filter(
         thread=thread, ns="", checkpoint_id=head.checkpoint_id, slot=CONTROL_SLOTS[ERROR]
     )

@@ -1,20 +1,27 @@
 """Deltas of growing lists and dicts.
 
-A thread's messages grow with each super-step. If the list were stored completely each time, n steps
-would store n² / 2 messages. Above ``MIN_BYTES``, a version whose bytes begin with those of the
-version before is stored as a delta: the added entries, and the version that it continues. Every
-``SEAL_INTERVAL`` th part is a seal. It contains all entries added since the previous seal, and
-lists all earlier seals. Each entry is therefore stored twice at most, and a value with n parts is
-read from at most ``SEAL_INTERVAL + n / SEAL_INTERVAL`` rows.
+A thread's messages grow with each super-step. If the list were stored completely in each
+super-step, n super-steps would store n² / 2 messages. Above ``MIN_BYTES``, a version whose bytes
+begin with the bytes of the previous version is stored as a delta: the added entries, and the
+version that the delta continues. Every ``SEAL_INTERVAL`` th part is a seal. A seal contains all
+entries added since the previous seal, and lists all earlier seals. Each entry is therefore stored
+twice at most, and a value with n parts is read from at most ``SEAL_INTERVAL + n / SEAL_INTERVAL``
+rows.
 
-Growth is detected by comparing encoded bytes, unless the run has recorded the added entries. The
-digest of a part covers the whole value, which is restored byte for byte or refused.
+Growth is detected by comparing encoded bytes, unless the run has tracked the added entries. The
+digest of a part covers the whole value, so a damaged value is rejected when it is restored.
 
-A part consists of 0xC1, which no msgpack begins with; its kind (1 for a list and 2 for a list's
-seal, 3 and 4 for a dict); the versions of the newest seal and of the row that it continues (for a
-seal, both are the previous seal); the number of entries of the value; the number of listed seals
-and their versions; and the bytes of the entries. Numbers are big-endian. The digest covers all
-entries of the value, and the part's bytes before its entries.
+A part consists of the following fields. Numbers are big-endian.
+
+- 0xC1, with which no msgpack value begins
+- the kind: 1 for a list, 2 for a list's seal, 3 for a dict, 4 for a dict's seal
+- the versions of the newest seal and of the row that the part continues; for a seal, both are the
+  version of the previous seal
+- the number of entries of the value
+- the number of listed seals, and their versions
+- the bytes of the entries
+
+The digest covers all entries of the value, and the part's bytes before its entries.
 """
 
 from __future__ import annotations
@@ -38,49 +45,50 @@ from hitl_django.engine.serde import (
 
 from .encrypted_rows import is_encrypted
 
-MIN_BYTES = 2048  # smaller values are always stored whole
-SEAL_INTERVAL = 64  # parts from one seal to the next
+MIN_BYTES = 2048  # Smaller values are always stored whole.
+SEAL_INTERVAL = 64  # The number of parts from one seal to the next.
 
 HEAD = struct.Struct(">BBqqII")
 _MARK, _DELTA, _SEAL = 0xC1, 1, 2
-_DICTS = 2  # difference between the kinds of a dict and of a list
+_DICTS = 2  # The difference between the kinds of a dict and of a list.
 _MARKED = bytes([_MARK])
 
-Stored = tuple[bytes, str]  # a row's data and its digest
-Rows = Mapping[tuple[str, int], Stored]  # by channel and version
+Stored = tuple[bytes, str]  # The data of a row and its digest.
+Rows = Mapping[tuple[str, int], Stored]  # Stored rows by channel and version.
 
 
 class OpenValue(NamedTuple):
     """The status of a value to which a run is adding entries."""
 
     extent: Extent
-    hash: Any  # xxh3_128 of all entries
-    unsealed: tuple[bytes, ...]  # the entries since the newest seal
+    hash: Any  # The xxh3_128 hash of all entries.
+    unsealed: tuple[bytes, ...]  # The entries since the newest seal.
 
 
 class ValueTip(NamedTuple):
-    """A stored version of a value that the next version may continue."""
+    """A stored version of a value, which the next version may continue."""
 
     version: int
     is_dict: bool
-    size: int  # of all entries, in bytes
+    size: int  # The bytes of all entries.
     digest: bytes
-    seals: tuple[int, ...]  # including the first version, which is whole
-    sealed: int  # bytes of the entries up to the newest seal
-    parts: int  # number of parts since then
-    open: OpenValue | None = None  # only during a run
+    # The versions of the seals, including the first version, which is whole.
+    seals: tuple[int, ...]
+    sealed: int  # The bytes of the entries up to the newest seal.
+    parts: int  # The number of parts since the newest seal.
+    open: OpenValue | None = None  # Set only during a run.
 
     def matches(self, entries: Iterable[memoryview]) -> bool:
-        """Return whether these are the bytes of all of its entries."""
+        """Return whether ``entries`` are the bytes of all entries of this value."""
         return digest_parts(entries) == self.digest
 
     def close(self) -> ValueTip:
-        """Return the data to keep after the run."""
+        """Return the data to keep in memory after the run."""
         return self._replace(open=None)
 
 
 class ValueDelta(NamedTuple):
-    """The head of a delta."""
+    """The head of a delta, i.e. the fields before its entries."""
 
     kind: int
     seal: int
@@ -98,7 +106,7 @@ class ValueDelta(NamedTuple):
         return self.kind in (_SEAL, _SEAL + _DICTS)
 
     def restore_head(self) -> bytes:
-        """Return the head of the whole value."""
+        """Return the msgpack header of the whole value."""
         return Extent(self.kind > _DICTS, self.length, 0, 0).head
 
 
@@ -107,7 +115,7 @@ def encode_version(
 ) -> tuple[Stored, ValueTip]:
     """Return the row for a value encoded as ``data``: a delta or the whole value.
 
-    ``keep_open`` is whether the run continues and may add to the value.
+    ``keep_open`` is true if the run continues and may add entries to the value.
     """
     extent = find_extent(data)
     entries = memoryview(data)[head_length(data) :]
@@ -155,7 +163,7 @@ def _add(tip: ValueTip, version: int, entries: bytes, kept: OpenValue) -> tuple[
 
 
 def read_delta(data: bytes) -> ValueDelta | None:
-    """Return the head of a delta; None for a whole value."""
+    """Return the head of a delta, or None for a whole value."""
     if data[:1] != _MARKED or is_encrypted(data):
         return None
     if len(data) < HEAD.size or not _DELTA <= data[1] <= _SEAL + _DICTS:
@@ -164,13 +172,13 @@ def read_delta(data: bytes) -> ValueDelta | None:
 
 
 def head_size(data: bytes) -> int:
-    """Return the number of bytes before a delta's entries; 0 for a whole value."""
+    """Return the number of bytes before a delta's entries, or 0 for a whole value."""
     part = read_delta(data)
     return 0 if part is None else part.size
 
 
 def find_seals(rows: Rows) -> set[tuple[str, int]]:
-    """Return channel and version of the seals that seals in these rows list."""
+    """Return the channel and version of each seal that is listed by a seal in the rows."""
     named = set()
     for (channel, _), (data, _) in rows.items():
         part = read_delta(data)
@@ -183,7 +191,7 @@ def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueT
     """Restore the bytes of a value from its deltas.
 
     Raises:
-        CorruptPayloadError: if a row is missing or damaged.
+        CorruptPayloadError: a row is missing or damaged.
     """
     *path, (first, _, base) = _trace(channel, version, rows)
     added = [data[part.size :] for _, part, data in reversed(path)]
@@ -213,7 +221,7 @@ def _matches_seals(part: ValueDelta, data: bytes, seals: tuple[int, ...]) -> boo
 
 
 def _trace(channel: str, version: int, rows: Rows) -> list[tuple[int, Any, bytes]]:
-    """Return version, head and data of the parts of a value; the last one is whole."""
+    """Return the version, head and data of a value's parts; the last part is a whole value."""
     path: list[tuple[int, Any, bytes]] = []
     while (row := rows.get((channel, version))) is not None:
         part = read_delta(row[0])
@@ -238,7 +246,7 @@ def is_delta(data: bytes) -> bool:
 
 
 def may_grow(data: bytes) -> bool:
-    """Return whether the bytes are those of a list or dict that a delta may continue."""
+    """Return whether the bytes encode a list or dict that a delta may continue."""
     return len(data) >= MIN_BYTES and has_entries(data)
 
 

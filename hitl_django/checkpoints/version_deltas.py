@@ -1,15 +1,15 @@
-"""Deltas of channel versions in wide states, against a base that many checkpoints share.
+"""Deltas of channel versions in wide states, relative to a base shared by many checkpoints.
 
 A checkpoint contains the version of every channel, and for every node the versions that it has
-seen. With hundreds of channels, this is many times the size of a super-step's changes. Above
-``MIN_ENTRIES`` entries, a checkpoint's row contains the differences from a base, and the base's
-key. The base is stored in a row like a channel's value, under a name derived from its digest. It
-never changes, and any checkpoint of the namespace may refer to it. Reading the bases of a whole
-page takes one more query.
+seen. With hundreds of channels, these versions are many times larger than the changes of a
+super-step. If there are more than ``MIN_ENTRIES`` entries, a checkpoint's row contains the
+differences from a base, and the key of the base. The base is stored in a row like a channel's
+value, under a name derived from its digest. A base never changes, and any checkpoint of the
+namespace may refer to it. Reading the bases of a whole page takes one more query.
 
 A difference grows with the number of changed channels. If the differences stored since the base
-exceed the size of the base, which happens at about the square root of 2 n for n entries, the next
-checkpoint creates a new base.
+exceed the size of the base, the next checkpoint creates a new base. For n entries, this happens
+after about the square root of 2 n super-steps.
 
 The order of the entries is not stored.
 """
@@ -24,14 +24,14 @@ from hitl_django.engine.serde import digest
 
 from .codec import codec, verify
 
-MIN_ENTRIES = 64  # checkpoints with fewer entries are always stored whole
-PREFIX = "__versions__:"  # of the channel whose row is a base
-_PARTS = 5  # number of elements in the record of a checkpoint with a base
+MIN_ENTRIES = 64  # Checkpoints with fewer entries are always stored whole.
+PREFIX = "__versions__:"  # The prefix of the channel name in a row that contains a base.
+_PARTS = 5  # The number of elements in the record of a checkpoint with a base.
 _NONE = object()
 
 Versions = dict[str, Any]
-Head = dict[str, Any]  # a checkpoint without its channel values
-RowKey = tuple[str, int]  # channel and version of a row
+Head = dict[str, Any]  # A checkpoint without its channel values.
+RowKey = tuple[str, int]  # The channel and version of a row.
 
 
 class VersionBase(NamedTuple):
@@ -50,15 +50,18 @@ def is_wide(head: Head) -> bool:
 def encode_head(
     head: Head, base: VersionBase | None
 ) -> tuple[list[Any], VersionBase, bytes | None]:
-    """Encode a checkpoint against a base; return the record, the base, and its row if it is new."""
+    """Encode a checkpoint relative to a base.
+
+    Return the record, the base, and the row of the base if the base is new.
+    """
     versions, seen = head["channel_versions"], head["versions_seen"]
     row = None
     changes = None if base is None else _changes(versions, seen, base)
     if base is None or changes is None:
         row = codec.encode_record([versions, seen])
-        # The newest version finds the base and the data stored with it in the index.
+        # The newest version finds the base in the index, together with the data stored with it.
         newest = max(versions.values(), default=0)
-        # Copied, since the caller may change its dicts.
+        # The dicts are copied, because the caller may change them.
         base = VersionBase(
             (PREFIX + digest(row), newest),
             versions.copy(),
@@ -70,7 +73,7 @@ def encode_head(
 
 
 def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any] | None:
-    """Return set and removed entries of both maps; None if a new base is smaller."""
+    """Return the set and removed entries of both dicts, or None if a new base is smaller."""
     found: list[Any] = []
     for now, then in ((versions, base.versions), (seen, base.seen)):
         found.append({name: one for name, one in now.items() if then.get(name, _NONE) != one})
@@ -80,7 +83,7 @@ def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any]
 
 
 def base_key(record: Any) -> RowKey | None:
-    """Return the key of the base that a stored checkpoint refers to; None without a base."""
+    """Return the key of the base to which a stored checkpoint refers, or None without a base."""
     if type(record) is dict:
         return None
     if type(record) is not list or len(record) != _PARTS:
@@ -92,7 +95,7 @@ def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
     """Return a base from its row.
 
     Raises:
-        CorruptPayloadError: if the row is damaged.
+        CorruptPayloadError: the row is damaged.
     """
     found = verify(data, stored, f"base {key[0]!r}")
     if key[0] != PREFIX + stored:
@@ -107,7 +110,7 @@ def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
     """Return a checkpoint from its record.
 
     Raises:
-        CorruptPayloadError: if the record is damaged or its base is missing.
+        CorruptPayloadError: the record is damaged, or its base is missing.
     """
     key = base_key(record)
     if key is None:

@@ -1,4 +1,4 @@
-"""Cache of stored values, so that the next commit writes only differences."""
+"""Cache of stored values, which allows the next commit to write only differences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from .value_deltas import ValueTip
 from .version_deltas import VersionBase
 
-MAX_BASES = 100  # threads with wide states in the cache
+MAX_BASES = 100  # The maximum number of namespaces with a base in the cache.
 
 
 @dataclass(slots=True)
@@ -27,12 +27,12 @@ UNKNOWN = CachedNamespace()
 
 
 class WriteCache:
-    """Cached data of at most ``most`` namespaces, and at most ``wide`` with a base."""
+    """Cached data of at most ``most`` namespaces, of which at most ``wide`` have a base."""
 
     def __init__(self, most: int, wide: int = MAX_BASES) -> None:
         self.most, self.wide = most, wide
         self._namespaces: dict[tuple[str, str], CachedNamespace] = {}
-        self._bases = 0  # number of namespaces with a base
+        self._bases = 0  # The number of cached namespaces that have a base.
 
     def get(self, thread_id: str, ns: str) -> CachedNamespace:
         """Return the cached data of a namespace."""
@@ -46,7 +46,7 @@ class WriteCache:
         base: VersionBase | None,
         without_inline: str | None = None,
     ) -> None:
-        """Add committed data."""
+        """Add committed data of a namespace."""
         if not tips and base is None and without_inline is None:
             return
         known = self.get(thread_id, ns)
@@ -63,17 +63,17 @@ class WriteCache:
         known.without_inline = known.without_inline if without_inline is None else without_inline
 
     def replace(self, thread_id: str, ns: str, found: CachedNamespace) -> None:
-        """Replace the cached data of a namespace by data that was read."""
+        """Replace the cached data of a namespace with data that was read."""
         self._drop((thread_id, ns))
         self.add(thread_id, ns, found.tips, found.base, found.without_inline)
 
     def forget_thread(self, thread_id: str) -> None:
-        """Remove a thread whose rows may be deleted."""
+        """Remove a thread whose rows may have been deleted."""
         for key in [key for key in self._namespaces if key[0] == thread_id]:
             self._drop(key)
 
     def clear(self) -> None:
-        """Remove all data."""
+        """Remove all cached data."""
         self._namespaces.clear()
         self._bases = 0
 

@@ -1,4 +1,4 @@
-"""LangGraph's module layout, for imports with ``hitl_django.langgraph.`` for ``langgraph.``.
+"""LangGraph's module layout: ``langgraph.x`` is importable as ``hitl_django.langgraph.x``.
 
 Each module re-exports the names of LangGraph's module that this package provides.
 """

@@ -1,4 +1,4 @@
-"""Access of a node's code to its run."""
+"""Functions with which a node's code accesses its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows as functions."""
+"""The functional API: workflows written as functions."""
 
 from __future__ import annotations
 

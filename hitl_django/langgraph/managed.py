@@ -1,4 +1,4 @@
-"""State values provided by the run."""
+"""State values that the run computes."""
 
 from __future__ import annotations
 

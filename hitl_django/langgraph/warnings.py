@@ -1,4 +1,4 @@
-"""Category of deprecation warnings: Python's own."""
+"""The category of deprecation warnings, which is Python's own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The lease of a direct graph call on its thread.
 
 The lease is taken with the first commit of the run, or before its first tasks. Each later commit
-checks the epoch, as for a worker.
+checks the epoch, like the commits of a worker.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .thread_lease import ThreadLease, lease_duration, name_owner
 
 logger = logging.getLogger("hitl_django")
 
-#: Adds rows of a run to a batch, for the thread with this key.
+#: A function that adds rows of a run to a batch, for the thread with the given key.
 AddRows = Callable[[int, WriteBatch], None]
 
 
 class DirectCallLease(LocalThreadLease):
     """A lease on a thread in this process and in the database ``using``.
 
-    ``epoch`` is the epoch of the lease, and ``in_force`` is whether the lease has been taken.
+    ``epoch`` is the epoch of the lease. ``in_force`` is true after the lease has been taken.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class DirectCallLease(LocalThreadLease):
     ) -> None:
         super().__init__(leases, thread_id, stream)
         self._using, self._owner, self._left_owner, self._seen_owner = using, name_owner(), "", ""
-        self._thread: ThreadLease | None = None  # until its row is known
+        self._thread: ThreadLease | None = None  # None until the thread's row is known.
         self._renewal: LeaseRenewal | None = None
         self.epoch, self.in_force = 1, False
 
@@ -62,7 +62,11 @@ class DirectCallLease(LocalThreadLease):
         self._left_owner = left._owner
 
     def check(self) -> None:
-        """Find the thread's row; raise LeaseHeldError if another process has the lease."""
+        """Find the thread's row.
+
+        Raises:
+            LeaseHeldError: another process has the lease.
+        """
         row = thread_rows.find_thread(self._using, self.thread_id)
         if row is None:
             return
@@ -72,15 +76,19 @@ class DirectCallLease(LocalThreadLease):
         self._bind(row.pk)
 
     def enforce(self) -> None:
-        """Take the lease; raise LeaseHeldError if another process was faster."""
+        """Take the lease in the database.
+
+        Raises:
+            LeaseHeldError: another process has taken the lease first.
+        """
         self.write(_add_nothing, ends=False)
 
     def write(self, add_rows: AddRows, *, ends: bool) -> None:
-        """Write rows of the run; the last rows end the run and release the lease.
+        """Write rows of the run; with ``ends``, the rows end the run and release the lease.
 
         Raises:
-            LeaseHeldError: if another run has taken the lease first.
-            LeaseLostError: if another run has taken over the lease.
+            LeaseHeldError: another run has taken the lease first.
+            LeaseLostError: another run has taken over the lease.
         """
         if self._thread is None:
             self._begin_thread(add_rows, ends=ends)
@@ -137,14 +145,15 @@ class DirectCallLease(LocalThreadLease):
                 renewals.add(self._renewal)
 
     def release(self) -> None:
-        """Release the thread, and the lease if no commit has released it."""
+        """Release the thread in this process, and the lease if no commit has released it."""
         if self.in_force and self._thread is not None and not self.is_lost:
             self.in_force = False
             self.stop_renewal()
             try:
                 self._thread.release()
             except DatabaseError:
-                # If the transaction is rolled back, the lease is, too; otherwise it expires.
+                # If the transaction is rolled back, the lease is rolled back, too. Otherwise, the
+                # lease expires.
                 fields = {"thread_id": self.thread_id}
                 logger.info("thread %r: could not release the lease", self.thread_id, extra=fields)
         super().release()
@@ -168,7 +177,11 @@ _LEASES: dict[str, LocalThreadLeases[DirectCallLease]] = {}
 
 
 def take_thread(using: str, thread_id: str, stream: Stream) -> DirectCallLease:
-    """Take a thread for a run in this process; raise LeaseHeldError if another run here has it."""
+    """Take a thread for a run in this process.
+
+    Raises:
+        LeaseHeldError: another run in this process has the thread.
+    """
     leases = _LEASES.get(using)
     if leases is None:
         leases = _LEASES.setdefault(using, LocalThreadLeases(partial(DirectCallLease, using)))

@@ -1,7 +1,8 @@
 """Renewal of this process's leases during their runs.
 
-A single OS thread renews all leases. It starts with the first lease and ends after some time
-without leases, so a run doesn't need a thread of its own. A forked process starts without it.
+A single OS thread renews all leases. The thread starts with the first lease and ends after some
+time without leases, so a run doesn't need a separate thread. A forked process starts without the
+thread.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ logger = logging.getLogger("hitl_django")
 
 
 class LeaseRenewal:
-    """The renewal of a lease every HEARTBEAT_SECONDS after it is added to ``renewals``."""
+    """The renewal of one lease, every HEARTBEAT_SECONDS after it is added to ``renewals``."""
 
     def __init__(self, lease: ThreadLease, log_fields: Mapping[str, str] = {}) -> None:
         self.lease, self.log_fields = lease, log_fields
@@ -43,14 +44,15 @@ class LeaseRenewal:
             if not self.lease.renew():
                 self.note_lost()
         except Exception:
-            # A failed renewal isn't final: the next one may succeed before the lease expires. If
-            # none does, another process may take the thread, and the run's next commit is refused.
+            # A failed renewal isn't final: the next renewal may succeed before the lease expires.
+            # If no renewal succeeds, another process may take the thread, and the run's next commit
+            # is rejected.
             thread = self.lease.thread_id
             fields = {**self.log_fields, "thread_id": thread}
             logger.exception("thread %s: could not renew lease", thread, extra=fields)
 
     def note_lost(self) -> None:
-        """Handle a released or lost lease. The run's next commit will be refused."""
+        """Handle a released or lost lease; the run's next commit will be rejected."""
 
 
 class LeaseRenewer:
@@ -60,7 +62,7 @@ class LeaseRenewer:
         self.reset()
 
     def reset(self) -> None:
-        """Remove all leases and the OS thread, since a forked process has neither."""
+        """Remove all leases and the OS thread, because a forked process has neither."""
         self._changed = threading.Condition(threading.Lock())
         self._leases: set[LeaseRenewal] = set()
         self._thread: threading.Thread | None = None
@@ -72,14 +74,14 @@ class LeaseRenewer:
             self._leases.add(lease)
             if self._thread is None:
                 thread = threading.Thread(target=self._renew_all, name="hitl-leases", daemon=True)
-                # If the OS thread can't be started now, the next lease tries again.
+                # If the OS thread can't be started now, the next added lease tries again.
                 thread.start()
                 self._thread = thread
             elif lease.next_due() < self._wakes:
                 self._changed.notify()
 
     def remove(self, lease: LeaseRenewal) -> None:
-        """Stop renewing a lease. It isn't renewed after this method returns."""
+        """Stop renewing a lease; the lease isn't renewed after this method returns."""
         with self._changed:
             self._leases.discard(lease)
         with lease.busy:
@@ -92,13 +94,13 @@ class LeaseRenewer:
                     if not lease.ended:
                         lease.renew_if_due()
             try:
-                connections.close_all()  # connections of this OS thread
+                connections.close_all()  # This closes the connections of this OS thread.
             except Exception:
                 # A connection error must not end the renewal of all leases.
                 logger.exception("leases: could not close a connection")
 
     def _await_due(self) -> list[LeaseRenewal] | None:
-        """Wait for due leases; return None after some time without leases."""
+        """Wait for due leases, or return None after some time without leases."""
         with self._changed:
             while True:
                 now = monotonic()

@@ -1,4 +1,4 @@
-"""The lease on a thread's row, of a worker or a direct call."""
+"""The lease of a worker or a direct call on a thread's row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lease_duration() -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class ThreadKey:
-    """The thread that a saver writes to: key of its row, thread id, and epoch."""
+    """The thread to which a saver writes: key of its row, thread id, and epoch."""
 
     pk: int
     thread_id: str
@@ -34,9 +34,9 @@ class ThreadKey:
 
 @dataclass(frozen=True, slots=True)
 class ThreadLease(ThreadKey):
-    """The exclusive right to run a thread for some time, in the epoch of this lease.
+    """The exclusive right to run a thread for a limited time, in the epoch of this lease.
 
-    Workers and direct calls have one. Every statement checks the epoch, so a process that was
+    Workers and direct calls use this lease. Every statement checks the epoch, so a process that was
     suspended or disconnected can't change anything after another process has taken the thread.
     """
 
@@ -48,7 +48,7 @@ class ThreadLease(ThreadKey):
         """Require in ``batch`` that the lease is not lost.
 
         The thread's row is locked without an update. An expired lease is extended, so that a direct
-        call that has read the thread can't take it.
+        call that has read the thread can't take the lease.
         """
         batch.lock(queries.FENCE, self.values(), LeaseLostError, otherwise=queries.RENEW)
 
@@ -70,7 +70,7 @@ class ThreadLease(ThreadKey):
         return bool(queries.RELEASE.run(self.using, **self.values()))
 
     def values(self) -> dict[str, Any]:
-        """Return the parameters of a statement that finds the thread only in this lease's epoch."""
+        """Return the parameters of a statement that finds the thread in the lease's epoch."""
         return {"thread": self.pk, "epoch": self.epoch, "duration": self.duration}
 
 

@@ -53,7 +53,7 @@ def find_thread(using: str, thread_id: str) -> ThreadRow | None:
 
 
 def add_thread(thread: Thread, batch: WriteBatch) -> None:
-    """Add a thread's row to the batch, before rows that refer to it.
+    """Add a thread's row to the batch, before the rows that refer to the thread.
 
     Writing the batch raises IntegrityError if another process has created the thread.
     """
@@ -66,10 +66,10 @@ def begin_thread(
     add_rows: Callable[[int, WriteBatch], None],
     leased_for: timedelta | None = None,
 ) -> int:
-    """Write a thread's row with the rows that ``add_rows`` adds; return its key.
+    """Write a thread's row with the rows that ``add_rows`` adds, and return the thread's key.
 
     Raises:
-        IntegrityError: if another process has created the thread.
+        IntegrityError: another process has created the thread.
     """
     batch = WriteBatch(using)
     if leased_for is not None:
@@ -88,7 +88,7 @@ def lock_thread(*, pk: int | None = None, interrupt: UUID | None = None) -> Thre
     itself is the lock.
 
     Raises:
-        NoSuchThread: if it doesn't exist.
+        NoSuchThread: the thread doesn't exist.
     """
     using = write_alias()
     if pk is not None:

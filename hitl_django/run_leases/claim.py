@@ -21,20 +21,21 @@ logger = logging.getLogger("hitl_django")
 def claim(run_id: UUID) -> RunLease | None:
     """Take the lease on the run's thread for this worker.
 
-    Returns None if the run isn't due, if another worker has the lease, or if the run was parked
-    because of too many attempts without progress. A repeated message for a run is therefore
-    harmless.
+    Return None if the run isn't due, if another worker has the lease, or if the run was parked
+    because of too many attempts without progress. A repeated message for a run therefore has no
+    effect.
     """
     using = write_alias()
     claiming = WriteBatch(using)
-    # The UPDATE allows one of several workers to take the lease, if it is free or has expired on
-    # the database's clock. It also counts the attempt, so that a worker that dies can't skip this.
-    # Any progress resets the count. Zero rows: the run isn't due, or another worker has the lease.
+    # If the lease is free or has expired on the database's clock, the UPDATE lets exactly one of
+    # several workers take it. The UPDATE also counts the attempt, so that a worker that dies can't
+    # skip the count. Any progress resets the count. Zero rows: the run isn't due, or another worker
+    # has the lease.
     owner = name_owner()
     claiming.guard(queries.CLAIM, {"run": run_id, "owner": owner, "duration": lease_duration()})
     # Zero rows: the run was cancelled while this statement waited for the thread's row.
     claiming.guard(queries.BEGIN, {"run": run_id})
-    # The checkpoint is read in the same transaction, when no other process can change it.
+    # The checkpoint is read in the same transaction, in which no other process can change it.
     read = claiming.prefetch(queries.STORED, {"run": run_id, "owner": owner, "ns": ""})
     held = claiming.commit(durable=True)
     if not held:
@@ -49,8 +50,9 @@ def claim(run_id: UUID) -> RunLease | None:
     log = EventLog(run_id, begun.graph, begun.events, begun.last_event, claimed.epoch)
     stored = None
     if claimed.attempts > 1:
-        # The previous worker may have committed a step while this transaction waited for the row. A
-        # step doesn't change the row, so under REPEATABLE READ the rows read here may be outdated.
+        # The previous worker may have committed a super-step while this transaction waited for the
+        # row. A super-step doesn't change the row, so under REPEATABLE READ the rows read here may
+        # be outdated.
         log.catch_up(using)
     elif read.rows is not None:
         stored = StoredRun(read.rows)

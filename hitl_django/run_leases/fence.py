@@ -1,4 +1,7 @@
-"""Fencing of a worker's commits by the epoch of its lease."""
+"""Fencing of a worker's commits by the epoch of its lease.
+
+A commit fails if another process has taken the lease in the meantime.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from .lease import RunLease
 
 
 class RunFence:
-    """Binds a worker's commits to its epoch; the last commit ends, pauses or requeues the run."""
+    """A fence that binds a worker's commits to its epoch.
+
+    The last commit ends, pauses or requeues the run.
+    """
 
     def __init__(self, lease: RunLease) -> None:
         self.lease = lease
@@ -31,7 +37,7 @@ class RunFence:
         elif outcome is None:
             thread.guard(batch, lease_queries.RENEW_AFTER_PROGRESS)
             if lease.last_error:
-                # Otherwise it would be reported as the reason if the worker dies later.
+                # Otherwise, the old error would be reported as the reason if the worker dies later.
                 batch.guard(queries.NOTE, {"run": lease.run_id, "error": ""}, LeaseLostError)
         elif outcome.pending_interrupts:
             thread.guard(batch, queries.ASK)
@@ -48,7 +54,7 @@ class RunFence:
             batch.commit()
 
     def flag_changed(self, batch: WriteBatch, interrupt_ids: Sequence[str]) -> None:
-        """Mark interrupts that changed after their decision."""
+        """Mark the interrupts that changed after their decision."""
         batch.before_commit(
             partial(interrupts.flag_changed_interrupts, self.lease, interrupt_ids, batch.using)
         )

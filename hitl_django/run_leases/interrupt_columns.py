@@ -1,7 +1,7 @@
 """Columns of an interrupt that depend on its review options and its graph's policy.
 
-These are the dialect, the decision types, the rules for approvals, and the assignment. Users and
-groups are looked up when the row is written, since the engine doesn't know them.
+The columns are the dialect, the decision types, the rules for approvals, and the assignment. Users
+and groups are looked up when the row is written, because the engine doesn't use Django.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _choose(given: bool | None, otherwise: bool) -> bool:
 def build_assignment_columns(terms: ReviewOptions | None, using: str) -> dict[str, Any]:
     """Return the columns for the assignment and priority in the review options.
 
-    If the user or group doesn't exist, the interrupt is unassigned. The label contains the name, so
-    that reviewers can see it.
+    If the user or group doesn't exist, the interrupt is unassigned. The label then contains the
+    name, so that reviewers can see the intended assignment.
     """
     if terms is None:
         return {}

@@ -41,7 +41,7 @@ PENDING = Interrupt.Status.PENDING
 def create_interrupts(
     lease: RunLease, batch: WriteBatch, pending_interrupts: Sequence[PendingInterrupt]
 ) -> list[str]:
-    """Add the first interrupts of a thread to the batch; return their ids."""
+    """Add the first interrupts of a thread to the batch, and return their ids."""
     rows = [_build_row(lease, pending, batch.using) for pending in pending_interrupts]
     _insert(rows, batch)
     _publish_created(lease, rows, batch)
@@ -56,13 +56,13 @@ def create_interrupts(
 def sync_interrupts(
     lease: RunLease, pending_interrupts: Sequence[PendingInterrupt], using: str
 ) -> tuple[bool, list[str]]:
-    """Update the review queue to contain exactly these interrupts of the run.
+    """Update the review queue to contain exactly the given interrupts of the run.
 
-    Returns whether the run can resume, and the ids of the pending interrupts. The run can resume if
-    one of them has been decided, or all of them if the graph's policy requires this. Pending
-    interrupts keep their row. If the content of an interrupt has changed, its version is
-    incremented, so that decisions on the old content are refused. An interrupt with a rejected
-    response is pending again.
+    Return whether the run can resume, and the ids of the pending interrupts. The run can resume if
+    one of the interrupts has been decided. If the graph's policy requires it, all interrupts must
+    have been decided. Pending interrupts keep their row. If the content of an interrupt has
+    changed, its version is incremented, so that decisions on the old content are rejected. An
+    interrupt with a rejected response becomes pending again.
     """
     reopened: list[Interrupt] = []
     ids = [pending.interrupt.id for pending in pending_interrupts]
@@ -78,7 +78,7 @@ def sync_interrupts(
             reopened.append(row)
         if not row.is_answered or row in reopened:
             _raise_again(row, _build_row(lease, pending, using), pending, using)
-    # Other pending interrupts belong to tasks that no longer raise them.
+    # Other pending interrupts belong to tasks that no longer create them.
     waiting = {found for (found,) in queries.WAITING.run(using, run=lease.run_id)}
     if not waiting.issubset(ids):
         withdraw_interrupts(lease, using, stays=ids)
@@ -107,19 +107,19 @@ def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> 
 
 
 def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = ()) -> None:
-    """Close the run's pending interrupts as superseded, except those in ``stays``."""
+    """Set the run's pending interrupts to superseded, except the interrupts in ``stays``."""
     left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
     left = left.exclude(interrupt_id__in=stays)
     found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
     if not found:
-        return  # decided in the meantime
+        return  # The interrupt was decided in the meantime.
     left.update(status=Interrupt.Status.SUPERSEDED, **get_closed_columns())
     thread = lock_thread(pk=lease.thread.pk)
     _append_audit(thread, "supersede", str(lease.run_id), {"interrupts": found})
 
 
 def _refuse_answer(lease: RunLease, row: Interrupt, refusal: str, using: str) -> None:
-    """Remove a response that the node rejected; the decision stays in the history."""
+    """Remove a response that the node rejected; the decision remains in the history."""
     decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
     made = decisions.get(version=row.version - 1)
     row.refused_version = made.version
@@ -181,7 +181,7 @@ def _signal_created(lease: RunLease, rows: Sequence[Interrupt], using: str) -> N
 
 
 def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
-    """Read the interrupts that were raised before, after a check whether there are any."""
+    """Read the interrupts that were created before, if the thread has any."""
     thread = lease.thread.pk
     if not ids or not queries.KNOWN_INTERRUPTS.run(using, thread=thread, interrupts=ids):
         return {}
@@ -192,7 +192,7 @@ def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, In
 def _raise_again(row: Interrupt, asked: Interrupt, pending: PendingInterrupt, using: str) -> None:
     """Make an interrupt pending again, or update its content under the same id.
 
-    An interrupt that is only still pending is rebuilt from stored data without review options. If
+    An interrupt that has remained pending is rebuilt from stored data without review options. If
     the content is the same, the options in its row are kept.
     """
     # The row's digest also covers a proposal, so the payload itself is compared.
@@ -232,7 +232,7 @@ def _raise_again(row: Interrupt, asked: Interrupt, pending: PendingInterrupt, us
 
 
 def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
-    """Set the time of expiry on the database's clock for interrupts with a time limit."""
+    """Set the expiry time of interrupts with a time limit, on the database's clock."""
     for row in rows:
         if row.expiry:
             seconds = row.expiry["seconds"]
@@ -248,7 +248,7 @@ def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
 def _set_due(
     rows: Sequence[Interrupt], pending_interrupts: Sequence[PendingInterrupt], using: str
 ) -> None:
-    """Set the due time on the database's clock for interrupts whose options have one."""
+    """Set the due time of interrupts whose review options have one, on the database's clock."""
     for row, pending in zip(rows, pending_interrupts, strict=True):
         due = pending.terms and pending.terms.due
         if due:
@@ -257,7 +257,7 @@ def _set_due(
 
 
 def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
-    """Return the expiry column: seconds, then, answer, group."""
+    """Return the column for an interrupt's expiry: seconds, then, answer and group."""
     if expires is None:
         return None
     seconds = expires.after.total_seconds()

@@ -15,8 +15,8 @@ from hitl_django.run_events import EventLog
 class StoredRun:
     """The checkpoint of a claimed run, read in the transaction of the claim.
 
-    ``newest`` are the rows of the thread's newest checkpoint. ``has_waiting`` is whether the run
-    has pending interrupts. Only the process with the lease adds either.
+    ``newest`` are the rows of the thread's newest checkpoint. ``has_waiting`` is true if the run
+    has pending interrupts. Only the process with the lease adds checkpoints and interrupts.
     """
 
     __slots__ = ("has_waiting", "newest")
@@ -36,10 +36,11 @@ class RunLease:
         has_interrupts: whether the thread has ever had an interrupt. Only the process with the
             lease adds interrupts, so False remains valid.
         graph_version: the version of the graph with which the run started.
-        fingerprint: the fingerprint of the graph structure with which its checkpoints were stored.
+        fingerprint: the fingerprint of the graph structure with which the run's checkpoints
+            were stored.
         stored: the data read with the claim, or None.
-        names: the run's idempotency key and the id of the thread's related object, for the search
-            text of its interrupts.
+        names: the run's idempotency key and the id of the thread's related object, for the
+            search text of its interrupts.
         options: the run's options.
         last_error: the error that ended the previous claim, or an empty string.
     """
@@ -58,6 +59,6 @@ class RunLease:
     last_error: str = ""
 
     def log_fields(self) -> dict[str, str]:
-        """Return the fields of a log record about the run. They contain ids, but no values."""
+        """Return the fields of a log record about the run, which contain ids but no values."""
         ids = {"run_id": str(self.run_id), "thread_id": self.thread.thread_id}
         return {**ids, "graph": self.graph}

@@ -1,6 +1,6 @@
 """Prepared SQL for the leases of runs: UPDATEs for each claim, super-step and outcome.
 
-The caller documents the meaning of zero rows.
+The caller documents the meaning of an UPDATE of zero rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _THREAD = Parameter("thread", models.BigIntegerField())
 
 
 def _due(column: str) -> models.Subquery:
-    # Sliced, since Django 6.1 requires it for a single value; a run has one thread.
+    # The query is sliced, because Django 6.1 requires a slice for a single value. A run has one
+    # thread.
     due = Run.objects.order_by().filter(pk=_RUN, state__in=DUE)
     return models.Subquery(due.values(column)[:1])
 
@@ -38,7 +39,7 @@ def _column(model: type[models.Model], name: str) -> Any:
 
 
 class ClaimedThread(NamedTuple):
-    """The columns of the thread that a claim returns."""
+    """The columns of a thread that a claim returns."""
 
     id: int
     thread_id: str
@@ -49,7 +50,7 @@ class ClaimedThread(NamedTuple):
 
 
 class ClaimedRun(NamedTuple):
-    """The columns of the run that a claim returns."""
+    """The columns of a run that a claim returns."""
 
     graph: str
     graph_version: str
@@ -62,7 +63,7 @@ class ClaimedRun(NamedTuple):
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> ClaimedRun:
-        """Return a row with its columns converted from their stored form."""
+        """Return the columns of a row, converted from their stored form."""
         found = cls._make(row)
         return found._replace(
             error=_column(Run, "error").from_db_value(found.error, None, None),
@@ -70,9 +71,9 @@ class ClaimedRun(NamedTuple):
         )
 
 
-#: Takes the lease on the thread of a due run, if it is free or has expired on the database's clock.
-#: If PostgreSQL waits for the thread's row, it rereads only that row, so the run may no longer be
-#: due. In this case another worker has claimed it, and the epoch differs.
+#: Takes the lease on the thread of a due run, if the lease is free or has expired on the database's
+#: clock. If PostgreSQL waits for the thread's row, it rereads only that row, so the run may no
+#: longer be due. Another worker has then claimed the run, and the epoch differs.
 CLAIM = PreparedUpdate(
     Thread,
     Q(pk=_due("thread"), epoch=_due("thread__epoch")) & AVAILABLE,
@@ -117,12 +118,12 @@ def _outcome_columns() -> dict[str, Any]:
     step = root.order_by("-checkpoint_id").values("step")[:1]
     return {
         "state": Parameter("state", _TEXT),
-        # A statement doesn't see the checkpoint that it writes itself.
+        # A statement doesn't see the checkpoint that the same statement writes.
         "step": Coalesce(Parameter("step", models.IntegerField()), Subquery(step), F("step")),
         "error": Parameter("error", _column(Run, "error")),
         "traceback": Coalesce(
             Parameter("traceback", _column(Run, "traceback")), F("traceback")
-        ),  # None keeps the value
+        ),  # None keeps the stored value.
         "last_event": Parameter("last_event", models.PositiveIntegerField()),
     }
 
@@ -161,13 +162,13 @@ def _claimed() -> models.QuerySet[Run, Any]:
     return Run.objects.order_by().filter(mine, pk=_RUN).values("thread")
 
 
-#: Reads the data to continue a claimed run: the newest checkpoint of its thread, the writes on top
-#: of it, and a row without data for each pending interrupt.
+#: Reads the data to continue a claimed run: the newest checkpoint of its thread, the writes based
+#: on the checkpoint, and a row without data for each pending interrupt.
 STORED = PreparedSelect(
     lambda: newest_rows(models.Subquery(_claimed()[:1]), empty_rows(_waiting())), CheckpointRow
 )
 
-#: Finds which of these interrupts the thread has had before.
+#: Finds which of the given interrupts the thread has had before.
 KNOWN_INTERRUPTS = PreparedSelect(
     lambda: (
         Interrupt.objects.order_by()
@@ -176,6 +177,6 @@ KNOWN_INTERRUPTS = PreparedSelect(
     )
 )
 
-#: Inserts interrupts; the thread has none with these ids.
+#: Inserts interrupts. The thread must not have interrupts with these ids.
 INSERT_INTERRUPTS = BulkInsert(Interrupt, insertable_columns(Interrupt), fresh=True)
 INTERRUPT_ROW = RowMapper(Interrupt)

@@ -1,4 +1,4 @@
-"""Renewal of a run's lease, and the end of its time slice."""
+"""Renewal of a run's lease, and the end of the run's time slice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def keep_renewed(lease: RunLease, control: RunControl, slice_: float | None) -> 
 
 
 class RunRenewal(LeaseRenewal):
-    """An active run with the times of its next renewal and the end of its time slice."""
+    """A running run with the times of its next renewal and of the end of its time slice."""
 
     def __init__(self, lease: RunLease, control: RunControl, slice_: float | None) -> None:
         super().__init__(lease.thread, lease.log_fields())
@@ -41,5 +41,5 @@ class RunRenewal(LeaseRenewal):
         super().renew_if_due()
 
     def note_lost(self) -> None:
-        # Its next commit will be refused, so no further super-step should start.
+        # The run's next commit will be rejected, so no further super-step should start.
         self.control.request_drain("lease lost")

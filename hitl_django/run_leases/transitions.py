@@ -1,6 +1,6 @@
-"""State transitions of a run when its worker finishes, releases or parks it.
+"""State transitions of a run when its worker finishes, releases or parks the run.
 
-Each stores the state and the run's last event, publishes events and sends signals.
+Each transition stores the state and the run's last event, publishes events and sends signals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .lease import RunLease
 ERROR_LENGTH = 10_000
 TRACEBACK_LENGTH = 100_000
 
-#: The event for each state that has one.
+#: Maps a state to the event that is published for the state.
 _EVENTS = {
     Run.State.SUCCEEDED: EventName.RUN_SUCCEEDED,
     Run.State.FAILED: EventName.RUN_FAILED,
@@ -42,10 +42,11 @@ _END_STATES = {
 
 
 def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-    """Add the outcome of a run to its last commit."""
+    """Add the outcome of a run to the run's last commit."""
     using = batch.using
     if outcome.status == "interrupted" and lease.has_interrupts:
-        # Earlier interrupts may have been decided by now, which is certain only with the lock.
+        # Earlier interrupts may have been decided in the meantime, which can only be checked with
+        # the lock.
         batch.before_commit(partial(_pause_with_lock, lease, outcome, using, lease.log.last))
         return
     state = _state_after(outcome)
@@ -64,30 +65,32 @@ def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | Non
 
 
 def ends_run(outcome: Outcome) -> bool:
-    """Return whether this outcome ends the run."""
+    """Return whether the outcome ends the run."""
     return _state_after(outcome) in _END_STATES.values()
 
 
 def _state_after(outcome: Outcome) -> str:
     """Return the state of a run after an outcome without interrupts."""
     if isinstance(outcome.error, InterruptChangedError):
-        # The response belongs to another interrupt. The stored state is intact, and a version of
-        # the graph with the original interrupt can continue from it.
+        # The response belongs to another interrupt. The stored state is intact, and a graph version
+        # with the original interrupt can continue from it.
         return Run.State.PARKED
     return _END_STATES.get(outcome.status, Run.State.QUEUED)
 
 
 def _has_waiting(lease: RunLease, using: str) -> bool:
-    # Other processes only close interrupts, so without a pending one there will be none later.
+    # Other processes only close interrupts. If no interrupt is pending now, none will be pending
+    # later.
     if lease.stored is not None:
         return lease.stored.has_waiting
     return bool(queries.WAITING.run(using, run=lease.run_id))
 
 
 def _pause_with_lock(lease: RunLease, outcome: Outcome, using: str, last_event: int) -> None:
-    lease.log.last = last_event  # reset, since this runs again after a database conflict
-    # An interrupt may have been decided while the run was still running. In this case, the run
-    # doesn't pause but is queued with the response.
+    # The number is reset, because this function runs again after a database conflict.
+    lease.log.last = last_event
+    # An interrupt may have been decided while the run was still running. The run is then queued
+    # with the response instead of being paused.
     answered, waiting = interrupts.sync_interrupts(lease, outcome.pending_interrupts, using)
     state = Run.State.QUEUED if answered else Run.State.INTERRUPTED
     batch = WriteBatch(using)
@@ -99,7 +102,7 @@ def _pause_with_lock(lease: RunLease, outcome: Outcome, using: str, last_event: 
 
 
 def park(lease: RunLease, error: str) -> None:
-    """Park a run. The stored state is kept, and an operator can retry the run."""
+    """Park a run; the stored state is kept, and an operator can retry the run."""
     batch = WriteBatch(write_alias())
     # Zero rows: the lease has expired, and another worker will park the run.
     batch.guard(lease_queries.RELEASE_AFTER_PROGRESS, lease.thread.values())
@@ -109,10 +112,10 @@ def park(lease: RunLease, error: str) -> None:
 
 
 def note_error(lease: RunLease, error: str) -> None:
-    """Store the error before a run is released; extend an expired lease.
+    """Store the error before a run is released; an expired lease is extended.
 
     Raises:
-        LeaseLostError: if another worker has the lease. Nothing is written.
+        LeaseLostError: another worker has the lease. Nothing is written.
     """
     batch = WriteBatch(write_alias())
     lease.thread.fence(batch)
@@ -125,9 +128,9 @@ def release(
 ) -> None:
     """Release the lease after an error outside of the graph's code.
 
-    The run is QUEUED for the sweep, or parked if a retry can't help. The count of attempts isn't
-    reset, so a permanent error parks the run in the end. ``described`` replaces the error's own
-    message.
+    The run becomes QUEUED and is processed by the sweep, or it is parked if a retry can't succeed.
+    The count of attempts isn't reset, so a permanent error eventually parks the run. ``described``
+    replaces the error's own message.
     """
     batch = WriteBatch(write_alias())
     # The error may have occurred in a commit, so it is unknown which events are stored.
@@ -159,8 +162,8 @@ def _leave(
     elif state == Run.State.QUEUED:
         statement = queries.REQUEUE
     # Zero rows: the run isn't RUNNING although this worker has the lease. This is only possible
-    # after a manual change, which takes precedence: the transaction is rolled back. The lease is
-    # released at once if this is a single statement, else it expires.
+    # after a manual change, which takes precedence: the transaction is rolled back. If the
+    # transaction is a single statement, the lease is released immediately. Otherwise, it expires.
     how = {"state": str(state), "step": step, "error": error, "traceback": traceback}
     how["last_event"] = last_event
     batch.guard(statement, {"run": lease.run_id, **how}, LeaseLostError)
@@ -183,7 +186,7 @@ def describe_error(error: BaseException | None) -> tuple[str, str]:
 def _name_error(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # its __str__ raises an error
+    except Exception:  # The error's __str__ raises an error.
         return type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""Channel classes, which combine the writes of a super-step to a value."""
+"""Channel classes, which combine the writes of a super-step into one value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channel that assumes all writes of a super-step to be equal."""
+"""The channel that assumes all writes of a super-step to be equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reducer channel."""
+"""The reducer channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reducer channel that folds the writes of a super-step in one call."""
+"""The reducer channel that combines the writes of a super-step in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channel that keeps a value for one super-step."""
+"""The channel that keeps a value for one super-step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels that wait for several nodes."""
+"""Channels that wait for writes of several nodes."""
 
 from __future__ import annotations
 

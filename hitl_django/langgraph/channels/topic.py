@@ -1,4 +1,4 @@
-"""Channel with a list of the values written."""
+"""The channel with a list of the written values."""
 
 from __future__ import annotations
 

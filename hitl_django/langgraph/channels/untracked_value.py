@@ -1,4 +1,4 @@
-"""Channel that is never stored."""
+"""The channel that is never stored."""
 
 from __future__ import annotations
 

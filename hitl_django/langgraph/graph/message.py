@@ -1,4 +1,4 @@
-"""Message lists."""
+"""Lists of messages as state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ __all__ = [
 
 
 class MessageGraph(StateGraph):
-    """Graph whose state is a list of messages. Use StateGraph(MessagesState) instead."""
+    """A graph whose state is a list of messages.
+
+    The class is deprecated. Use StateGraph(MessagesState) instead.
+    """
 
     def __init__(self) -> None:
         warn(

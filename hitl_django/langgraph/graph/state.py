@@ -1,4 +1,4 @@
-"""Graph builder and compiled graph."""
+"""The graph builder and the compiled graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that call tools until they have an answer."""
+"""Agents that call tools until the model gives a final answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hitl_django.contrib.agents import (
     create_react_agent,
 )
 
-#: Former name.
+#: The former name.
 create_tool_calling_executor = create_react_agent
 
 __all__ = [

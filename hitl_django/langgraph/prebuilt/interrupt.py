@@ -1,4 +1,4 @@
-"""Types of an agent's interrupts about an action."""
+"""Types of the interrupts with which an agent asks for a review of an action."""
 
 from __future__ import annotations
 

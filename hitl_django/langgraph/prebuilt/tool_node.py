@@ -1,4 +1,4 @@
-"""Node that runs tool calls."""
+"""The node that runs tool calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node that validates tool calls."""
+"""The node that validates tool calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled graphs and the low-level builder."""
+"""The compiled graph and the low-level builder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Former location of the names in ``types``, with a warning for each."""
+"""The former location of the names in ``types``; each import emits a warning."""
 
 from __future__ import annotations
 

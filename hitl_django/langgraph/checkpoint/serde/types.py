@@ -1,4 +1,4 @@
-"""Names of writes that are not channels."""
+"""Names of stored writes that don't belong to a channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores that combine calls to batches."""
+"""Stores that combine calls into batches."""
 
 from __future__ import annotations
 
