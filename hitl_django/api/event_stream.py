@@ -15,19 +15,19 @@ from hitl_django.services import EventPage, EventReader
 from .renderers import EventStreamRenderer
 from .waiting_response import Steps, open_response
 
-#: Seconds between heartbeats on a stream without events.
+#: Seconds between two heartbeats on a stream without events.
 HEARTBEAT_SECONDS = 15
 HEARTBEAT = b": nothing new\n\n"
-#: Tells the client to reconnect after this many milliseconds.
+#: Makes the client reconnect after this many milliseconds.
 RETRY = b"retry: 1000\n\n"
 
 
 def stream_events(
     reader: EventReader, after: int, seconds: float, render: Callable[[EventPage], bytes]
 ) -> Steps:
-    """Yield server-sent events until the run or the time has ended.
+    """Yield server-sent events until the run ends or the time is over.
 
-    Yields bytes to send and seconds to wait.
+    Each yielded value is either bytes to send, or a number of seconds to wait.
     """
     ends = time.monotonic() + seconds
     while True:
@@ -48,7 +48,10 @@ def stream_events(
 
 
 def render_frame(name: str, data: Any, place: int | str | None = None) -> bytes:
-    """Return one server-sent event; ``place`` is its id, sent back by a reconnecting client."""
+    """Return one server-sent event.
+
+    ``place`` is the event's id, which a client sends when it reconnects.
+    """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     first = "" if place is None else f"id: {place}\n"
     return f"{first}event: {name}\ndata: {text}\n\n".encode()
@@ -57,13 +60,15 @@ def render_frame(name: str, data: Any, place: int | str | None = None) -> bytes:
 def stream_response(
     request: HttpRequest, steps: Callable[[float], Steps]
 ) -> StreamingHttpResponse | HttpResponse:
-    """Return a stream of events, or a single response if no stream can be opened now."""
+    """Return a stream of events or, if the server can't open another stream now, a single
+    response.
+    """
     media = EventStreamRenderer.media_type
     made: StreamingHttpResponse | HttpResponse | None = open_response(request, steps, None, media)
     if made is None:
         frames = [step for step in steps(0) if isinstance(step, bytes)]
         made = HttpResponse(b"".join(frames), content_type=media)
-    # Middleware and proxies that buffer responses would delay the events. Django's GZipMiddleware
-    # and nginx are examples.
+    # Ask middleware and proxies not to buffer the response, because buffering delays the events.
+    # Django's GZipMiddleware and nginx would buffer it.
     made["Content-Encoding"], made["X-Accel-Buffering"] = "identity", "no"
     return made

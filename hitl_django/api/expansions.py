@@ -1,7 +1,7 @@
-"""Related objects shown next to the rows of a page (``expand``).
+"""Related objects that a page of rows can include (``expand``).
 
 Related objects are not nested in the rows, because many interrupts may share one run. Each name
-takes one query and returns only objects the user can view.
+takes one query and returns only objects visible to the user.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ EXPAND = "expand"
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One name accepted by ``expand``.
+    """One name that the parameter ``expand`` accepts.
 
-    ``find`` yields (id, object) pairs for a user and the rows of a page. If ``is_many``, several
-    objects may have the same id.
+    ``find`` yields pairs of id and object for a user and the rows of a page. If ``is_many`` is
+    true, several objects may have the same id.
     """
 
     serializer: type[Serializer[Any]]
@@ -51,7 +51,7 @@ def expand(
     user: Any,
     render: Callable[[type[Serializer[Any]], Any], Any],
 ) -> dict[str, Any]:
-    """Return the related objects of each name, rendered and keyed by id."""
+    """Return the related objects by name and id, rendered."""
     shown: dict[str, Any] = {}
     for name in names:
         found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Filter sets of the lists: all accepted query parameters."""
+"""Filter sets of the lists, with all query parameters that the lists accept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 from .serializers.fields import OffsetDateTimeField
 
-#: Pattern of a metadata parameter, and the maximum number of such parameters.
+#: Pattern of a metadata parameter's name, and maximum number of metadata parameters.
 METADATA = re.compile(r"metadata\.[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,63}")
 MAX_METADATA = 5
 #: Maximum number of matches that are looked up by primary key.
@@ -32,7 +32,8 @@ INDEXED_MATCHES = 100
 ANY, ME, NOBODY = "any", "me", "nobody"
 SUBJECT_PATTERN = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
 
-#: Conditions on pending interrupts. ``free`` is missing because it depends on the user.
+#: Conditions on pending interrupts by parameter. ``free`` is not included, because it depends on
+#: the user.
 CONDITIONS = {
     "claimed": queue_filters.CLAIMED,
     "overdue": queue_filters.OVERDUE,
@@ -41,9 +42,9 @@ CONDITIONS = {
 
 
 class OrderFilter(filters.ChoiceFilter):
-    """Sort order by one of the named fields, descending with a leading minus.
+    """Sort order by one of the named fields. A leading minus means descending.
 
-    A name may refer to a different column with the same order.
+    A name may refer to a different column that has the same order.
     """
 
     def __init__(self, *names: str, **columns: str) -> None:
@@ -62,14 +63,14 @@ class OrderFilter(filters.ChoiceFilter):
 
 
 class TextFilter(filters.CharFilter):
-    """Filter by exact text, without stripping spaces."""
+    """Filter by exact text, including leading and trailing spaces."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, strip=False, **kwargs)
 
 
 class OffsetDateTimeFormField(forms.Field):
-    """ISO 8601 time with a UTC offset."""
+    """Form field for an ISO 8601 time with a UTC offset."""
 
     def to_python(self, value: Any) -> Any:
         if value in self.empty_values:
@@ -120,12 +121,12 @@ class SubjectFilter(TextFilter):
 class MetadataFilterSet(filters.FilterSet):
     """Filter set with ``metadata.KEY=value`` parameters, limited in number."""
 
-    #: Lookup path to the metadata column.
+    #: Lookup path to the column with the metadata.
     metadata_field = "metadata"
 
     @staticmethod
     def is_metadata(name: str) -> bool:
-        """Return whether the name is that of a metadata parameter."""
+        """Return whether a parameter's name is that of a metadata parameter."""
         return METADATA.fullmatch(name) is not None
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -141,7 +142,7 @@ class MetadataFilterSet(filters.FilterSet):
 
 
 def _refuse_nul(name: str, value: str) -> str:
-    if "\0" in value:  # databases can't search for NUL
+    if "\0" in value:  # Databases can't search for NUL.
         raise InvalidRequest(
             InvalidParam("invalid", "Must not contain NUL characters.", parameter=name)
         )
@@ -156,7 +157,7 @@ class StrictBooleanFilter(filters.ChoiceFilter):
 
 
 class ThreadFilterSet(MetadataFilterSet):
-    """Filters of the thread list, newest first."""
+    """Filters of the list of threads, which is ordered newest first."""
 
     graph = TextFilter(max_length=200, label="Graph name.")
     subject = SubjectFilter("")
@@ -166,15 +167,15 @@ class ThreadFilterSet(MetadataFilterSet):
 
 
 class CheckpointFilterSet(filters.FilterSet):
-    """Empty filter set of a thread's checkpoints, newest first."""
+    """Empty filter set of a thread's checkpoints, which are ordered newest first."""
 
 
 class CommentFilterSet(filters.FilterSet):
-    """Empty filter set of an interrupt's comments, oldest first."""
+    """Empty filter set of an interrupt's comments, which are ordered oldest first."""
 
 
 class RunFilterSet(MetadataFilterSet):
-    """Filters of the run list, newest first."""
+    """Filters of the list of runs, which is ordered newest first."""
 
     metadata_field = "thread__metadata"
 
@@ -189,7 +190,10 @@ class RunFilterSet(MetadataFilterSet):
 
 
 class InterruptFilterSet(filters.FilterSet):
-    """Filters of the interrupt list, oldest first; only pending interrupts by default."""
+    """Filters of the list of interrupts, which is ordered oldest first.
+
+    By default, the list contains only pending interrupts.
+    """
 
     status = filters.ChoiceFilter(
         choices=[*Interrupt.Status.choices, (ANY, ANY)],
@@ -231,11 +235,11 @@ class InterruptFilterSet(filters.FilterSet):
         return queryset.filter(assignee=None, group=None)
 
     def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        """Select the pending interrupts that match the named condition, or all interrupts that
-        don't.
+        """Select the pending interrupts that match the condition or, for "false", all other
+        interrupts.
         """
         condition = CONDITIONS.get(name) or queue_filters.match_unclaimed(self.request.user)
-        if value == "true":  # unchanged, so that an index can be used
+        if value == "true":  # Use the condition unchanged, so that the database can use an index.
             return queryset.filter(queue_filters.PENDING & condition)
         # Treat NULL as false.
         holds = Case(When(queue_filters.PENDING & condition, then=True), default=False)
@@ -243,7 +247,7 @@ class InterruptFilterSet(filters.FilterSet):
 
     def by_words(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         if self.form.cleaned_data["status"] != Interrupt.Status.PENDING:
-            # The search index covers pending interrupts only.
+            # The search index contains only pending interrupts.
             return queryset.filter(queue_filters.match_words(value, common=True))
         search = queue_filters.Search.build(queryset, value)
         return search.find(search.few.values("pk")[:INDEXED_MATCHES].count(), INDEXED_MATCHES)
@@ -255,7 +259,10 @@ class InterruptFilterSet(filters.FilterSet):
 
 
 class StrictFilterBackend(DjangoFilterBackend):
-    """Apply a view's ``filterset_class``; report an invalid value with the parameter's name."""
+    """Filter backend that applies a view's ``filterset_class``.
+
+    The error about an invalid value names the query parameter.
+    """
 
     raise_exception = False
 

@@ -1,4 +1,4 @@
-"""Validation errors of a request, as listed in the ``errors`` of a problem (RFC 9457)."""
+"""Validation errors of a request, which a problem (RFC 9457) lists in ``errors``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _INVISIBLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class InvalidParam:
-    """One validation error: a stable ``code``, a message and its location.
+    """One validation error: a stable ``code``, a message and a location.
 
-    The location is a JSON pointer into the body (``""`` for the whole body), a query parameter or a
-    header.
+    The location is a query parameter, a header, or a JSON pointer into the body (``""`` for the
+    whole body).
     """
 
     code: str
@@ -32,26 +32,29 @@ class InvalidParam:
     header: str | None = None
 
     def as_json(self) -> dict[str, str]:
-        """Return the error as it appears in a response."""
+        """Return the error in the format of a response."""
         locations = {"pointer": self.pointer, "parameter": self.parameter, "header": self.header}
         found = {name: location for name, location in locations.items() if location is not None}
         return {**found, "code": self.code, "detail": self.detail}
 
 
 def list_errors(faults: Iterable[InvalidParam]) -> list[dict[str, str]]:
-    """Return the first MAX_FAULTS errors as they appear in a problem."""
+    """Return the first MAX_FAULTS errors in the format of a problem."""
     return [fault.as_json() for fault in islice(faults, MAX_FAULTS)]
 
 
 def format_pointer(parts: Iterable[str | int]) -> str:
-    """Return the path as a JSON pointer that can be included in a response."""
+    """Return a path as a JSON pointer.
+
+    Characters that a response can't contain are escaped.
+    """
     return "".join(f"/{format_part(part)}" for part in parts)
 
 
 def format_part(part: str | int) -> str:
-    """Return one escaped part of a JSON pointer, shortened if it is long.
+    """Return one part of a JSON pointer, escaped and shortened to a maximum length.
 
-    Characters that a response can't contain are escaped.
+    Characters that a response can't contain are also escaped.
     """
     text = str(part)
     if len(text) > _PART_LENGTH:
@@ -62,8 +65,8 @@ def format_part(part: str | int) -> str:
 def convert_path(path: str, root: str = "") -> str:
     """Convert an engine path (``$.items[0].price``) to a JSON pointer (``/items/0/price``).
 
-    ``$`` is the part of the body at ``root``. A path without ``$`` starts with an argument's name,
-    which is a field of the body.
+    ``$`` stands for the part of the body at ``root``. A path without ``$`` starts with the name of
+    a field of the body.
     """
     if not path.startswith("$"):
         return format_pointer(split_path(f"$.{path}"))
@@ -71,7 +74,7 @@ def convert_path(path: str, root: str = "") -> str:
 
 
 def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
-    """Yield the errors in a serializer's error tree."""
+    """Yield the errors in the nested errors of a serializer."""
     if isinstance(errors, Mapping):
         for key, inner in errors.items():
             at = pointer if key == "non_field_errors" else f"{pointer}/{format_part(key)}"
@@ -85,6 +88,6 @@ def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
 
 
 def convert_to_parameter(fault: InvalidParam) -> InvalidParam:
-    """Convert an error of a query field to an error of the query parameter with its name."""
+    """Convert an error about a field of the query to an error about the query parameter."""
     name = (fault.pointer or "").removeprefix("/")
     return InvalidParam(fault.code, fault.detail, parameter=name)

@@ -1,8 +1,8 @@
-"""Operations (OpenAPI's term): declarations of a view method's parameters, body and responses.
+"""Operations as in OpenAPI: declarations of the parameters, body and responses of a view's method.
 
-Each declaration is applied at run time: only the declared query parameters and body are accepted,
+A declaration takes effect at run time: only the declared query parameters and body are accepted,
 and the declared throttle limits the calls. The OpenAPI document is generated from the same
-declarations (openapi/). A view therefore needs only this to be documented:
+declarations (openapi/). The declaration is therefore all that documents a view:
 
     class Ping(Resource):
         @operation("ping", responses={200: ResponseSpec("The server is up.", PingSerializer)})
@@ -24,7 +24,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class HeaderSpec:
-    """Header of a request or a response."""
+    """A header of a request or a response."""
 
     name: str
     description: str
@@ -72,7 +72,7 @@ REQUEST_ID = HeaderSpec(
     "Request id, also included in problems and server logs. Your own id is used if it "
     "has 1 to 128 letters, digits and `._:/+=@-`.",
 )
-#: Headers of any response, in addition to those declared by its operation.
+#: Headers that any response may have, in addition to those that its operation declares.
 COMMON_HEADERS = (
     REQUEST_ID,
     HeaderSpec(
@@ -85,11 +85,16 @@ COMMON_HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class ResponseSpec:
-    """Successful response: a description and its content.
+    """A successful response: its description and its content.
 
-    ``serializer`` renders the body or, if ``paged``, each result of a page. A JSON body without a
-    serializer has a ``schema``; a body that isn't JSON has a ``media_type``. Text types available
-    through content negotiation are listed in ``other_media_types``.
+    ``serializer`` renders the body or, if ``paged`` is true, each result of a page. ``schema`` is
+    for a JSON body without a serializer, and ``media_type`` for a body that is not JSON.
+    ``other_media_types`` lists the text types available through content negotiation. A successful
+    response: its description and its content.
+
+    ``serializer`` renders the body or, if ``paged`` is true, each result of a page. ``schema`` is
+    for a JSON body without a serializer, and ``media_type`` for a body that is not JSON.
+    ``other_media_types`` lists the text types available through content negotiation.
     """
 
     description: str
@@ -105,10 +110,10 @@ class ResponseSpec:
 class Operation:
     """One method of one path.
 
-    ``query`` and ``body`` are serializer classes of the input and ``headers`` the supported request
-    headers. ``errors`` are exception classes in addition to those of every path
-    (openapi/problems.py). ``throttle`` names the HITL setting with the rate limit per user; the
-    default is the general limit of reads or writes. If ``keyed``, the operation uses
+    ``query`` and ``body`` are serializer classes for the input. ``headers`` are the supported
+    request headers. ``errors`` are exception classes in addition to those of every path
+    (openapi/problems.py). ``throttle`` names the HITL setting with the rate limit per user, by
+    default the general limit of reads or writes. ``keyed`` is true if the operation uses
     ``Resource.run_idempotent``.
     """
 
@@ -124,7 +129,10 @@ class Operation:
 
 
 def operation(id: str, **declared: Any) -> Callable[[Handler], Handler]:  # noqa: A002
-    """Declare the operation of a view method; the arguments are the fields of Operation."""
+    """Return a decorator that declares the operation of a view's method.
+
+    The arguments are the fields of ``Operation``.
+    """
     declaration = Operation(id, **declared)
     if declaration.keyed:
         declaration = _add_key(declaration)
@@ -150,6 +158,9 @@ def _add_key(declared: Operation) -> Operation:
 
 
 def get_operation(view: Any, method: str) -> Operation | None:
-    """Return the operation that a view declares for a method; HEAD is treated as GET."""
+    """Return the operation that a view declares for a method, or None.
+
+    HEAD is treated like GET.
+    """
     handler = getattr(view, "get" if method == "HEAD" else method.lower(), None)
     return getattr(handler, "operation", None)

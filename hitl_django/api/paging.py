@@ -1,4 +1,7 @@
-"""Keyset pagination, which neither repeats nor skips rows while rows are added or removed."""
+"""Keyset pagination.
+
+It neither repeats nor skips rows if rows are added or removed between two pages.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Position just after or just before the row with the key ``id``."""
+    """A position in a list: just after or just before the row with the primary key ``id``."""
 
     id: str
     backwards: bool
@@ -41,7 +44,7 @@ class Cursor:
 
     @classmethod
     def decode(cls, text: str) -> Cursor:
-        """Return the cursor encoded in the text.
+        """Decode a cursor from the text in a URL.
 
         Raises:
             ValueError or TypeError: if the text isn't a valid cursor.
@@ -56,10 +59,11 @@ class Cursor:
 
 
 class KeysetPagination(BasePagination):
-    """Select a page of an ordered queryset, starting next to a row instead of at an offset.
+    """Pagination of an ordered queryset that starts a page next to a row, instead of at an offset.
 
-    The cursor contains only the row's id, and the database compares rows with rows. A timestamp in
-    the cursor would not work: SQLite compares timestamps as text, and ``.123`` is not ``.123000``.
+    The cursor contains only the row's id, and the database compares rows with rows. A cursor with a
+    timestamp would not work, because SQLite compares timestamps as text, and ``.123`` differs from
+    ``.123000``.
     """
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
@@ -122,9 +126,10 @@ def _invalid_cursor() -> InvalidRequest:
 
 
 def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
-    """Return the cursor's row, from all rows the user can view.
+    """Return the row of a cursor, among all rows visible to the user.
 
-    The list's filters are not applied, so an interrupt decided in the meantime keeps its position.
+    The list's filters are not applied. An interrupt that was decided in the meantime therefore
+    still marks its position.
     """
     rows: QuerySet[Any] = view.get_queryset().order_by()
     try:
@@ -138,14 +143,17 @@ def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
 
 
 def _select_beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
-    """Return the condition for all rows after ``row`` in ``order``, compared field by field."""
+    """Return the condition for all rows beyond ``row`` in ``order``.
+
+    Rows are compared field by field.
+    """
     beyond, tied, bound = Q(), Q(), Q()
     for term in order:
         name = term.removeprefix("-")
         edge = Subquery(row.values(name)[:1])
         side = "lt" if term.startswith("-") != backwards else "gt"
-        # This condition is redundant but lets an index scan begin at the row instead of at the
-        # start.
+        # This condition is redundant, but lets the database begin its index scan at the row instead
+        # of at the start of the index.
         bound = bound or Q(**{f"{name}__{side}e": edge})
         beyond |= tied & Q(**{f"{name}__{side}": edge})
         tied &= Q(**{name: edge})

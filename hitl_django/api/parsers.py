@@ -1,4 +1,4 @@
-"""Parser of request bodies: one size-limited JSON object."""
+"""Parser of request bodies that contain one JSON object of limited size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _MALFORMED = frozenset({"duplicate_key", "not_json", "number_too_long"})
 
 
 class BodyError(ValueError):
-    """Invalid body; ``faults`` lists the errors with their locations."""
+    """The body is invalid.
+
+    ``faults`` lists the errors with their locations.
+    """
 
     def __init__(self, faults: list[InvalidParam]) -> None:
         super().__init__(type(self).__doc__)
@@ -27,16 +30,18 @@ class BodyError(ValueError):
 
 
 class MalformedBody(BodyError):
-    """The body is not valid, unambiguous JSON."""
+    """The body is not valid JSON, or is ambiguous, for example because of a repeated key."""
 
 
 class UnstorableBody(BodyError):
-    """The body is valid JSON with a value that can't be stored unchanged."""
+    """The body is valid JSON, but contains a value that can't be stored unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """Limits of one body: bytes, nesting depth, values at all levels, digits of an integer."""
+    """Limits of one body: number of bytes, nesting depth, number of values, and digits of an
+    integer.
+    """
 
     size: int = 1024 * 1024
     depth: int = 64
@@ -45,7 +50,7 @@ class BodyLimits:
 
 
 class StrictJSONParser(BaseParser):
-    """Parse one JSON object within the view's ``limits``, always as UTF-8.
+    """Parser of one JSON object within the view's ``limits``, always in UTF-8.
 
     The project's ``DATA_UPLOAD_MAX_MEMORY_SIZE`` applies if it is smaller.
     """
@@ -61,7 +66,8 @@ class StrictJSONParser(BaseParser):
         limits = parser_context["view"].limits
         allowed = min(limits.size, settings.DATA_UPLOAD_MAX_MEMORY_SIZE or limits.size)
 
-        # One extra byte detects a body that is too large, even if its Content-Length is wrong.
+        # Read one byte more than allowed to detect a body that is too large, even if its
+        # Content-Length is wrong.
         raw = stream.read(allowed + 1)
         if len(raw) > allowed:
             raise PayloadLimitError(
@@ -71,12 +77,12 @@ class StrictJSONParser(BaseParser):
 
 
 def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
-    """Return the JSON object in ``raw``.
+    """Parse the JSON object in ``raw``.
 
     Raises:
         PayloadLimitError: if a limit is exceeded.
-        MalformedBody: if it isn't valid JSON.
-        UnstorableBody: if a value can't be stored. Lists all errors found.
+        MalformedBody: if the bytes are not valid JSON.
+        UnstorableBody: if values can't be stored. The error lists all of them.
     """
     try:
         text = raw.decode("utf-8")

@@ -15,10 +15,11 @@ from hitl_django.models.review import ETAG_COLUMNS
 from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 
-#: One ETag, which may contain commas. Django treats a comma as a separator.
+#: Pattern of one ETag. An ETag may contain commas, but Django treats a comma as a separator.
 _SINGLE_ETAG = re.compile(r'(W/)?"[\x21\x23-\x7e]*"')
 _ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+-[0-9a-f]{8}")
-#: Servers that compress a response make its ETag weak or, like Apache, append the encoding.
+#: A server that compresses a response makes its ETag weak or, like Apache, appends the encoding to
+#: it.
 _ENCODED = re.compile(r'(W/)?"?(?P<tag>.*?)(-(gzip|br|deflate|zstd))?"?')
 #: Columns and annotations that may change without a new version of the interrupt.
 _CHANGING = sorted((*ETAG_COLUMNS, "is_claimed", "is_overdue", "is_snoozed"))
@@ -28,8 +29,8 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 def build_etag(interrupt: Any) -> str:
     """Return the ETag of an interrupt.
 
-    It contains the version and payload digest a decision is bound to, and a digest of all other
-    fields that may change.
+    The ETag contains the version and the payload digest to which a decision is bound. It also
+    contains a digest of all other fields that may change.
     """
     changed = "" if interrupt.changed_at is None else "changed"
     rest = [getattr(interrupt, name) for name in _CHANGING]
@@ -46,11 +47,11 @@ def is_unchanged(request: Request, interrupt: Any) -> bool:
 def parse_if_match(request: Request) -> tuple[str | None, int | None]:
     """Return the payload digest and row version required by ``If-Match``.
 
-    Returns two Nones without the header or for ``*``. The status in the tag is not compared: a
-    closed interrupt is answered with its decision (409), not as a stale form (412).
+    Both values are None without the header or for ``*``. The status in the ETag is not compared. A
+    request for a closed interrupt therefore receives the decision with status 409, instead of 412.
 
     Raises:
-        StaleInterruptError: if ``build_etag`` can't have created the tag.
+        StaleInterruptError: if the tag can't be an ETag that ``build_etag`` returned.
     """
     header = request.headers.get("If-Match")
     if header is None:
@@ -68,9 +69,10 @@ def parse_if_match(request: Request) -> tuple[str | None, int | None]:
 
 
 def parse_etag(tag: str) -> tuple[str, int]:
-    """Return the payload digest and row version in an ETag, which may be quoted or weak.
+    """Return the payload digest and row version in an ETag.
 
-    A weak tag binds a decision as a strong one does, because it contains the version.
+    The ETag may be quoted or weak. A weak ETag binds a decision like a strong one, because it also
+    contains the version.
     """
     parsed = _ETAG.fullmatch(_strip_encoding(tag))
     if parsed is None:
@@ -84,7 +86,9 @@ def _strip_encoding(tag: str) -> str:
 
 
 def read_idempotency_key(request: Request) -> str:
-    """Return the ``Idempotency-Key`` without optional double quotes, or "" if it is missing."""
+    """Return the header ``Idempotency-Key`` without optional double quotes, or "" if it is
+    missing.
+    """
     header = request.headers.get("Idempotency-Key")
     if header is None:
         return ""

@@ -1,4 +1,4 @@
-"""Extension members of problems (RFC 9457, 3.2), with their JSON schemas."""
+"""Extension members of problems (RFC 9457, section 3.2), with their JSON Schemas."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _TEXT = {"type": "string"}
 class ProblemExtensions:
     """Extension members of one problem type.
 
-    ``read`` returns the members for an error. Its second argument is the JSON pointer to the part
-    of the body passed to the service. ``schema`` has a schema for each member, with serializer
-    classes in place of component references. Members in ``sometimes`` are optional.
+    The function ``read`` returns the members for an error. Its second argument is a JSON pointer to
+    the part of the body that the service received. ``schema`` contains the schema of each member,
+    with serializer classes in place of references. Members in ``sometimes`` are optional.
     """
 
     read: Callable[[Any, str], dict[str, Any]]
@@ -51,7 +51,7 @@ def _input_faults(error: errors.InvalidInputError, root: str) -> dict[str, Any]:
 
 
 def _answer_faults(error: errors.InvalidAnswerError, root: str) -> dict[str, Any]:
-    if not error.faults:  # the decision type itself is not allowed, whatever the value
+    if not error.faults:  # The decision type itself is not allowed, independent of the value.
         at = f"{root.rpartition('/')[0]}/type"
         return {"errors": [InvalidParam("not_allowed", str(error), pointer=at).as_json()]}
     found = (
@@ -79,7 +79,7 @@ UNSERIALIZABLE = ProblemExtensions(_unserializable, _FAULTS)
 LIMIT = ProblemExtensions(
     lambda error, root: {"limit": error.limit, "found": error.found},
     {"limit": {"type": "integer"}, "found": {"type": "integer"}},
-    sometimes=frozenset({"limit", "found"}),  # a limit set by the project may have no details
+    sometimes=frozenset({"limit", "found"}),  # A limit that the project set may have no details.
 )
 OPEN_INTERRUPTS = ProblemExtensions(
     lambda error, root: {"pending": list(error.pending_ids)},

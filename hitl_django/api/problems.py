@@ -1,7 +1,8 @@
-"""Problem responses (RFC 9457): a table from exceptions to status and code, and its handler.
+"""Problem responses (RFC 9457): a table of exceptions with their status and code, and the exception
+handler.
 
-``code`` is stable and for programs; ``detail`` is for people and may change. The type of every
-problem is ``about:blank``, so its title is that of the status.
+Programs use ``code``, which is stable. People read ``detail``, which may change. The type of every
+problem is ``about:blank``, so its title is the title of the HTTP status.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ CONTENT_TYPE = "application/problem+json"
 
 
 class InvalidRequest(exceptions.APIException):
-    """Invalid request, regardless of stored data; ``faults`` lists the errors."""
+    """The request is invalid, independent of stored data.
+
+    ``faults`` lists the errors.
+    """
 
     status_code = HTTPStatus.BAD_REQUEST
     default_code = "invalid_request"
@@ -55,7 +59,7 @@ class InvalidRequest(exceptions.APIException):
 
 
 class LengthRequired(exceptions.APIException):
-    """The request may have a body, but the server doesn't provide its length."""
+    """The request may have a body, but the server doesn't provide the body's length."""
 
     status_code = HTTPStatus.LENGTH_REQUIRED
     default_code = "length_required"
@@ -64,7 +68,10 @@ class LengthRequired(exceptions.APIException):
 
 @dataclass(frozen=True, slots=True)
 class ProblemType:
-    """Status, code and extensions of a problem; ``detail`` replaces the error's message if set."""
+    """The status, code and extensions of a problem.
+
+    If ``detail`` is set, it replaces the error's message.
+    """
 
     status: int
     code: str
@@ -75,13 +82,14 @@ class ProblemType:
 _UNAVAILABLE = ProblemType(
     503,
     "database_unavailable",
-    # If a connection fails during a commit, it is unknown whether the commit succeeded.
+    # If the connection fails during a commit, the result of the commit is unknown.
     detail="The database is unavailable or busy. Retry in a few seconds; a write with an "
     "idempotency key is not repeated.",
 )
 
-#: Problem types by exception class. The nearest class in the MRO applies. An error without an entry
-#: is a bug in this package or in a graph, and is left to the project's exception handling.
+#: Problem types by exception class. The nearest class in the MRO applies. An error without a
+#: problem type is a bug in this package or in a graph. The project's exception handling deals with
+#: it.
 PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     MalformedBody: ProblemType(400, "malformed_json", problem_extensions.BODY_FAULTS),
     UnstorableBody: ProblemType(422, "unstorable_value", problem_extensions.BODY_FAULTS),
@@ -90,20 +98,20 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     errors.UnknownGraphError: ProblemType(
         404,
         "unknown_graph",
-        # The error's own message lists the registered names, which the user may not be allowed to
-        # view.
+        # The error's own message lists the registered names. The user may not be allowed to see
+        # them.
         detail="No graph with this name is registered.",
     ),
     errors.UnknownVersionError: ProblemType(
         409,
         "unknown_version",
-        # The error's own message lists the versions, which the user may not be allowed to view.
+        # The error's own message lists the versions. The user may not be allowed to see them.
         detail="The graph version this run is pinned to is not registered.",
     ),
     errors.BrokenGraphError: ProblemType(
         409,
         "graph_broken",
-        # The factory's error may be confidential. Operators find it in graphs/.
+        # The error raised by the factory may be confidential. Operators see it in ``graphs/``.
         detail="This graph can't be loaded, so it can't be used.",
     ),
     errors.InvalidInputError: ProblemType(422, "invalid_input", problem_extensions.INPUT_FAULTS),
@@ -151,8 +159,8 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     UnreadablePostError: ProblemType(
         400, "bad_request", detail="The request body ended unexpectedly."
     ),
-    # The authentication class determines whether this is 401 or 403: RFC 9110 requires a challenge
-    # with 401, and not every scheme has one.
+    # The authentication class determines whether the status is 401 or 403. RFC 9110 requires a
+    # challenge with 401, and not every scheme has a challenge.
     exceptions.NotAuthenticated: ProblemType(401, "not_authenticated"),
     exceptions.AuthenticationFailed: ProblemType(401, "authentication_failed"),
     exceptions.PermissionDenied: ProblemType(403, "permission_denied"),
@@ -164,7 +172,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
 
 
 def find_problem_type(error: Exception) -> ProblemType | None:
-    """Return the problem type of the nearest class in the table, or None."""
+    """Return the problem type for the nearest class in the table, or None."""
     known = find_type_of_class(type(error))
     if known is _UNAVAILABLE and not outages.is_outage(error):
         return None
@@ -176,10 +184,10 @@ def find_problem_type(error: Exception) -> ProblemType | None:
 
 
 def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
-    """Return the problem type of the nearest class, from the table or from the class itself.
+    """Return the problem type for an exception class, from the table or from the class itself.
 
-    A class of an optional app defines ``http_status`` and ``code``. Returns None if no class has a
-    type.
+    A class of an optional app defines ``http_status`` and ``code``. The nearest class applies.
+    Returns None if no class has a problem type.
     """
     for near in kind.__mro__:
         if near in PROBLEM_TYPES:
@@ -190,30 +198,31 @@ def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
 
 
 def _is_atomic(request: Any) -> bool:
-    """Return whether ATOMIC_REQUESTS, if enabled, applies to the request.
+    """Return whether ATOMIC_REQUESTS is enabled and applies to the request.
 
-    A non-atomic view may be called within another transaction, such as that of a ``TestCase``.
+    A non-atomic view may be called inside another transaction, for example that of a ``TestCase``.
     """
     match = None if request is None else request._request.resolver_match
     return match is None or not getattr(match.func, "_non_atomic_requests", None)
 
 
 def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response | None:
-    """Convert an exception to a problem response; None leaves it to the project.
+    """Convert an exception to a problem response, or return None to leave it to the project.
 
-    Only the views of this API use it. The project's ``EXCEPTION_HANDLER`` is neither used nor
-    replaced.
+    Only the views of this API use this handler. The project's ``EXCEPTION_HANDLER`` is neither used
+    nor replaced.
     """
     problem_type, view = find_problem_type(error), context["view"]
     if problem_type is None:
         return None
 
     if not isinstance(error, NotAllowedError) and _is_atomic(context.get("request")):
-        # Under ATOMIC_REQUESTS, a handled error must roll back as an unhandled one does. For a
-        # missing permission, the service has rolled back, and its audit entry must stay.
+        # Under ATOMIC_REQUESTS, a handled error must cause a rollback like an unhandled one. After
+        # a denial, the service has already rolled back, and its audit log entry must not be rolled
+        # back.
         set_rollback()
     if problem_type is _UNAVAILABLE:
-        # The client can't fix it, so the operators must be informed.
+        # The client can't fix this error, so inform the operators.
         logger.error(
             "the API can't reach the database, request %s", view.request_id, exc_info=error
         )
@@ -231,7 +240,7 @@ def build_problem(
 ) -> dict[str, Any]:
     """Return the problem document (RFC 9457) of an error.
 
-    ``input_pointer`` is the JSON pointer to the part of the body passed to the service.
+    ``input_pointer`` is the JSON pointer to the part of the body that the service received.
     """
     return {
         "type": "about:blank",

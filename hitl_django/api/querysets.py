@@ -1,6 +1,7 @@
-"""Querysets of the rows that the policy lets a user view.
+"""Querysets of the rows that the policy allows a user to view.
 
-Other rows are treated as nonexistent. Views of a single row find it with ``Resource.find``.
+All other rows are treated as if they didn't exist. Views of a single row find the row with
+``Resource.find``.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.permissions import may_start, select_visible
 from hitl_django.services.reviews import queue_filters
 
-# All querysets read from the write database: a lagging replica would show an interrupt as pending
-# after the same client has decided it.
+# All querysets read from the database for writes. A replica may lag behind, and would then show an
+# interrupt as pending after the same client has decided it.
 
 
 def list_visible_graphs(user: Any) -> list[str]:
-    """Return names of graphs that ``user`` may start, or has visible runs or interrupts of."""
+    """Return the names of graphs that the user may start, or whose runs or interrupts the user can
+    view.
+    """
     return [name for name in registry.list_names() if can_see_graph(user, name)]
 
 
@@ -35,7 +38,10 @@ def can_see_graph(user: Any, name: str) -> bool:
 
 
 def reload_user(user: Any) -> Any:
-    """Reload the user without cached permissions; None if the user was deleted."""
+    """Reload the user without cached permissions.
+
+    Returns None if the user was deleted.
+    """
     users = get_user_model()._base_manager.using(write_alias())
     found = users.filter(pk=user.pk).first()
     return found if found is not None and found.is_active else None
@@ -47,7 +53,9 @@ def visible_threads(user: Any) -> QuerySet[Thread]:
 
 
 def select_with_last_run(user: Any) -> QuerySet[Thread]:
-    """Return the threads that ``user`` can view, with the last run visible to them."""
+    """Return the threads that ``user`` can view, with the last of their runs that ``user`` can
+    view.
+    """
     latest = Run.select_newest(visible_runs(user).filter(thread=OuterRef("pk")))
     return visible_threads(user).annotate(
         last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])
@@ -60,7 +68,7 @@ def visible_runs(user: Any) -> QuerySet[Run]:
 
 
 def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
-    """Return the interrupts that ``user`` can view, annotated by the database's clock.
+    """Return the interrupts that ``user`` can view, annotated with the database's clock.
 
     ``is_claimed``, ``is_snoozed`` and ``is_overdue`` are true for pending interrupts only.
     """

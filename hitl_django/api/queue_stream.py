@@ -1,9 +1,10 @@
 """Server-sent events with a page of interrupts and its changes.
 
-No state is stored per client. Changes are found by comparing the current page with the previous
-one, so any change of an interrupt or of permissions is detected. An event's id is the digest of the
-page after this event. The project's cache keeps the page under this digest for a reconnecting
-client. If it isn't in the cache, the client receives the whole page.
+The server stores no state per client. It finds changes by comparing the current page with the
+previous page, so it detects any change of an interrupt or of permissions. The id of an event is the
+digest of the page after the event. The project's cache stores the page under this digest for
+clients that reconnect. If the cache doesn't contain the page, the client receives the whole current
+page.
 """
 
 from __future__ import annotations
@@ -24,20 +25,21 @@ from .waiting_response import MAX_STREAM_SECONDS, Steps
 
 logger = logging.getLogger("hitl_django")
 
-#: Seconds a client has to reconnect: the longest stream, and as long an absence.
+#: Seconds within which a client can reconnect: the maximum duration of a stream, plus an absence of
+#: the same duration.
 KEPT_SECONDS = 2 * MAX_STREAM_SECONDS
 
 Page = list[dict[str, Any]]
-#: Digests of the shown interrupts, by id.
+#: Digests of the interrupts on the page, by id.
 Rows = dict[str, str]
 
 
 class QueueStream:
-    """Stream of one page, starting after the event with the id ``last`` ("" for the start).
+    """Stream of one page of interrupts, starting after the event with the id ``last``.
 
-    ``read`` returns the page and ``find_states`` the statuses of interrupts no longer on it.
-    ``renew`` reloads the user's permissions and returns whether the stream may continue.
-    ``watched`` identifies the user and the query.
+    An empty ``last`` starts a new stream. ``read`` returns the page. ``find_states`` returns the
+    statuses of interrupts that left the page. ``renew`` reloads the user's permissions and returns
+    whether the stream may continue. ``watched`` identifies the user and the query.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class QueueStream:
         self.read, self.find_states, self.renew = read, find_states, renew
 
     def steps(self, seconds: float) -> Steps:
-        """Yield frames to send and seconds to wait."""
+        """Yield events to send, and numbers of seconds to wait."""
         ends = time.monotonic() + seconds
         beat = time.monotonic() + event_stream.HEARTBEAT_SECONDS
         yield RETRY
@@ -72,7 +74,7 @@ class QueueStream:
             is_silent = time.monotonic() >= beat
             if not is_silent and rows == shown:
                 continue
-            # Check permissions before sending, because the user may have lost them.
+            # Check the permissions before sending, because the user may have lost them.
             if not self.renew():
                 return
             page = self.read()
@@ -82,7 +84,7 @@ class QueueStream:
                 yield HEARTBEAT
 
     def _render(self, page: Page, rows: Rows, shown: Rows | None) -> bytes:
-        """Return all changes as one event: a disconnected client has received all or none."""
+        """Return all changes as one event, so that a client never receives only a part of them."""
         place = digest_json(rows)
         self._keep(place, rows)
         if shown is None:
@@ -98,13 +100,13 @@ class QueueStream:
         return render_frame("changes", changes, place)
 
     def _find_shown(self, rows: Rows) -> Rows | None:
-        """Return the rows the client already has, or None if they are unknown."""
+        """Return the rows that the client already has, or None if they are unknown."""
         if digest_json(rows) == self.last:
-            self._keep(self.last, rows)  # restarts its timeout in the cache
+            self._keep(self.last, rows)  # Restart the page's timeout in the cache.
             return rows
         try:
             known: Rows | None = cache.get(self._build_key(self.last))
-        except Exception:  # cache backends raise various errors
+        except Exception:  # Cache backends raise various errors.
             logger.debug("could not read the client's queue snapshot", exc_info=True)
             return None
         return known

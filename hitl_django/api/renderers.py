@@ -1,4 +1,4 @@
-"""Renderers and content negotiation, independent of the project's DRF settings."""
+"""Renderers and content negotiation of the API, independent of the project's DRF settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rest_framework.utils.mediatypes import _MediaType
 
 
 class PlainJSONRenderer(JSONRenderer):
-    """Render compact, valid JSON in UTF-8."""
+    """Renderer of compact, valid JSON in UTF-8."""
 
     ensure_ascii = False
     compact = True
@@ -22,15 +22,19 @@ class PlainJSONRenderer(JSONRenderer):
 
 
 class EventStreamRenderer(PlainJSONRenderer):
-    """Renderer for streams of server-sent events; other responses of the view are JSON."""
+    """Renderer of server-sent events.
+
+    Other responses of the view, for example errors, are JSON.
+    """
 
     media_type = "text/event-stream"
 
 
 class JSONOnlyNegotiation(DefaultContentNegotiation):
-    """Always select JSON, regardless of ``Accept`` (RFC 9110, 12.5.1) and ``?format=``.
+    """Content negotiation that always selects JSON, independent of ``Accept`` and ``?format=``.
 
-    A client asking for another type can then read the response, including errors.
+    RFC 9110 (12.5.1) allows this. A client that asks for another type can then read the response,
+    including errors.
     """
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
@@ -38,7 +42,10 @@ class JSONOnlyNegotiation(DefaultContentNegotiation):
 
 
 class AcceptNegotiation(DefaultContentNegotiation):
-    """Select an accepted type in the view's order; answer 406 if there is none."""
+    """Content negotiation that selects the first of the view's types that the client accepts.
+
+    The status is 406 if the client accepts none of them.
+    """
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
         accepted = [_MediaType(each) for each in self.get_accept_list(request)]

@@ -1,8 +1,8 @@
 """Request bodies without a Content-Length.
 
 Chunked bodies have no Content-Length, and HTTP/2 doesn't require one. Django's WSGI handler and DRF
-treat such a body as empty. Here it is read within the view's limits if the server marks its end,
-and otherwise refused.
+treat a body without Content-Length as empty. This module reads the body within the view's limits if
+the server marks its end, and otherwise refuses the request.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from .problems import InvalidRequest, LengthRequired
 
 
 class Readable(Protocol):
-    """Body that can be read in parts."""
+    """A body that can be read in parts."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 class BodyRequest(Request):
-    """Request with correct detection of an empty body."""
+    """DRF request that detects correctly whether the body is empty."""
 
     _stream: Any
 
     @property
     def POST(self) -> QueryDict:  # type: ignore[override]
-        """Return no form data, so that a CSRF check doesn't read the body for a token.
+        """Return no form data, so that a CSRF check doesn't look for a token in the body.
 
-        The check ignores a truncated body, and the view would read only the remainder.
+        The CSRF check ignores errors of a truncated body, and the view would then read only the
+        remainder.
         """
         return QueryDict()
 
@@ -46,7 +47,7 @@ class BodyRequest(Request):
 
 
 def refuse_ambiguous_length(request: HttpRequest) -> None:
-    """Raise InvalidRequest if proxies and this server may disagree on the body's end."""
+    """Raise InvalidRequest if proxies and this server may disagree about the body's end."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if length and not (length.isascii() and length.isdigit()):
         raise InvalidRequest(InvalidParam("invalid", "Must be a number.", header="Content-Length"))
@@ -59,7 +60,7 @@ def find_unmeasured_body(request: HttpRequest) -> Readable | None:
     """Return the body of a request without a Content-Length, or None if it has no body."""
     source: Readable
     if isinstance(request, ASGIRequest):
-        source = request  # Django has read the whole body
+        source = request  # Django has already read the whole body.
     elif request.META.get("wsgi.input_terminated"):
         source = ServerInput(request.META["wsgi.input"])
     elif "HTTP_TRANSFER_ENCODING" in request.META:
@@ -71,10 +72,10 @@ def find_unmeasured_body(request: HttpRequest) -> Readable | None:
 
 
 class MeasuredBody:
-    """Body that must be as long as its Content-Length.
+    """A body that must be as long as its Content-Length.
 
-    Not every server reports a truncated body. If it ends after a complete JSON object, it would be
-    accepted.
+    Not every server reports a truncated body. A body that was cut after a complete JSON object
+    would otherwise be accepted.
     """
 
     def __init__(self, source: Readable, length: int) -> None:
@@ -90,7 +91,10 @@ class MeasuredBody:
 
 
 class ServerInput:
-    """Body read by a WSGI server; converts the server's own errors."""
+    """A body that a WSGI server reads.
+
+    The server's own errors are converted.
+    """
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -103,13 +107,13 @@ class ServerInput:
 
 
 class PeekedBody:
-    """Body of which the first bytes were read to detect an empty one."""
+    """A body whose first bytes were read to find out whether it is empty."""
 
     def __init__(self, first: bytes, source: Readable) -> None:
         self._first, self._source = first, source
 
     def read(self, size: int, /) -> bytes:
-        """Return ``size`` bytes, or fewer at the end."""
+        """Return ``size`` bytes, or fewer bytes at the end of the body."""
         found, self._first = self._first[:size], self._first[size:]
         while len(found) < size and (more := self._source.read(size - len(found))):
             found += more

@@ -12,9 +12,9 @@ _ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 def find_request_id(request: HttpRequest) -> str:
-    """Return the request id set by a client or proxy, or a new one.
+    """Return the request id that a client or proxy has set, or a new id.
 
-    An invalid id is ignored, because the id is written to a header and to the log.
+    An invalid id is ignored, because the id is written to a header and to logs.
     """
     given = request.headers.get(HEADER, "")
     return given if _ID.fullmatch(given) else str(uuid4())

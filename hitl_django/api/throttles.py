@@ -1,8 +1,8 @@
 """Rate limits per user for reading, starting runs and deciding.
 
-Calls are counted in the default cache in fixed windows, so a request costs two small cache
-operations. With a cache per process, each process counts separately. Without a working cache,
-requests are not limited.
+Calls are counted in fixed windows in the default cache, so a request costs two small cache
+operations. If each process has its own cache, each process counts separately. Without a working
+cache, requests are not limited.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ logger = logging.getLogger("hitl_django")
 
 
 class UserThrottle(BaseThrottle):
-    """Rate limit of an operation per user; the rate is a HITL setting."""
+    """Rate limit of an operation per user.
+
+    The rate is a HITL setting.
+    """
 
     def __init__(self, setting: str) -> None:
         self.setting = setting
@@ -33,9 +36,10 @@ class UserThrottle(BaseThrottle):
         return self._allows(request, 1)
 
     def allows_more(self, request: Any, times: int) -> bool:
-        """Count ``times`` more calls for a request that was counted once.
+        """Count ``times`` more calls for a request that was counted once, and return whether they
+        are allowed.
 
-        A number above the rate counts as the whole rate, so such a request is possible once per
+        A number above the rate counts as the whole rate, so such a request is allowed once per
         window.
         """
         return self._allows(request, times, beside=1)
@@ -71,11 +75,14 @@ class UserThrottle(BaseThrottle):
 
 
 def count_calls(key: str, seconds: int, times: int = 1) -> int:
-    """Count calls and return the number within the window of ``seconds``; 0 if unknown."""
+    """Count calls, and return the number of calls in the window of ``seconds``.
+
+    The result is 0 if the number is unknown, because the cache doesn't work.
+    """
     try:
         cache.add(key, 0, timeout=2 * seconds)
         return int(cache.incr(key, times))
-    except Exception:  # cache backends raise various errors
-        # A DummyCache never has the key. An unreachable cache is no reason to block decisions.
+    except Exception:  # Cache backends raise various errors.
+        # A DummyCache never contains the key. An unreachable cache must not prevent decisions.
         logger.debug("could not count a request for throttling", exc_info=True)
         return 0

@@ -1,4 +1,4 @@
-"""URL converter for thread ids, which the project chooses."""
+"""URL converter for thread ids, which may contain any characters."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ _DOTS = {".": "%2E", "..": "%2E%2E"}
 
 
 class ThreadIdConverter:
-    """Path segment with a thread id of any characters.
+    """Path segment with a thread id.
 
     Thread ids may contain slashes and dot segments. Servers decode escaped slashes before routing,
-    and clients resolve dot segments. Both are therefore escaped once here, as are percent signs,
-    and again when the URL is built. Other ids stay unchanged.
+    and clients resolve dot segments. This converter therefore escapes slashes, dot segments and
+    percent signs once, and building the URL escapes them again. Other characters don't change.
     """
 
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
         found = unquote(value, errors="strict")
-        if "\0" in found:  # databases can't search for NUL
+        if "\0" in found:  # Databases can't search for NUL.
             raise ValueError(value)
         return found
 

@@ -1,9 +1,9 @@
-"""Responses that wait for a run, an interrupt or an event, limited in time and number.
+"""Responses that wait for a run, an interrupt or an event. Their time and number are limited.
 
-Each wait is written once, as steps: bytes to send and seconds to wait. Under WSGI, an OS thread per
+Each wait is implemented as steps: bytes to send and seconds to wait. Under WSGI, one OS thread per
 response executes the steps. Under ASGI, the event loop waits, and a single OS thread with one
-connection runs the database queries of all responses. The OS thread that Django keeps per open
-request is idle meanwhile.
+connection executes the database queries of all responses. Meanwhile, the OS thread that Django
+assigned to the request is idle.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from hitl_django.conf import hitl, limit_for_user
 
 from .renderers import PlainJSONRenderer
 
-#: Maximum duration of a stream under ASGI. The client then reconnects and signs in again.
+#: Maximum duration of a stream under ASGI in seconds. Afterwards, the client reconnects and
+#: authenticates again.
 MAX_STREAM_SECONDS = 600
 
 Found = TypeVar("Found")
@@ -39,7 +40,9 @@ def wait_for(
     seconds: float,
     render: Callable[[Found], bytes],
 ) -> Steps:
-    """Poll until ``is_there`` accepts the object or the time is over, then send the object."""
+    """Poll with ``find`` until ``is_there`` accepts the object or the time is over, then send the
+    object.
+    """
     ends = time.monotonic() + seconds
     found = find()
     while not is_there(found) and time.monotonic() < ends:
@@ -49,7 +52,10 @@ def wait_for(
 
 
 class WaitSlots:
-    """Limited slots for waiting responses of this process, counted by user."""
+    """Slots for the waiting responses of this process.
+
+    The number of slots is limited in total and per user.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +67,10 @@ class WaitSlots:
         return self._held.total()
 
     def acquire(self, user: Any, most: int) -> bool:
-        """Acquire a slot for a user; False if all slots, or all of this user's, are in use."""
+        """Acquire a slot for a user.
+
+        Returns False if all slots, or all slots of the user, are in use.
+        """
         with self._lock:
             if self.count >= most or self._held[user] >= limit_for_user(most):
                 return False
@@ -69,10 +78,13 @@ class WaitSlots:
             return True
 
     def release(self, user: Any) -> bool:
-        """Release a user's slot; True if it was the last one in use."""
+        """Release a user's slot.
+
+        Returns True if no slot is in use any more.
+        """
         with self._lock:
             self._held[user] -= 1
-            self._held += Counter()  # removes users without slots
+            self._held += Counter()  # Remove users without slots.
             return not self._held
 
 
@@ -81,7 +93,10 @@ _reading = ThreadPoolExecutor(1, "hitl-events")
 
 
 class WaitingResponse(StreamingHttpResponse):
-    """Response made of steps, which releases its slot when it is closed."""
+    """A response made of steps.
+
+    Closing the response releases its slot.
+    """
 
     def __init__(self, steps: Steps, request: HttpRequest, **options: Any) -> None:
         on_loop = isinstance(request, ASGIRequest)
@@ -106,9 +121,10 @@ def answer_once(
     is_there: Callable[[Found], Any],
     show: Callable[[Found], Any],
 ) -> StreamingHttpResponse | Response:
-    """Return a response that waits for the found object, with the status and headers of ``now``.
+    """Return a response that waits for an object.
 
-    If waiting is not possible, returns ``now``; a Retry-After header delays the next request.
+    Its status and headers are those of ``now``. If no slot is available, the result is ``now``
+    itself, with a Retry-After header.
     """
 
     def render(found: Found) -> bytes:
@@ -131,16 +147,16 @@ def answer_once(
 def open_response(
     request: HttpRequest, steps: Callable[[float], Steps], seconds: float | None, media: str
 ) -> WaitingResponse | None:
-    """Return a response that waits at most ``seconds``, or the maximum of its kind.
+    """Return a response that waits at most ``seconds``, by default the maximum for its kind.
 
-    Returns None if no slot is available. The slot is released when the response is closed.
+    Returns None if no slot is available. Closing the response releases the slot.
     """
     if not _acquire_slot(request):
         return None
     on_loop = isinstance(request, ASGIRequest)
     most = MAX_STREAM_SECONDS if on_loop and seconds is None else hitl.EVENT_WAIT_SECONDS
     if on_loop:
-        # The request's own OS thread is idle from here on and needs no connection.
+        # From here on, the request's own OS thread is idle and needs no database connection.
         for connection in connections.all(initialized_only=True):
             if not connection.in_atomic_block:
                 connection.close()
@@ -178,5 +194,6 @@ def _step(steps: Steps) -> bytes | float | None:
     try:
         return next(steps, None)
     except Exception:
-        connections.close_all()  # the connection may be broken, and the next step opens a new one
+        # The connection may be broken. The next step opens a new connection.
+        connections.close_all()
         raise

@@ -1,15 +1,15 @@
 """OpenAPI 3.1 document of the API, generated from the operations declared at its views.
 
-It describes only the paths of this API. A host project's own document excludes them, and
+The document describes only the paths of this API. The project's own document excludes them, and
 ``SPECTACULAR_SETTINGS`` has no effect here. The tests validate every API response against the
 document.
 
 The generator uses three parts of drf-spectacular (the extra ``openapi``): the generator class, the
 component registry and the authentication schemes. It doesn't use ``extend_schema``, which requires
-drf-spectacular at import time and builds on the project's ``DEFAULT_SCHEMA_CLASS``. It would also
-repeat declarations that a view needs at run time (body, query, throttle: ``operation``).
-drf-spectacular's own schemas of our serializers would omit their strict rules: closed bodies,
-mutually exclusive fields, and the formats and bounds of our fields.
+drf-spectacular at import time and builds on the project's ``DEFAULT_SCHEMA_CLASS``.
+``extend_schema`` would also repeat declarations that a view needs at run time (``operation``: body,
+query and throttle). The schemas that drf-spectacular infers from serializers would omit the strict
+rules: no unknown fields, mutually exclusive fields, formats and bounds.
 
     generator.py    the document
     paths.py        operation objects: parameters, bodies, responses

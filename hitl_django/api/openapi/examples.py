@@ -9,7 +9,7 @@ _FORMATS = {
     "date-time": "2030-01-31T12:00:00Z",
     "uri": "https://example.com/hitl/api/v1/",
 }
-#: Example values by field name, for fields without an example in their schema.
+#: Example values by field name, for fields whose schema has no example.
 _NAMES: dict[str, Any] = {
     "by": "Dana K.",
     "code": "invalid",
@@ -31,14 +31,17 @@ _NAMES: dict[str, Any] = {
 
 
 def add_examples(components: dict[str, Any]) -> None:
-    """Add an example to each component that is an object or a choice between objects."""
+    """Add an example to each component that describes an object or a choice of objects."""
     for schema in components.values():
         if (schema.get("type") == "object" or "oneOf" in schema) and "examples" not in schema:
             schema["examples"] = [make_example(schema, components)]
 
 
 def make_example(schema: dict[str, Any], components: dict[str, Any], name: str = "") -> Any:
-    """Return an example value that matches the schema; ``name`` is the field's name."""
+    """Return an example value that matches the schema.
+
+    ``name`` is the name of the field.
+    """
     if "$ref" in schema:
         return make_example(components[schema["$ref"].rpartition("/")[2]], components)
     if "examples" in schema:

@@ -1,4 +1,6 @@
-"""Generator of the OpenAPI document, for drf-spectacular's command and the API's own view."""
+"""Generator of the OpenAPI document, used by drf-spectacular's command and by the API's own
+view.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from . import paths, problems
 from .examples import add_examples
 from .schemas import ComponentSchemas
 
-#: Module name, as Django expects it. Importing it here would be circular.
+#: The module's name, as Django expects it. Importing the module here would be circular.
 URLCONF = "hitl_django.api.urls"
 VERSION = "1"
 DESCRIPTION = (
@@ -30,11 +32,11 @@ DESCRIPTION = (
 
 
 class Generator(SchemaGenerator):
-    """Generate the OpenAPI document of this API.
+    """Generator of this API's OpenAPI document.
 
-    ``manage.py spectacular --generator-class hitl_django.api.openapi.Generator`` prints it. The
-    component registry and the authentication schemes are drf-spectacular's. Nothing is inferred
-    from views.
+    ``manage.py spectacular --generator-class hitl_django.api.openapi.Generator`` prints the
+    document. The component registry and the authentication schemes are those of drf-spectacular.
+    Nothing is inferred from views.
     """
 
     def get_schema(self, request: Any = None, public: bool = False) -> Any:
@@ -66,7 +68,7 @@ class Generator(SchemaGenerator):
 
 
 def iterate_operations() -> Iterator[tuple[Any, Any, str, Operation]]:
-    """Yield every declared operation, as (URL pattern, view, method, operation)."""
+    """Yield the URL pattern, view, method and operation of each declared operation."""
     for pattern in get_resolver(URLCONF).url_patterns:
         view = pattern.callback.cls()  # type: ignore[union-attr]
         for method in view.http_method_names:
@@ -75,8 +77,11 @@ def iterate_operations() -> Iterator[tuple[Any, Any, str, Operation]]:
 
 
 def find_root_url() -> str:
-    """Return the URL that all paths are relative to, relative to the document's own URL."""
+    """Return the URL to which all paths are relative.
+
+    The URL itself is relative to the URL of the document.
+    """
     try:
         return reverse("hitl_django:schema").removesuffix("schema/").rstrip("/")
-    except NoReverseMatch:  # the command, in a project that doesn't include these URLs
+    except NoReverseMatch:  # The command runs in a project that doesn't include these URLs.
         return "/"

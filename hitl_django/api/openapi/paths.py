@@ -1,4 +1,4 @@
-"""OpenAPI operation objects: parameters, body and responses of one method of a path."""
+"""OpenAPI operation objects: the parameters, body and responses of one method of a path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .schemas import ComponentSchemas
 
 _PLACEHOLDER = re.compile(r"<(?:\w+:)?(\w+)>")
 _UUID = {"type": "string", "format": "uuid"}
-#: Each member of this object is a separate query parameter.
+#: Each member of the object is a separate query parameter.
 METADATA_PARAMETER: dict[str, Any] = {
     "name": "metadata",
     "in": "query",

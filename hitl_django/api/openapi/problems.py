@@ -1,4 +1,4 @@
-"""Error responses of an operation, both declared and common to all paths."""
+"""Error responses of an operation: the declared errors, and the errors that any path may cause."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BODY_ERRORS = (
     LengthRequired,
     exceptions.UnsupportedMediaType,
 )
-#: These are answered with 403 if the authentication scheme has no challenge.
+#: The status of these errors is 403 if the authentication scheme has no challenge.
 AUTHENTICATION_ERRORS = (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)
 
 FAULT: dict[str, Any] = {
@@ -64,11 +64,11 @@ _HEADERS = {401: (CHALLENGE,), 429: (RETRY_AFTER,), 503: (RETRY_AFTER,)}
 def list_problem_types(operation: Operation, *, names_object: bool) -> dict[int, list[ProblemType]]:
     """Return the problem types of an operation, by status.
 
-    ``names_object`` adds the 404 of a path with an id.
+    ``names_object`` adds the status 404 for a path that contains an id.
     """
     found: dict[int, dict[str, ProblemType]] = defaultdict(dict)
     for problem_type in _iterate(operation, names_object):
-        # If several errors share a code, use the entry with extensions.
+        # If several errors have the same code, use the problem type with extensions.
         known = found[problem_type.status].get(problem_type.code)
         if known is None or known.extensions is NO_EXTENSIONS:
             found[problem_type.status][problem_type.code] = problem_type
@@ -93,7 +93,7 @@ def _iterate(operation: Operation, names_object: bool) -> Iterator[ProblemType]:
 def build_response(
     status: int, found: list[ProblemType], schemas: ComponentSchemas
 ) -> dict[str, Any]:
-    """Return the response object of one status."""
+    """Return the OpenAPI response object of one status."""
     schemas.add("Fault", FAULT, InvalidRequest)
     refs = [_reference_problem(problem_type, schemas) for problem_type in found]
     response: dict[str, Any] = {
@@ -106,7 +106,7 @@ def build_response(
 
 
 def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
-    """Return the header objects of a response, including the common headers."""
+    """Return the header objects of a response, including the headers of all responses."""
     common = {
         header.name: {"$ref": f"#/components/headers/{header.name}"} for header in COMMON_HEADERS
     }
@@ -114,12 +114,12 @@ def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
 
 
 def build_common_headers() -> dict[str, Any]:
-    """Return the header components referenced by all responses."""
+    """Return the components of the headers that all responses refer to."""
     return {header.name: build_header(header) for header in COMMON_HEADERS}
 
 
 def build_header(header: HeaderSpec) -> dict[str, Any]:
-    """Return the header object of one header."""
+    """Return the OpenAPI header object of one header."""
     return {"description": header.description, "schema": dict(header.schema)}
 
 

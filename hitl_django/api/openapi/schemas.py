@@ -1,7 +1,7 @@
-"""JSON Schemas of serializers, and the OpenAPI components built from them.
+"""JSON Schemas of serializers, and the OpenAPI components with these schemas.
 
-Each field's ``json_schema`` describes its values. Schemas inferred by drf-spectacular would follow
-the project's settings and omit strict rules and nulls.
+Each field's ``json_schema`` describes the field's values. Schemas inferred by drf-spectacular would
+depend on the project's settings, and would omit strict rules and null.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN: dict[type[serializers.Field], dict[str, Any]] = {
 
 
 class ComponentSchemas:
-    """Components of one OpenAPI document."""
+    """The components of one OpenAPI document."""
 
     def __init__(self, registry: ComponentRegistry) -> None:
         self.registry = registry
@@ -38,7 +38,10 @@ class ComponentSchemas:
         return reference
 
     def reference(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-        """Return a reference to the serializer's component, creating the component if necessary."""
+        """Return a reference to the serializer's component.
+
+        The component is created if it doesn't exist.
+        """
         name = serializer.__name__.removesuffix("Serializer")
         return self.add(name, self.describe_serializer(serializer()), serializer)
 
@@ -47,7 +50,7 @@ class ComponentSchemas:
         serializer: type[serializers.Serializer[Any]],
         expansions: Mapping[str, Expansion],
     ) -> dict[str, Any]:
-        """Return a reference to the schema of a page of the serializer's objects."""
+        """Return a reference to the schema of one page of objects that the serializer renders."""
         link = {"type": ["string", "null"], "format": "uri"}
         shown: dict[str, Any] = {
             "next": {**link, "description": "URL of the next page; null on the last page."},
@@ -78,8 +81,9 @@ class ComponentSchemas:
         return {"type": "object", "properties": shown, "description": words}
 
     def describe_serializer(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
-        """Return the schema of a serializer: of the input for a request body, otherwise of the
-        output.
+        """Return the schema of a serializer.
+
+        The schema describes the input if the serializer reads a request body, otherwise the output.
         """
         description = self._describe_class(serializer)
         fields = serializer.fields
@@ -144,7 +148,7 @@ class ComponentSchemas:
         return dict(next(_PLAIN[kind] for kind in type(field).__mro__ if kind in _PLAIN))
 
     def resolve(self, schema: Any) -> Any:
-        """Return the schema with its serializer classes replaced by references."""
+        """Return the schema, with references instead of serializer classes."""
         if isinstance(schema, dict):
             return {key: self.resolve(value) for key, value in schema.items()}
         if isinstance(schema, list):

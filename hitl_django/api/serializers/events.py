@@ -1,4 +1,4 @@
-"""Serializers of run events and of the query for their pages."""
+"""Serializers of run events, and of the query for pages of run events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .fields import (
 
 
 class EventsQuery(Query):
-    """Start, size and waiting time of a page of events."""
+    """Query parameters: the start, the size and the waiting time of a page of events."""
 
     after = StrictIntegerField(
         most=10**9 - 1, required=False, help_text="Return events after this number. Default: 0."
@@ -48,7 +48,7 @@ class EventSerializer(serializers.Serializer):
 
 
 class EventPageSerializer(serializers.Serializer):
-    """Page of a run's events, in order."""
+    """A page of a run's events, in order."""
 
     results = EventSerializer(many=True, source="events")
     last = serializers.IntegerField(help_text="Pass this as `after` to get the next page.")

@@ -1,4 +1,7 @@
-"""Strict serializer fields and base serializers: ``"7"`` is not a number, ``1`` is not true."""
+"""Strict serializer fields and base serializers.
+
+They don't convert types: ``"7"`` is not a number, and ``1`` is not true.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from hitl_django.db.clock import to_stored, to_utc
 
 from ..invalid_params import MAX_FAULTS
 
-#: Databases can't search for NUL, so queries refuse it. Bodies refuse any text containing it.
+#: Databases can't search for NUL, so queries refuse it. Bodies refuse text with NUL in any field.
 WITHOUT_NUL = r"^[^\x00]*$"
 _DIGITS = re.compile("0|[1-9][0-9]{0,17}")
 _MOMENT = re.compile(
@@ -28,7 +31,10 @@ _MOMENT = re.compile(
 
 
 class StrictCharField(serializers.CharField):
-    """Text, without conversion of numbers or booleans and without stripping spaces."""
+    """Text.
+
+    Numbers and booleans are errors, and spaces are not stripped.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("trim_whitespace", False)
@@ -51,7 +57,10 @@ class StrictCharField(serializers.CharField):
 
 
 class Choice(serializers.ChoiceField):
-    """One of several words; the error message lists them instead of repeating the input."""
+    """One of several words.
+
+    The error message lists the words instead of repeating the input.
+    """
 
     default_error_messages = {"invalid_choice": _("Must be one of: {known}.")}  # noqa: RUF012
 
@@ -65,9 +74,9 @@ class Choice(serializers.ChoiceField):
 
 
 class StrictIntegerField(serializers.Field):
-    """Integer as in JSON Schema: ``7.0`` is valid, ``true`` and ``"7"`` are not.
+    """An integer as in JSON Schema: ``7.0`` is valid, but ``true`` and ``"7"`` are not.
 
-    In a query, which is text, digits are valid.
+    In a query, digits are valid because all values are text.
     """
 
     default_error_messages = {  # noqa: RUF012
@@ -97,14 +106,14 @@ class StrictIntegerField(serializers.Field):
 
 
 class RowLimit(StrictIntegerField):
-    """Page size requested by a client, at most ``MAX_PAGE_SIZE``."""
+    """The page size that a client requests, at most ``MAX_PAGE_SIZE``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(least=1, most=int(hitl.MAX_PAGE_SIZE), **kwargs)
 
 
 class Number(serializers.Field):
-    """Finite number."""
+    """A finite number."""
 
     default_error_messages = {  # noqa: RUF012
         "invalid": _("Must be a number from {least} to {most}.")
@@ -128,7 +137,10 @@ class Number(serializers.Field):
 
 
 class StrictBooleanField(serializers.BooleanField):
-    """True or false, without conversion of other values; ``true`` or ``false`` in a query."""
+    """True or false.
+
+    Other values are not converted. In a query, the values are ``true`` and ``false``.
+    """
 
     def to_internal_value(self, data: Any) -> bool:
         if isinstance(self.parent, Query):
@@ -142,7 +154,7 @@ class StrictBooleanField(serializers.BooleanField):
 
 
 class Id(serializers.Field):
-    """UUID in canonical form."""
+    """A UUID in canonical form."""
 
     default_error_messages = {"invalid": _("Must be a UUID.")}  # noqa: RUF012
 
@@ -163,7 +175,7 @@ class Id(serializers.Field):
 
 
 class JSONValueField(serializers.Field):
-    """Any JSON value, including null, exactly as parsed."""
+    """Any JSON value, including null, unchanged."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_null=True, **kwargs)
@@ -179,8 +191,9 @@ class JSONValueField(serializers.Field):
 
 
 class ContextField(JSONValueField):
-    """Context of a run. Declare it with the type Any, because serializers have a property
-    ``context``.
+    """The context of a run.
+
+    Annotate the field as Any, because serializers already have a property named ``context``.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -190,7 +203,7 @@ class ContextField(JSONValueField):
 
 
 class JSONObject(serializers.Field):
-    """JSON object, exactly as parsed."""
+    """A JSON object, unchanged."""
 
     default_error_messages = {"invalid": _("Must be a JSON object.")}  # noqa: RUF012
 
@@ -207,9 +220,9 @@ class JSONObject(serializers.Field):
 
 
 class OffsetDateTimeField(serializers.Field):
-    """ISO 8601 time, independent of the project's DRF settings.
+    """An ISO 8601 time, independent of the project's DRF settings.
 
-    Input must have a UTC offset; output is in UTC.
+    Input must have a UTC offset. Output is in UTC.
     """
 
     default_error_messages = {  # noqa: RUF012
@@ -225,7 +238,7 @@ class OffsetDateTimeField(serializers.Field):
             moment = datetime.fromisoformat(data.upper()).astimezone(UTC)
         except (ValueError, OverflowError):
             self.fail("invalid")
-        # It must be a valid datetime in every time zone.
+        # The time must be a valid datetime in every time zone.
         if not MINYEAR < moment.year < MAXYEAR:
             self.fail("invalid")
         return to_stored(moment)
@@ -238,7 +251,7 @@ class OffsetDateTimeField(serializers.Field):
 
 
 class MethodField(serializers.SerializerMethodField):
-    """Return value of a serializer method, rendered and described by another field."""
+    """The return value of a serializer's method. Another field renders and describes the value."""
 
     def __init__(self, shape: serializers.Field, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -246,7 +259,7 @@ class MethodField(serializers.SerializerMethodField):
 
 
 class Hyperlink(serializers.Field):
-    """Absolute URL of the object in ``source``, using the named view."""
+    """The absolute URL of the object in ``source``, built from the name of a view."""
 
     def __init__(self, view: str, *, source: str) -> None:
         super().__init__(source=source, read_only=True)
@@ -260,7 +273,7 @@ class Hyperlink(serializers.Field):
 
 
 class ProblemField(JSONObject):
-    """Problem document as part of a response."""
+    """A problem document as part of a response."""
 
     def json_schema(self) -> dict[str, Any]:
         members = {"status": {"type": "integer"}, "code": {"type": "string"}}
@@ -268,18 +281,18 @@ class ProblemField(JSONObject):
 
 
 def build_url(request: Request, view: str, *args: Any) -> str:
-    """Return the absolute URL of one of the API's views."""
+    """Return the absolute URL of one of this API's views."""
     return str(request.build_absolute_uri(reverse(f"hitl_django:{view}", args=args)))
 
 
 class StrictSerializer(serializers.Serializer):
-    """Input of a request; unknown fields are errors.
+    """The input of a request. Unknown fields are errors.
 
-    Ignoring unknown fields would hide a misspelt ``reson`` and invite ``state`` and ``user``.
+    If unknown fields were ignored, a client wouldn't notice a misspelt name such as ``reson``.
     """
 
-    #: Mutually exclusive groups of fields. The first field of the chosen group is required. Fields
-    #: outside of all groups may always be given.
+    #: Groups of fields of which a request may use only one. The first field of the used group is
+    #: required. Fields that belong to no group are always allowed.
     either: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     def to_internal_value(self, data: Any) -> Any:
@@ -312,11 +325,11 @@ class StrictSerializer(serializers.Serializer):
 
 
 class Query(StrictSerializer):
-    """Query parameters of an operation."""
+    """The query parameters of an operation."""
 
 
 class WaitQuery(Query):
-    """Query parameter of a request that waits."""
+    """The query parameter of a request that waits."""
 
     wait = StrictIntegerField(
         most=3600,
@@ -326,4 +339,4 @@ class WaitQuery(Query):
 
 
 class EmptyBody(StrictSerializer):
-    """Empty body of an operation without input."""
+    """The empty body of an operation without input."""

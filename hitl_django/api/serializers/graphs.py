@@ -75,7 +75,7 @@ class GraphDetailSerializer(GraphSerializer):
 
 
 class DiagramQuery(Query):
-    """Options of a diagram."""
+    """Query parameters of a graph's drawing."""
 
     thread = StrictCharField(
         max_length=255,

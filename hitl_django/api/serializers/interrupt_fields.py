@@ -1,4 +1,4 @@
-"""Read-only fields for the columns of an interrupt listed in ``INTERRUPT_COLUMNS``."""
+"""Read-only fields for the columns of an interrupt that ``INTERRUPT_COLUMNS`` lists."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .fields import Choice, Id, JSONValueField, OffsetDateTimeField
 
 
 class InterruptColumnsSerializer(serializers.Serializer):
-    """Base class with fields for the interrupt columns that it doesn't declare itself.
+    """Base class that adds fields for the columns of an interrupt.
 
-    A column has a declared field if its name or text differs in the API, or if it is computed.
+    A subclass declares a field only if the column has another name or text in the API, or if the
+    value is computed.
     """
 
-    #: Values of a column's ``api`` that select it for this serializer.
+    #: Values of a column's attribute ``api`` that include the column in this serializer.
     shown_in: ClassVar[frozenset[str]]
 
     def get_fields(self) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def build_field(name: str) -> serializers.Field[Any, Any, Any, Any]:
     raise TypeError(f"The API has no field for {name}, a {type(column).__name__}.")
 
 
-#: From specific to general column types.
+#: Ordered from specific to general column types.
 _FIELDS: dict[type[models.Field[Any, Any]], Any] = {
     JSONTextField: lambda allow_null=True: JSONValueField(),
     models.CharField: serializers.CharField,

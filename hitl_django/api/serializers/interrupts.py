@@ -1,4 +1,4 @@
-"""Serializers of interrupts and decisions, and the bodies that decide interrupts."""
+"""Serializers of interrupts and decisions, and of request bodies with decisions."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ MAX_BULK_DECISIONS = 100
 
 
 class InterruptSerializer(InterruptColumnsSerializer):
-    """An interrupt as shown in lists, without its payload.
+    """An interrupt in the format of lists, without its payload.
 
-    Undeclared fields come from columns in ``INTERRUPT_COLUMNS``.
+    The base class adds fields for columns in ``INTERRUPT_COLUMNS``.
     """
 
     shown_in = frozenset({"list"})
@@ -59,7 +59,7 @@ class InterruptSerializer(InterruptColumnsSerializer):
         return str(interrupt.claimed_by_label) if interrupt.is_claimed else ""
 
     def get_claimed_until(self, interrupt: Any) -> str | None:
-        # An expired claim counts as none, although it is not cleared.
+        # An expired claim is not cleared, but counts as no claim.
         until = interrupt.claimed_until
         return OffsetDateTimeField().to_representation(until) if interrupt.is_claimed else None
 
@@ -69,7 +69,7 @@ class InterruptSerializer(InterruptColumnsSerializer):
 
 
 class DecisionBody(StrictSerializer):
-    """A decision: its type and value, or the resume value."""
+    """A decision: either its type and value, or a resume value."""
 
     either = (("type", "value"), ("resume",))
 
@@ -158,7 +158,7 @@ class InterruptDetailSerializer(InterruptSerializer):
 
 
 class ValidationSerializer(serializers.Serializer):
-    """Result of validating a decision."""
+    """The result of validating a decision."""
 
     valid = serializers.BooleanField()
     resume = JSONValueField(help_text="The value the graph would receive.")
@@ -182,7 +182,7 @@ class BulkBody(StrictSerializer):
 
 
 class BulkResultSerializer(serializers.Serializer):
-    """Result of one of several decisions."""
+    """The result of one of several decisions."""
 
     interrupt = Id()
     status = serializers.IntegerField(
@@ -194,6 +194,6 @@ class BulkResultSerializer(serializers.Serializer):
 
 
 class BulkResultsSerializer(serializers.Serializer):
-    """Results of several decisions, in request order."""
+    """The results of several decisions, in the order of the request."""
 
     results = BulkResultSerializer(many=True)

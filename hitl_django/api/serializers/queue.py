@@ -1,4 +1,6 @@
-"""Serializers of the review queue: claims, assignment, snoozing, comments and statistics."""
+"""Serializers for work on the review queue: claims, assignment, snoozing, comments and
+statistics.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class NextBody(StrictSerializer):
 
 
 class ClaimBody(StrictSerializer):
-    """Duration of a claim, and whether it takes over another person's claim."""
+    """The duration of a claim, and whether it replaces another user's claim."""
 
     seconds = StrictIntegerField(
         least=1, most=DAY, required=False, help_text="Default: CLAIM_SECONDS."
@@ -36,13 +38,13 @@ class ClaimBody(StrictSerializer):
 
 
 class UndoBody(StrictSerializer):
-    """The decision to undo, if it isn't the one that closed the interrupt."""
+    """The decision to undo, if it isn't the decision that closed the interrupt."""
 
     decision = Id(required=False, help_text="Default: the decision that closed the interrupt.")
 
 
 class ClaimSerializer(serializers.Serializer):
-    """The reviewer who has claimed an interrupt, and the end of the claim."""
+    """The user who has claimed an interrupt, and the end of the claim."""
 
     interrupt = Id(source="interrupt_id")
     claimed_by = serializers.CharField(source="claimed_by_label")
@@ -50,7 +52,9 @@ class ClaimSerializer(serializers.Serializer):
 
 
 class AssignBody(StrictSerializer):
-    """Assignment of an interrupt to a user, a group, both or, without either, nobody."""
+    """The assignment of an interrupt to a user, a group or both. Without either, the assignment
+    ends.
+    """
 
     to = StrictCharField(max_length=254, required=False, allow_null=True, help_text="Username.")
     group = StrictCharField(
@@ -59,7 +63,7 @@ class AssignBody(StrictSerializer):
 
 
 class SnoozeBody(StrictSerializer):
-    """End of a snooze; null ends it now."""
+    """The end of a snooze, or null to end the snooze now."""
 
     until = OffsetDateTimeField(allow_null=True)
 
@@ -82,7 +86,7 @@ class CommentSerializer(serializers.Serializer):
 
 
 class StatsQuery(Query):
-    """Scope of the statistics."""
+    """The filters of the statistics."""
 
     graph = StrictCharField(max_length=200, required=False, help_text="Limit to one graph.")
 

@@ -24,19 +24,19 @@ from .fields import (
 )
 from .interrupts import InterruptSerializer
 
-#: Maximum number of runs started per request.
+#: Maximum number of runs that one request may start.
 MAX_BATCH_STARTS = 100
 
 
 class SubjectBody(StrictSerializer):
-    """Related object, as shown in threads/."""
+    """A reference to a related object, in the format of `threads/`."""
 
     type = StrictCharField(max_length=200, help_text="Model, as app_label.model.")
     id = StrictCharField(max_length=255, help_text="Primary key.")
 
 
 class StartBody(StrictSerializer):
-    """Graph, input and options of a run."""
+    """The graph, the input and the options of a run."""
 
     graph = StrictCharField(max_length=200, help_text="Graph name from graphs/.")
     input = JSONValueField(help_text="Input matching the graph's input_schema; not null.")
@@ -83,7 +83,7 @@ class BatchBody(StrictSerializer):
 
 
 class CancelBody(StrictSerializer):
-    """Reason for cancelling a run."""
+    """The reason for cancelling a run."""
 
     reason = StrictCharField(max_length=REASON_LENGTH, allow_blank=True, required=False)
 
@@ -100,7 +100,7 @@ class RunInfoSerializer(serializers.Serializer):
 
 
 class RunSerializer(RunInfoSerializer):
-    """A run as shown in lists, without its result."""
+    """A run in the format of lists, without its result."""
 
     thread_id = serializers.CharField(source="thread.thread_id")
     graph_version = serializers.CharField()
@@ -117,9 +117,11 @@ class RunSerializer(RunInfoSerializer):
 
 
 class RunDetailSerializer(RunSerializer):
-    """A run with its pending interrupts and, with permission, its error and result."""
+    """A run with its pending interrupts and, depending on your permissions, its error and
+    result.
+    """
 
-    #: Members that depend on the user's permissions.
+    #: Members that a response contains only with the user's permission.
     sometimes = frozenset({"error", "result"})
 
     interrupts = InterruptSerializer(many=True, help_text="The run's pending interrupts.")
@@ -131,13 +133,13 @@ class RunDetailSerializer(RunSerializer):
 
 
 class StartedRunSerializer(RunDetailSerializer):
-    """A started run; with `wait`, it includes the members of a run's detail."""
+    """A run that was just started. With `wait`, all details of the run are included."""
 
     sometimes = frozenset(RunDetailSerializer().fields) - frozenset(RunInfoSerializer().fields)
 
 
 class BatchResultSerializer(serializers.Serializer):
-    """Result of starting one of several runs."""
+    """The result of starting one of several runs."""
 
     status = serializers.IntegerField(
         help_text="The HTTP status this start would have returned on its own."
@@ -148,6 +150,6 @@ class BatchResultSerializer(serializers.Serializer):
 
 
 class BatchResultsSerializer(serializers.Serializer):
-    """Results of starting several runs, in request order."""
+    """The results of starting several runs, in the order of the request."""
 
     results = BatchResultSerializer(many=True)

@@ -1,4 +1,4 @@
-"""Serializers of threads, their checkpoints and state, and the body that forks a thread."""
+"""Serializers of threads, their checkpoints and state, and of the body that forks a thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .fields import (
 
 
 class SubjectSerializer(serializers.Serializer):
-    """Related object of a thread: an object of the project's own models."""
+    """The related object of a thread, an instance of one of the project's models."""
 
     type = MethodField(serializers.CharField())
     id = serializers.CharField(source="subject_id")
@@ -41,7 +41,7 @@ class SubjectSerializer(serializers.Serializer):
 
 
 class ThreadSerializer(serializers.Serializer):
-    """A thread: one execution of a graph, with its last run visible to you."""
+    """A thread with the last of its runs that you can view."""
 
     thread_id = serializers.CharField()
     url = Hyperlink("thread", source="thread_id")
@@ -53,13 +53,13 @@ class ThreadSerializer(serializers.Serializer):
 
 
 class ThreadDetailSerializer(ThreadSerializer):
-    """A thread with the metadata visible to you."""
+    """A thread with the metadata that you can view."""
 
     metadata = JSONObject()
 
 
 class ErasedThreadsSerializer(serializers.Serializer):
-    """Ids of the erased threads."""
+    """The ids of the erased threads."""
 
     erased = serializers.ListField(
         child=serializers.CharField(), help_text="Ids: the thread, then its copies."
@@ -73,7 +73,7 @@ class ThreadChange(StrictSerializer):
 
 
 class CheckpointSerializer(serializers.Serializer):
-    """A checkpoint of a thread: the state between two super-steps, without its values."""
+    """A checkpoint of a thread, i.e. its state between two super-steps, without the values."""
 
     id = serializers.CharField(source="checkpoint_id")
     parent = serializers.CharField(  # type: ignore[assignment]  # a member, not the attribute
@@ -87,7 +87,7 @@ class CheckpointSerializer(serializers.Serializer):
 
 
 class AuditQuery(Query):
-    """Start and size of a page of the audit log."""
+    """The start and the size of a page of the audit log."""
 
     after = StrictIntegerField(
         most=10**9, required=False, help_text="Return entries after this number. Default: 0."
@@ -98,7 +98,7 @@ class AuditQuery(Query):
 
 
 class AuditEntrySerializer(serializers.Serializer):
-    """An entry of a thread's audit log, chained to the previous entry by its hash."""
+    """An entry of a thread's audit log. The entry's hash covers the previous entry's hash."""
 
     seq = serializers.IntegerField(help_text="Sequence number, starting at 1 without gaps.")
     at = OffsetDateTimeField()
@@ -120,7 +120,7 @@ class AuditEntrySerializer(serializers.Serializer):
 
 
 class StateQuery(Query):
-    """The checkpoint whose state is shown."""
+    """The checkpoint to read the state from."""
 
     checkpoint = StrictCharField(
         max_length=36, required=False, help_text="Checkpoint id from history/. Default: the newest."
@@ -128,7 +128,7 @@ class StateQuery(Query):
 
 
 class StateSerializer(serializers.Serializer):
-    """Values of a thread's channels."""
+    """The values of a thread's channels."""
 
     thread_id = serializers.CharField()
     checkpoint = serializers.CharField(source="checkpoint_id", allow_null=True)
@@ -151,7 +151,7 @@ class StateSerializer(serializers.Serializer):
 
 
 class ForkBody(StrictSerializer):
-    """Checkpoint to fork from, and changes to apply."""
+    """The checkpoint to fork from, and the changes to apply."""
 
     checkpoint = StrictCharField(max_length=36, help_text="Checkpoint id from history/.")
     values = JSONValueField(

@@ -10,7 +10,7 @@ from .fields import (
 
 
 class WorkerHealthSerializer(serializers.Serializer):
-    """Health of the workers."""
+    """The health of the workers."""
 
     alive = serializers.BooleanField(source="is_alive")
     workers = serializers.IntegerField()

@@ -1,3 +1,6 @@
-"""Views of the API, one class per path: parse, call a service, render."""
+"""Views of the API, one class per path.
+
+Each view parses the request, calls a service and renders the result.
+"""
 
 from __future__ import annotations

@@ -44,7 +44,10 @@ Made = TypeVar("Made")
 
 
 class IsSignedIn(BasePermission):
-    """Allow active users who are signed in; the policy decides on everything else."""
+    """Permission of active users who are signed in.
+
+    The policy decides about all other permissions.
+    """
 
     def has_permission(self, request: Request, view: Any) -> bool:
         user = request.user
@@ -54,10 +57,10 @@ class IsSignedIn(BasePermission):
 class Resource(APIView):
     """View of one path, with an operation for each method.
 
-    Authentication uses the project's ``DEFAULT_AUTHENTICATION_CLASSES`` and the session, so that
-    pages of the project can call the API. Session authentication includes CSRF checks. The
-    project's throttles apply in addition to these. All other settings are defined here or with
-    ``operation`` at a method.
+    Users authenticate with the project's ``DEFAULT_AUTHENTICATION_CLASSES`` or with the session, so
+    that pages of the project can call the API. Session authentication includes the CSRF check. The
+    project's throttles apply in addition to the throttles of this class. All other settings are
+    defined here, or with ``operation`` at a method.
     """
 
     renderer_classes = (PlainJSONRenderer,)
@@ -67,17 +70,19 @@ class Resource(APIView):
     metadata_class = None
     versioning_class = None
     http_method_names: Sequence[str] = ("get", "post", "patch", "delete", "head", "options")
-    #: A project's own document excludes these views; openapi.Generator generates theirs.
+    #: The project's own document excludes these views. openapi.Generator generates the document
+    #: about them.
     schema = None
 
     #: Limits of a request body.
     limits = BodyLimits()
-    #: JSON pointer to the part of the body passed to the service, the base of its error locations.
+    #: JSON pointer to the part of the body that the service receives. Error locations are relative
+    #: to it.
     input_pointer = ""
 
-    #: Identifies the request in its response and in the log.
+    #: Id of the request, included in the response and in logs.
     request_id = ""
-    #: Rate limit of the operation; None without an operation.
+    #: Rate limit of the operation, or None if the method has no operation.
     throttle: UserThrottle | None = None
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
@@ -114,19 +119,22 @@ class Resource(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        # Without a handler, the only error is the method.
+        # If the method isn't allowed, report only that error.
         faults = self.find_parameter_faults(request) if self.operation is not None else ()
         if faults:
             raise InvalidRequest(*faults)
 
     def allowed_parameters(self) -> frozenset[str]:
-        """Return the names of the accepted query parameters; others are refused."""
+        """Return the names of the accepted query parameters.
+
+        A request with any other parameter is refused.
+        """
         declared = self.operation
         query = declared.query if declared else None
         return frozenset(query().fields) if query else frozenset()
 
     def allows_parameter(self, name: str) -> bool:
-        """Return whether a query parameter without a fixed name is accepted."""
+        """Return whether a query parameter is accepted although its name isn't fixed."""
         return False
 
     def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
@@ -142,12 +150,12 @@ class Resource(APIView):
         return faults
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        """Return the allowed methods, regardless of whether the object exists."""
+        """Return the allowed methods, whether or not the object exists."""
         return Response(status=204)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
-        # Responses are private to one user, and browsers must not guess the type of payloads.
+        # Responses are private to one user. Browsers must not guess the media type of payloads.
         response.headers.setdefault("Cache-Control", "private, no-cache")
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers[REQUEST_ID] = self.request_id
@@ -157,22 +165,28 @@ class Resource(APIView):
         return response
 
     def find(self, select: Callable[[Any], QuerySet[Row]], **key: Any) -> Row:
-        """Return the row with this key from the rows visible to the user.
+        """Return the row with this key, among the rows visible to the user.
 
         ``select`` is a function of querysets.py.
 
         Raises:
-            Http404: if there is no such row, or the user can't view it.
+            Http404: if the row doesn't exist, or the user can't view it.
         """
         return find_row(select(self.request.user), Http404, **key)
 
     def read_body(self) -> dict[str, Any]:
-        """Return the body's fields; errors are located by JSON pointer."""
+        """Return the fields of the body.
+
+        Errors are located by JSON pointer.
+        """
         declared = self.operation
         return self._validate(declared.body if declared else None, self.request.data)
 
     def read_query(self) -> dict[str, Any]:
-        """Return the query's parameters, without a list's filters; errors are located by name."""
+        """Return the query parameters, except for a list's filters.
+
+        Errors are located by parameter name.
+        """
         declared = self.operation
         query = declared.query if declared else None
         names = Resource.allowed_parameters(self)
@@ -190,7 +204,7 @@ class Resource(APIView):
                 raise InvalidRequest(*faults) from None
 
     def find_run(self, run_id: str) -> services.RunInfo:
-        """Return a run, as services do, if the user can view it."""
+        """Return a run if the user can view it, in the format that services return."""
         return services.RunInfo.from_row(self.find(querysets.visible_runs, pk=run_id))
 
     def run_idempotent(
@@ -199,10 +213,11 @@ class Resource(APIView):
         again: Callable[[str], Made],
         show: Callable[[Made], Response],
     ) -> Response:
-        """Call ``act`` once per ``Idempotency-Key`` of the user and show the result.
+        """Call ``act`` once per ``Idempotency-Key`` of the user, and render the result with
+        ``show``.
 
-        For a repeated key, ``again`` receives the id of the first result and returns the object in
-        its current state. Without the header, ``act`` is called each time.
+        If the key was used before, ``again`` receives the id of the first result and returns the
+        object in its current state. Without the header, every request calls ``act``.
         """
         key = read_idempotency_key(self.request)
         if not key:
@@ -219,19 +234,19 @@ class Resource(APIView):
         return response
 
     def render_all(self, serializer_class: type[Serializer[Any]], things: Any) -> Response:
-        """Return the response of a list without pages, in the format of a page."""
+        """Return a list without pagination, in the format of a page."""
         results = self.render(serializer_class, things, many=True)
         return Response({"next": None, "previous": None, "results": results})
 
     def render_made(
         self, serializer_class: type[Serializer[Any]], thing: Any, *, status: int = 202
     ) -> Response:
-        """Return the response for a created object, with its URL in ``Location``."""
+        """Return the response for a created object, with the object's URL in ``Location``."""
         shown = self.render(serializer_class, thing)
         return Response(shown, status=status, headers={"Location": shown["url"]})
 
     def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:
-        """Return ``thing`` rendered by the serializer."""
+        """Return ``thing`` as the serializer renders it."""
         if options:
             return serializer_class(thing, context={"request": self.request}, **options).data
         with _borrow_serializer(serializer_class, self.request) as serializer:
@@ -248,10 +263,11 @@ _local = threading.local()
 
 @contextmanager
 def _borrow_serializer(kind: type[Serializer[Any]], request: Request) -> Iterator[Any]:
-    """Yield this OS thread's serializer of a class, with the request in its context.
+    """Yield the serializer of a class that belongs to this OS thread, with the request in its
+    context.
 
-    A new serializer would copy each of its fields, which takes longer than rendering. Serializers
-    keep no state except the context.
+    Creating a serializer copies all of its fields, which takes longer than rendering. Serializers
+    have no state except the context, so they can be reused.
     """
     cache: Any = _local.__dict__
     serializer = cache.pop(kind, None) or kind()
@@ -264,14 +280,17 @@ def _borrow_serializer(kind: type[Serializer[Any]], request: Request) -> Iterato
 
 
 class Collection(Resource, GenericAPIView[Any]):
-    """Filtered, ordered and paginated list; ``get_queryset`` returns rows visible to the user."""
+    """View of a list with filters, an order and pages.
+
+    ``get_queryset`` returns the rows visible to the user.
+    """
 
     filter_backends = (StrictFilterBackend,)
     pagination_class = KeysetPagination
     filterset_class: Any
-    #: Accepted query parameters for pagination.
+    #: Query parameters that select a page.
     page_parameters = PARAMETERS
-    #: Related objects that can be shown next to a page, by their name in ``expand``.
+    #: Related objects that a page can include, by their name in ``expand``.
     expansions: Mapping[str, Expansion] = {}
 
     def allowed_parameters(self) -> frozenset[str]:

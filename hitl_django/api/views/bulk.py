@@ -1,4 +1,7 @@
-"""Views that process several decisions or starts, each in its own transaction."""
+"""Views that process several decisions or starts.
+
+Each decision or start has its own transaction.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from .runs import start_run
 
 
 class SeveralResource(Resource):
-    """Base view that processes several items, with one result for each."""
+    """Base class of views that process several items, with one result for each item."""
 
     def do_each(
         self,
@@ -35,9 +38,10 @@ class SeveralResource(Resource):
         act: Callable[[int, dict[str, Any]], dict[str, Any]],
         point: Callable[[int, dict[str, Any]], str],
     ) -> list[dict[str, Any]]:
-        """Return the result of ``act`` for each item, or its ``problem``, with a ``status``.
+        """Call ``act`` for each item, and return the results.
 
-        ``point`` returns the JSON pointer to the part of an item passed to its service.
+        Each result has a ``status``. The result of an item that failed has a ``problem``. ``point``
+        returns the JSON pointer to the part of an item that the service receives.
         """
         assert self.throttle is not None
         if not self.throttle.allows_more(self.request, len(items) - 1):
@@ -45,14 +49,15 @@ class SeveralResource(Resource):
         results: list[dict[str, Any]] = []
         for index, item in enumerate(items):
             if results and results[-1]["status"] == HTTPStatus.SERVICE_UNAVAILABLE:
-                # The remaining items would wait for the database as long and fail, too.
+                # The database is unavailable. The remaining items would wait for the same time and
+                # fail too.
                 results.append(results[-1])
                 continue
             try:
                 results.append({"problem": None, **act(index, item)})
             except Exception as error:
                 problem_type = find_problem_type(error)
-                if problem_type is None:  # a bug in this package, to be logged by the project
+                if problem_type is None:  # The error is a bug in this package. The project logs it.
                     raise
                 pointer = point(index, item)
                 problem = build_problem(error, problem_type, pointer, self.request_id)
@@ -61,7 +66,7 @@ class SeveralResource(Resource):
 
 
 class BulkDecisions(SeveralResource):
-    """Decide interrupts one after the other; each result is independent of the others."""
+    """Decide several interrupts one after the other. Each result is independent of the others."""
 
     @property
     def limits(self) -> BodyLimits:  # type: ignore[override]
@@ -91,14 +96,15 @@ class BulkDecisions(SeveralResource):
         },
     )
     def post(self, request: Request) -> Response:
-        """Decide up to 100 interrupts, each in its own transaction and with its own result.
+        """Decide up to 100 interrupts, each in its own transaction.
 
-        If any part of the body is invalid, nothing is decided. An Idempotency-Key applies to each
-        decision: if the request is sent again, decisions already recorded are `repeated`.
+        The response contains one result per decision. If any part of the body is invalid, no
+        interrupt is decided. An Idempotency-Key applies to each decision. If you repeat the request
+        with the same key, results of decisions that are already recorded are marked as `repeated`.
         """
         key = read_idempotency_key(request)
         items = self.read_body()["decisions"]
-        # The limit applies to the work of the whole body.
+        # The limit applies to the whole body.
         with schema_keywords.limit_work():
             results = self.do_each(items, partial(self._decide, key), _point_to_answer)
         shown = [
@@ -129,7 +135,7 @@ def _point_to_answer(index: int, item: dict[str, Any]) -> str:
 
 
 class RunBatch(SeveralResource):
-    """Start runs one after the other; each result is independent of the others."""
+    """Start several runs one after the other. Each result is independent of the others."""
 
     @operation(
         "start_many",
@@ -147,11 +153,12 @@ class RunBatch(SeveralResource):
         },
     )
     def post(self, request: Request) -> Response:
-        """Start up to 100 runs, each in its own transaction and with its own result.
+        """Start up to 100 runs, each in its own transaction.
 
-        If any part of the body is invalid, no run is started. For runs without a `key`, the
-        Idempotency-Key followed by the run's position is the key: if the request is sent again,
-        runs already started are `repeated`.
+        The response contains one result per run. If any part of the body is invalid, no run is
+        started. A run without a `key` gets one from the Idempotency-Key and the run's position. If
+        you repeat the request with the same Idempotency-Key, results of runs that have already been
+        started are marked as `repeated`.
         """
         key = read_idempotency_key(request)
         items = self.read_body()["runs"]
@@ -168,7 +175,7 @@ class RunBatch(SeveralResource):
         return {"status": 202 if run.created else 200, "repeated": not run.created, "run": run}
 
 
-#: Each item has its own transaction. A common one would lock many threads in request order, and two
-#: such requests could deadlock.
+#: Each item has its own transaction. A single transaction would lock many threads in the order of
+#: the request, and two such requests could deadlock.
 view = transaction.non_atomic_requests(BulkDecisions.as_view())
 batch_view = transaction.non_atomic_requests(RunBatch.as_view())

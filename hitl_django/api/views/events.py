@@ -1,4 +1,4 @@
-"""View of a run's events: as pages, by long polling, or as server-sent events."""
+"""View of a run's events, as pages, by long polling, or as server-sent events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBER = re.compile("[0-9]{1,9}")
 
 
 class RunEvents(Resource):
-    """The events of one run."""
+    """The events of a run."""
 
     renderer_classes = (PlainJSONRenderer, EventStreamRenderer)  # type: ignore[assignment]
     content_negotiation_class = AcceptNegotiation  # type: ignore[assignment]
@@ -53,16 +53,19 @@ class RunEvents(Resource):
     def get(self, request: Request, run_id: UUID) -> Any:
         """List the events of a run after a given number, and optionally wait for more.
 
-        With `wait`, an empty page is returned only after that many seconds. To follow a run, repeat
-        the request with `after` set to `last` until `ended` is true.
+        With `wait`, the response is sent as soon as there are events, or after that many seconds
+        with an empty page. To follow a run, repeat the request with `after` set to `last` until
+        `ended` is true.
 
-        With `Accept: text/event-stream` the response is a stream of server-sent events: `id` is the
-        event's number, `event` its kind, and `data` the event as in a page. A stream ends after a
-        few minutes. Reconnect with `Last-Event-ID` until the response is 204. If the server can't
-        let the request wait now, it responds immediately with the available events.
+        With `Accept: text/event-stream`, the response is a stream of server-sent events. `id` is
+        the event's number, `event` is its kind, and `data` is the event in the format of a page. A
+        stream ends after a few minutes. Reconnect with `Last-Event-ID` until the status is 204. If
+        the server can't let the request wait now, it responds immediately with the available
+        events.
 
-        Events are kept as long as the run, unless the server is configured to delete them earlier.
-        After that the response is 410, and `last` is the number to continue from.
+        Events are stored as long as the run, unless the server is configured to delete them
+        earlier. If events after the given number have been deleted, the status is 410, and `last`
+        is the number from which to continue.
         """
         query = self.read_query()
         after = self._read_last_event_id(request, query.get("after", 0))
@@ -113,5 +116,5 @@ class RunEvents(Resource):
         return b"".join(render_frame(event["kind"], event, event["seq"]) for event in shown)
 
 
-#: The view only reads, and a waiting response must not keep a transaction open.
+#: The view only reads. A waiting response must not keep a transaction open.
 view = transaction.non_atomic_requests(RunEvents.as_view())

@@ -1,4 +1,4 @@
-"""Views of the registered graphs: list, detail, diagram."""
+"""Views of the registered graphs: list, detail and diagram."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ SVG = "image/svg+xml"
 
 
 class GraphList(Resource):
-    """Graphs that the user may start, or has visible runs or interrupts of."""
+    """List of graphs that the user may start, or whose runs or interrupts the user can view."""
 
     @operation(
         "list_graphs",
         responses={200: ResponseSpec("List of graphs.", GraphSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """List the graphs you can start, or whose runs or interrupts you can view."""
+        """List the graphs that you can start, or whose runs or interrupts you can view."""
         graphs = [registry.find_graph(name) for name in querysets.list_visible_graphs(request.user)]
         return self.render_all(GraphSerializer, graphs)
 
 
 class GraphDetail(Resource):
-    """One graph with its input and output schemas and its diagram."""
+    """One graph, with its input and output schemas and its diagram."""
 
     @operation(
         "get_graph",
@@ -46,7 +46,7 @@ class GraphDetail(Resource):
 
 
 class GraphDiagram(Resource):
-    """Drawing of a graph, optionally with the position of a thread."""
+    """The drawing of a graph, optionally with the position of a thread."""
 
     @operation(
         "get_graph_diagram",
@@ -57,7 +57,10 @@ class GraphDiagram(Resource):
         errors=(UnknownGraphError, BrokenGraphError, ThreadNotFound),
     )
     def get(self, request: Request, name: str) -> HttpResponse:
-        """Retrieve a graph's diagram as SVG, with CSS classes but without styles."""
+        """Retrieve a graph's diagram as SVG.
+
+        The diagram has CSS classes but no styles.
+        """
         registered = get_visible_graph(request, name)
         thread_id = self.read_query().get("thread")
         if thread_id is None:
@@ -67,13 +70,17 @@ class GraphDiagram(Resource):
             raise Http404
         else:
             drawn = services.thread_picture(thread_id, by=request.user)
-        # The SVG must not run scripts or load resources when it is opened as a document.
+        # If the SVG is opened as a document, it must not run scripts or load resources.
         headers = {"Content-Security-Policy": "default-src 'none'; sandbox"}
         return HttpResponse(drawn, content_type=SVG, headers=headers)
 
 
 def get_visible_graph(request: Request, name: str) -> registry.RegisteredGraph:
-    """Return a graph that the user may start, or has visible runs or interrupts of."""
+    """Return a graph that the user may start, or whose runs or interrupts the user can view.
+
+    Raises:
+        UnknownGraphError: if the graph doesn't exist or isn't visible to the user.
+    """
     if not querysets.can_see_graph(request.user, name):
         raise UnknownGraphError(name, ())
     return registry.get_graph(name)

@@ -1,4 +1,4 @@
-"""View of the interrupt list's changes, as server-sent events."""
+"""View of the changes of the interrupt list, as server-sent events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..queue_stream import Page, QueueStream
 from ..renderers import EventStreamRenderer
 from .interrupts import InterruptList
 
-#: JSON Schema of one event, which OpenAPI tools expect as the schema of a stream.
+#: JSON Schema of one event. OpenAPI tools expect it as the schema of a stream.
 _EVENT: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -41,7 +41,7 @@ _EVENT: dict[str, Any] = {
 
 
 class InterruptStream(InterruptList):
-    """First page of the interrupt list, with its changes."""
+    """The first page of the interrupt list, followed by its changes."""
 
     renderer_classes = (EventStreamRenderer,)
     page_parameters = frozenset({PAGE_SIZE})
@@ -62,19 +62,19 @@ class InterruptStream(InterruptList):
     def get(self, request: Request) -> Any:
         """Stream the first page of the interrupt list and its changes.
 
-        The stream accepts the filters, the order and the `page_size` of `interrupts/` and shows
-        interrupts in the same format. The first event is `reset`; its `results` are the whole page
-        and replace any earlier data. Each following event is `changes`: `added` and `changed`
-        contain interrupts, `removed` contains the `id` and the `status` of each interrupt no longer
-        on the page. The status is null if you can't view the interrupt. A removed interrupt that is
-        still pending has moved to a later page or no longer matches the filters.
+        The stream accepts the filters, the order and the `page_size` of `interrupts/`, and it
+        contains interrupts in the same format. The first event is `reset`. Its `results` are the
+        whole page and replace any earlier data. Each following event is `changes`. `added` and
+        `changed` contain interrupts. `removed` contains the `id` and the `status` of each interrupt
+        that left the page. The status is null if you can't view the interrupt. A removed interrupt
+        that is still pending has moved to a later page, or no longer matches the filters.
 
-        A stream ends after a few minutes. Reconnect with `Last-Event-ID` to receive all changes
-        since then in one event, or a `reset` if that id is no longer known. If the server can't let
-        the request wait now, it responds immediately with the available events.
+        A stream ends after a few minutes. Reconnect with `Last-Event-ID` to receive all later
+        changes in one event, or a `reset` if the server doesn't know that id any more. If the
+        server can't let the request wait now, it responds immediately with the available events.
         """
         last = self._read_last_event_id(request)
-        self._read_page()  # reports invalid parameters before the stream begins
+        self._read_page()  # Report invalid parameters before the stream begins.
         if request.method == "HEAD":
             return Response(content_type=EventStreamRenderer.media_type)
         stream = QueueStream(
@@ -109,5 +109,5 @@ class InterruptStream(InterruptList):
         return True
 
 
-#: The view only reads, and a waiting response must not keep a transaction open.
+#: The view only reads. A waiting response must not keep a transaction open.
 view = transaction.non_atomic_requests(InterruptStream.as_view())

@@ -1,4 +1,4 @@
-"""Views of interrupts and their decisions: list, detail, decide, validate."""
+"""Views of interrupts and their decisions: list, detail, decide and validate."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _find_runs(user: Any, interrupts: Sequence[Interrupt]) -> Iterator[tuple[str
 
 
 class InterruptList(Collection):
-    """List of interrupts; only pending interrupts unless ``status`` is given."""
+    """List of interrupts. Without the filter ``status``, only pending interrupts are listed."""
 
     serializer_class = InterruptSerializer
     filterset_class = InterruptFilterSet
@@ -92,12 +92,13 @@ class InterruptList(Collection):
         },
     )
     def get(self, request: Request) -> Any:
-        """List the interrupts you can view: by default the pending ones, oldest first.
+        """List the interrupts that you can view.
 
-        With `wait`, an empty page is returned once an interrupt matches, or after that many
-        seconds: `?free=true&wait=25` waits for an interrupt you can claim, `?run=…&wait=25` for the
-        interrupts of a run. If the server can't let the request wait now, it responds immediately,
-        with Retry-After.
+        By default, these are the pending interrupts, oldest first. With `wait`, the response is
+        sent as soon as an interrupt matches, or after that many seconds with an empty page. For
+        example, `?free=true&wait=25` waits for an interrupt that you can claim, and
+        `?run=…&wait=25` waits for the interrupts of a run. If the server can't let the request wait
+        now, it responds immediately, with Retry-After.
         """
         seconds = self.read_query().get("wait", 0)
         response = self.render_page()
@@ -114,7 +115,10 @@ class InterruptList(Collection):
 
 
 class InterruptDetail(Resource):
-    """One interrupt with all details; its ETag is for ``If-Match``."""
+    """One interrupt with all details.
+
+    The response's ETag can be sent in ``If-Match``.
+    """
 
     @operation(
         "get_interrupt",
@@ -125,7 +129,10 @@ class InterruptDetail(Resource):
         },
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """Retrieve an interrupt with all details; its ETag is for If-Match."""
+        """Retrieve an interrupt with all details.
+
+        Send the response's ETag in If-Match to decide this version of the interrupt.
+        """
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         headers = {"ETag": build_etag(interrupt)}
         if is_unchanged(request, interrupt):
@@ -134,20 +141,23 @@ class InterruptDetail(Resource):
 
 
 class DecisionResource(Resource):
-    """Base view with a decision in its body."""
+    """Base class of views whose body is a decision."""
 
     input_pointer = "/value"
 
     def read_decision(self) -> dict[str, Any]:
-        """Return the decision in the body, and set the location of its errors."""
+        """Return the decision in the body.
+
+        Sets the location to which errors of the service are relative.
+        """
         body = self.read_body()
         self.input_pointer = "/resume" if "resume" in body else "/value"
         return body
 
     @property
     def limits(self) -> BodyLimits:  # type: ignore[override]
-        # The service limits the value itself. The body may be larger: a character escaped as \uXXXX
-        # takes six bytes, and the value is nested one level deep.
+        # The service limits the value itself. The body may be larger than the value, because a
+        # character escaped as \uXXXX takes six bytes. The value is nested one level deep.
         return BodyLimits(
             size=6 * hitl.RESPONSE_MAX_BYTES,
             depth=hitl.RESPONSE_MAX_DEPTH + 1,
@@ -156,11 +166,11 @@ class DecisionResource(Resource):
 
 
 class DecisionList(DecisionResource):
-    """Decisions on an interrupt, newest first; a POST request decides it.
+    """The decisions on an interrupt, newest first.
 
-    Exactly one decision closes the interrupt. ``If-Match`` binds it to the version the client has
-    read, and ``Idempotency-Key`` makes it repeatable. ``Location`` is the run, which a worker
-    resumes.
+    A POST request decides the interrupt. Exactly one decision closes an interrupt. ``If-Match``
+    binds the decision to the version that the client has read. ``Idempotency-Key`` makes it safe to
+    repeat the request. ``Location`` is the URL of the run, which a worker resumes.
     """
 
     @operation(
@@ -168,7 +178,10 @@ class DecisionList(DecisionResource):
         responses={200: ResponseSpec("List of decisions.", DecisionSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """List the decisions on an interrupt, newest first; includes votes and rejected ones."""
+        """List the decisions on an interrupt, newest first.
+
+        The list includes approvals before the last one, and decisions that the graph rejected.
+        """
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         return self.render_all(DecisionSerializer, interrupt.decisions.all())
 
@@ -193,9 +206,14 @@ class DecisionList(DecisionResource):
         example={"type": "edit", "value": {"amount": 5000}, "reason": "Half, as agreed."},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Decide an interrupt; if it is already decided, the 409 problem has that decision."""
+        """Decide an interrupt.
+
+        If the interrupt is already decided, the status is 409, and the problem contains the
+        decision.
+        """
         body, key = self.read_decision(), read_idempotency_key(request)
-        # Parsed last, because a stale tag depends on the interrupt and not only on the request.
+        # Parse the header last, because an outdated ETag is an error about the interrupt, not about
+        # the request.
         digest, version = parse_if_match(request)
         decision = services.decide(
             interrupt_id,
@@ -214,7 +232,10 @@ class DecisionList(DecisionResource):
 
 
 class DecisionValidation(DecisionResource):
-    """Validation of a decision, with the resume value it would send to the graph."""
+    """Validation of a decision.
+
+    The response contains the resume value that the decision would send to the graph.
+    """
 
     @operation(
         "validate_decision",
@@ -226,10 +247,10 @@ class DecisionValidation(DecisionResource):
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Validate a decision without recording it."""
         decision = self.read_decision()
-        decision.pop("ignore_claim", None)  # the claim may change before the decision
+        decision.pop("ignore_claim", None)  # The claim may change before the decision.
         resume = services.check_answer(interrupt_id, by=request.user, **decision)
         return Response({"valid": True, "resume": resume})
 
 
-#: A waiting response must not keep a transaction open, in which it would see no new commits.
+#: A waiting response must not keep a transaction open, because it would see no new commits.
 list_view = transaction.non_atomic_requests(InterruptList.as_view())

@@ -1,4 +1,4 @@
-"""Catch-all view for paths of the API without a view."""
+"""View of all paths of the API that don't exist."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .base import Resource
 
 
 class MissingSlash(NotFound):
-    """The path lacks its trailing slash."""
+    """The path has no trailing slash."""
 
     default_detail = "Not found. URLs end with a slash."
 
 
 class NotFoundView(Resource):
-    """Return a 404 problem instead of the project's HTML page."""
+    """View that returns a 404 problem instead of the project's HTML page."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        # Whether the path with a slash exists is neither checked nor revealed.
+        # The response neither checks nor reveals whether the path with a slash exists.
         raise Http404 if request.path.endswith("/") else MissingSlash

@@ -1,4 +1,4 @@
-"""Views of the review queue: claims, assignment, snoozing, comments, statistics."""
+"""Views for work on the review queue: claims, assignment, snoozing, comments and statistics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ INTERRUPT = ResponseSpec("The updated interrupt.", InterruptDetailSerializer, he
 
 
 class InterruptAction(Resource):
-    """Base view that changes an interrupt and returns its new state."""
+    """Base class of views that change an interrupt and return its new state."""
 
     def render_interrupt(self, interrupt_id: UUID) -> Response:
         """Return the interrupt's current state, with its ETag."""
@@ -74,15 +74,16 @@ class NextInterrupt(InterruptAction):
         example={"graph": "refund"},
     )
     def post(self, request: Request) -> Response:
-        """Claim the next unclaimed interrupt you may decide.
+        """Claim the next unclaimed interrupt that you may decide.
 
-        Interrupts are ordered by overdue, priority, due time and age. With the same
-        Idempotency-Key, the response is the same interrupt and no other is claimed.
+        Overdue interrupts come first. Interrupts are then ordered by priority, due time and age.
+        If you repeat the request with the same Idempotency-Key, the response contains the same
+        interrupt, and no other interrupt is claimed.
         """
         wanted, key = self.read_body(), read_idempotency_key(request)
         group = wanted.get("group")
         if group is not None:
-            # A user can't claim interrupts of groups they aren't in.
+            # A user can't claim interrupts of groups to which the user doesn't belong.
             wanted["group"] = request.user.groups.filter(name=group).first()
             if wanted["group"] is None:
                 return Response(status=204)
@@ -97,7 +98,7 @@ class NextInterrupt(InterruptAction):
 
 
 class InterruptClaim(Resource):
-    """A reviewer's claim on an interrupt."""
+    """A user's claim on an interrupt."""
 
     @operation(
         "claim",
@@ -114,8 +115,8 @@ class InterruptClaim(Resource):
         def claim(**more: Any) -> services.ClaimInfo:
             return services.claim(interrupt_id, by=request.user, via="api", **more)
 
-        # Sent again, it extends the claim, but doesn't take it from a user who took it over
-        # meanwhile.
+        # A repeated request extends the claim, but doesn't replace the claim of a user who has
+        # taken it over in the meantime.
         return self.run_idempotent(
             lambda: claim(**wanted),
             lambda _: claim(seconds=wanted.get("seconds")),
@@ -124,7 +125,7 @@ class InterruptClaim(Resource):
 
 
 class InterruptRelease(Resource):
-    """Release of a claim."""
+    """The release of a claim."""
 
     @operation(
         "release",
@@ -135,7 +136,10 @@ class InterruptRelease(Resource):
         example={},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Release a claim; another user's claim requires the permission to take over."""
+        """Release the claim on an interrupt.
+
+        Releasing another user's claim requires the permission to take over claims.
+        """
         self.read_body()
         return self.run_idempotent(
             lambda: services.release(interrupt_id, by=request.user, via="api"),
@@ -145,7 +149,7 @@ class InterruptRelease(Resource):
 
 
 class InterruptAssignment(InterruptAction):
-    """Assignment of an interrupt."""
+    """The assignment of an interrupt."""
 
     @operation(
         "assign",
@@ -173,7 +177,8 @@ class InterruptAssignment(InterruptAction):
         group = None if name is None else Group.objects.filter(name=name).first()
         if name is None or group is not None:
             return group
-        # Without the permission the service raises an error, which must not reveal existing groups.
+        # Without the permission, the service raises an error that doesn't reveal whether the group
+        # exists.
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         if not get_policy().may_assign(self.request.user, interrupt):
             return None
@@ -181,7 +186,7 @@ class InterruptAssignment(InterruptAction):
 
 
 class InterruptSnooze(InterruptAction):
-    """Snooze of an interrupt."""
+    """The snooze of an interrupt."""
 
     @operation(
         "snooze",
@@ -192,7 +197,10 @@ class InterruptSnooze(InterruptAction):
         example={"until": "2030-01-31T12:00:00Z"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Snooze an interrupt for everybody until a time; null ends the snooze."""
+        """Snooze an interrupt for all users until a time.
+
+        A null time ends the snooze.
+        """
         wanted = self.read_body()
         return self.change_interrupt(
             interrupt_id,
@@ -201,7 +209,7 @@ class InterruptSnooze(InterruptAction):
 
 
 class InterruptUndo(InterruptAction):
-    """Undo of a decision."""
+    """The undo of a decision."""
 
     @operation(
         "undo",
@@ -213,10 +221,11 @@ class InterruptUndo(InterruptAction):
         example={"decision": "0191d1a0-6d3c-7c43-8a6e-3b8f3b1f6a10"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Undo your decision until the run resumes (UNDO_SECONDS), and claim the interrupt.
+        """Undo your decision before the run resumes, and claim the interrupt.
 
-        The decision stays in the list of decisions, with ``undone_at``. The interrupt is pending
-        again, with a new version. Returns 409 after the run has resumed.
+        The time limit is the setting UNDO_SECONDS. The decision stays in the list of decisions,
+        with ``undone_at``. The interrupt is pending again, with a new version. If the run has
+        already resumed, the status is 409.
         """
         wanted = self.read_body().get("decision")
         return self.change_interrupt(
@@ -226,7 +235,7 @@ class InterruptUndo(InterruptAction):
 
 
 class CommentList(Collection):
-    """Comments on an interrupt, oldest first."""
+    """The comments on an interrupt, oldest first."""
 
     serializer_class = CommentSerializer
     filterset_class = CommentFilterSet
@@ -253,7 +262,10 @@ class CommentList(Collection):
         example={"text": "Dana called: half of it is fine."},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Add a comment to an interrupt, pending or closed; comments can't be changed."""
+        """Add a comment to a pending or closed interrupt.
+
+        Comments can't be changed.
+        """
         wanted = self.read_body()
         return self.run_idempotent(
             lambda: services.comment(interrupt_id, by=request.user, via="api", **wanted),
@@ -277,7 +289,9 @@ class QueueStatsDetail(Resource):
         responses={200: ResponseSpec("Queue statistics.", StatsSerializer)},
     )
     def get(self, request: Request) -> Response:
-        """Retrieve counts of the pending interrupts you can view, and the time to decision."""
+        """Retrieve counts of the pending interrupts that you can view, and the median time to
+        decision.
+        """
         graph = self.read_query().get("graph")
         stats = services.review_stats(request.user, graph=graph)
         stats_shown: dict[str, Any] = {
@@ -291,7 +305,10 @@ class QueueStatsDetail(Resource):
 
 
 def _find_user(name: str | None) -> Any:
-    """Return the user with this name. An unknown name returns a user without any permissions."""
+    """Return the user with this username.
+
+    For an unknown username, the result is a user without permissions.
+    """
     if name is None:
         return None
     users = get_user_model()

@@ -1,4 +1,4 @@
-"""Views of runs: list, start, detail, cancel, retry."""
+"""Views of runs: list, start, detail, cancel and retry."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ from .threads import find_threads
 
 
 class RunResource(Resource):
-    """Base view that shows a run with all details.
+    """Base class of views that return a run with all details.
 
-    ``error`` is included for operators. ``result`` is included from the run's success until a later
-    run changes the state. It requires permission to view the thread's state, except for the user
-    who started the run.
+    ``error`` is included for operators. ``result`` is included after the run has succeeded, until a
+    later run changes the state. The user needs the permission to view the thread's state, unless
+    the user started the run.
     """
 
     def render_detail(self, run: Run) -> dict[str, Any]:
-        """Return the run with its pending interrupts and the members visible to the user."""
+        """Return the run with its pending interrupts, and the details visible to the user."""
         open_interrupts = (
             querysets.visible_interrupts(self.request.user)
             .filter(run=run, status=Interrupt.Status.PENDING)
@@ -70,7 +70,7 @@ class RunResource(Resource):
         return shown | self.render_privileged(run)
 
     def render_privileged(self, run: Run) -> dict[str, Any]:
-        """Return the members that require a permission: error and result."""
+        """Return the members that require a permission: ``error`` and ``result``."""
         policy, user = get_policy(), self.request.user
         more: dict[str, Any] = {}
         if policy.may_operate(user, run):
@@ -79,12 +79,14 @@ class RunResource(Resource):
             try:
                 more["result"] = services.run_result(run.pk, by=user)
             except (RunStateError, UnknownGraphError):
-                pass  # not finished, followed by a later run, or of a removed graph
+                # The run has not succeeded, a later run has changed the state, or the graph was
+                # removed.
+                pass
         return more
 
 
 def start_run(user: Any, wanted: dict[str, Any]) -> services.RunInfo:
-    """Start a run as described by a validated StartBody."""
+    """Start the run that a validated StartBody describes."""
     if "subject" in wanted:
         wanted = {**wanted, "subject": services.SubjectRef(**wanted["subject"])}
     return services.start(by=user, via="api", **wanted)
@@ -99,7 +101,10 @@ def _find_interrupts(user: Any, runs: Sequence[Run]) -> Iterator[tuple[str, Inte
 
 
 class RunList(RunResource, Collection):
-    """List of runs; a POST request starts one."""
+    """List of runs.
+
+    A POST request starts a run.
+    """
 
     serializer_class = RunSerializer
     filterset_class = RunFilterSet
@@ -154,11 +159,12 @@ class RunList(RunResource, Collection):
         example={"graph": "refund", "input": {"customer": "Dana K."}, "key": "refund:10443"},
     )
     def post(self, request: Request) -> Any:
-        """Start a run of a graph, once per `key`, which may also be sent as Idempotency-Key.
+        """Start a run of a graph.
 
-        With `wait`, the response is sent once the run has ended, is waiting for review or is
-        parked, in the format of `runs/{id}/`. After that many seconds the response shows the run as
-        it is, and the run continues. If the server can't let the request wait now, it responds
+        Only one run is started per `key`, which you can also send as Idempotency-Key. With `wait`,
+        the response is sent when the run has ended, is waiting for review or is parked, in the
+        format of `runs/{id}/`. After that many seconds, the response contains the current state of
+        the run, and the run continues. If the server can't let the request wait now, it responds
         immediately, with Retry-After.
         """
         body = self.read_body()
@@ -168,14 +174,14 @@ class RunList(RunResource, Collection):
             detail = "Conflicts with the key in the body. Send only one of them."
             raise InvalidRequest(InvalidParam("invalid", detail, header=IDEMPOTENCY_KEY.name))
         run = start_run(request.user, body)
-        # With a key used before, the run already exists and nothing new is accepted.
+        # If the key was used before, the run already exists, so the status isn't 202.
         response = self.render_made(RunInfoSerializer, run, status=202 if run.created else 200)
         if not run.created:
             response.headers[REPLAYED.name] = "true"
         return self._wait(run.id, seconds, response) if seconds else response
 
     def _wait(self, run_id: UUID, seconds: float, response: Response) -> Any:
-        """Return the response of a start once the run pauses or ends, or after the time limit."""
+        """Return the response of a start when the run pauses or ends, or after the time limit."""
 
         def find() -> Run | None:
             return querysets.visible_runs(self.request.user).filter(pk=run_id).first()
@@ -184,7 +190,7 @@ class RunList(RunResource, Collection):
             return run.state in AT_REST
 
         run = find()
-        if run is None:  # the user who starts a run may not be allowed to view it
+        if run is None:  # The user who starts a run may not be allowed to view it.
             return response
         response.data = self.render_detail(run)
         if is_at_rest(run):
@@ -193,7 +199,7 @@ class RunList(RunResource, Collection):
             self.request._request,
             response,
             seconds,
-            lambda: find() or run,  # the run may have been deleted or hidden since it was started
+            lambda: find() or run,  # The run may have been deleted or hidden since it was started.
             is_at_rest,
             self.render_detail,
         )
@@ -209,7 +215,7 @@ class RunDetail(RunResource):
 
 
 class RunCancel(Resource):
-    """Cancellation of a run, which closes its pending interrupts."""
+    """The cancellation of a run, which also closes the run's pending interrupts."""
 
     @operation(
         "cancel_run",
@@ -230,7 +236,7 @@ class RunCancel(Resource):
 
 
 class RunRetry(Resource):
-    """Retry of a failed or parked run."""
+    """The retry of a failed or parked run."""
 
     @operation(
         "retry_run",
@@ -241,7 +247,10 @@ class RunRetry(Resource):
         example={},
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        """Queue a failed or parked run again; it resumes from its last checkpoint."""
+        """Queue a failed or parked run again.
+
+        The run resumes from its last checkpoint.
+        """
         self.read_body()
         return self.run_idempotent(
             lambda: services.retry(run_id, by=request.user, via="api"),
@@ -250,5 +259,5 @@ class RunRetry(Resource):
         )
 
 
-#: A waiting response must not keep a transaction open, in which it would see no new commits.
+#: A waiting response must not keep a transaction open, because it would see no new commits.
 list_view = transaction.non_atomic_requests(RunList.as_view())

@@ -18,7 +18,10 @@ from .base import Resource
 
 
 class SchemaDetail(Resource):
-    """The API's OpenAPI 3.1 document; requires the extra ``openapi``."""
+    """The API's OpenAPI 3.1 document.
+
+    This view requires the extra ``openapi``.
+    """
 
     @operation(
         "get_schema",
@@ -43,7 +46,10 @@ class SchemaDetail(Resource):
 
 @lru_cache(maxsize=8)
 def _render_document(root: str, language: str | None) -> bytes:
-    """Return the document; cached, because generating it is slow."""
+    """Return the document.
+
+    The result is cached, because generating the document is slow.
+    """
     from ..openapi import Generator
 
     rendered: bytes = PlainJSONRenderer().render(Generator().get_schema())
@@ -54,5 +60,5 @@ def _clear_cache(**kwargs: Any) -> None:
     _render_document.cache_clear()
 
 
-#: The document contains limits, sizes and authentication schemes.
+#: The document contains limits, sizes and authentication schemes, which depend on settings.
 setting_changed.connect(_clear_cache, dispatch_uid="hitl_django.schema")

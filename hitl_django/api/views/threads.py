@@ -1,4 +1,4 @@
-"""Views of threads: list, detail, state, history, fork, erasure."""
+"""Views of threads: list, detail, state, history, fork and erasure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .base import Collection, Resource
 
 
 def find_threads(user: Any, rows: Sequence[Any]) -> Iterator[tuple[str, Thread]]:
-    """Yield the threads of interrupts or runs, for an Expansion."""
+    """Yield the threads of interrupts or runs, as an Expansion expects."""
     found = querysets.select_with_last_run(user).filter(pk__in={row.thread_id for row in rows})
     return ((thread.thread_id, thread) for thread in found.defer("metadata"))
 
@@ -48,7 +48,7 @@ class ThreadList(Collection):
     filterset_class = ThreadFilterSet
 
     def get_queryset(self) -> QuerySet[Thread]:
-        # Ids ascend with time, and sorting by id needs no additional index.
+        # Ids ascend with the creation time. Sorting by id needs no additional index.
         return querysets.select_with_last_run(self.request.user).defer("metadata").order_by("-pk")
 
     @operation(
@@ -79,9 +79,10 @@ class ThreadDetail(Resource):
         example={"metadata": {"channel": "mail"}},
     )
     def patch(self, request: Request, thread_id: str) -> Response:
-        """Add or replace keys of a thread's metadata; other keys are unchanged.
+        """Add or replace keys of a thread's metadata.
 
-        Allowed for operators of the thread's newest run, and for the user who started that run.
+        Other keys don't change. This requires that you started the thread's newest run or may
+        operate it.
         """
         metadata = self.read_body()["metadata"]
         services.change_metadata(thread_id, metadata, by=request.user, via="api")
@@ -94,12 +95,12 @@ class ThreadDetail(Resource):
         errors=(errors.ThreadNotFound, errors.RunStateError, errors.LeaseHeldError),
     )
     def delete(self, request: Request, thread_id: str) -> Response:
-        """Erase the contents of a thread and its copies, once their runs have ended.
+        """Erase the contents of a thread and of its copies.
 
-        Deletes state, history, interrupts, responses, reasons, errors, metadata and the related
-        object. Runs, decisions and the audit log are kept, with their people, times and digests of
-        the deleted contents. All copies of the thread, and their copies, are erased with it, or
-        none.
+        All of their runs must have ended. Erased are the state, history, interrupts, responses,
+        reasons, errors, metadata and the related object. Runs, decisions and the audit log remain,
+        with their users, times and digests. Copies of the thread, and copies of these copies, are
+        also erased. If one of them can't be erased, none is erased.
         """
         self.find(querysets.visible_threads, thread_id=thread_id)
         erased = services.erase_thread(thread_id, by=request.user, via="api")
@@ -116,7 +117,9 @@ class ThreadState(Resource):
         errors=(errors.ThreadNotFound, errors.UnknownGraphError, errors.BrokenGraphError),
     )
     def get(self, request: Request, thread_id: str) -> Response:
-        """Retrieve the values of a thread's channels, now or at one of its checkpoints."""
+        """Retrieve the current values of a thread's channels, or the values at one of its
+        checkpoints.
+        """
         at = self.read_query().get("checkpoint")
         found = services.thread_state(thread_id, checkpoint_id=at, by=request.user)
         if found is None:
@@ -125,7 +128,10 @@ class ThreadState(Resource):
 
 
 class ThreadHistory(Collection):
-    """Checkpoints of a thread without their values, which are at state/?checkpoint=…"""
+    """The checkpoints of a thread without their values.
+
+    The values are available at ``state/?checkpoint=…``.
+    """
 
     serializer_class = CheckpointSerializer
     filterset_class = CheckpointFilterSet
@@ -145,7 +151,7 @@ class ThreadHistory(Collection):
 
 
 class ThreadAuditLog(Resource):
-    """The audit log of a thread, with its hashes."""
+    """The audit log of a thread, with the hashes of its entries."""
 
     @operation(
         "list_record",
@@ -154,15 +160,15 @@ class ThreadAuditLog(Resource):
         errors=(errors.ThreadNotFound,),
     )
     def get(self, request: Request, thread_id: str) -> Response:
-        """List the audit log of a thread from its first entry, with its hashes.
+        """List the audit log of a thread from its first entry, with the hashes.
 
-        The log contains names of people. It requires the permissions to export decisions and to
-        view statistics of reviewers. Each entry's `hash` covers its text and the previous hash, so
-        the last hash proves that no entry was changed, removed or inserted.
+        The log contains names of people. Reading it requires the permissions to export decisions
+        and to view statistics of reviewers. Each entry's `hash` covers the entry's text and the
+        previous hash, so the last hash proves that no entry was changed, removed or inserted.
         """
         query = self.read_query()
         limit = query.get("limit", services.RECORD_PAGE)
-        # One entry more than shown tells whether there is another page.
+        # Read one entry more than shown to find out whether there is another page.
         found = services.list_audit_entries(
             thread_id, after=query.get("after", 0), limit=limit + 1, by=request.user
         )
@@ -175,7 +181,7 @@ class ThreadAuditLog(Resource):
 
 
 class ThreadFork(Resource):
-    """Fork of a thread from an earlier checkpoint."""
+    """The fork of a thread from an earlier checkpoint."""
 
     input_pointer = "/values"
 
@@ -204,10 +210,10 @@ class ThreadFork(Resource):
         },
     )
     def post(self, request: Request, thread_id: str) -> Response:
-        """Fork a thread from an earlier checkpoint, unchanged or with other values.
+        """Fork a thread from an earlier checkpoint, with or without changed values.
 
         Later checkpoints stay in the history. If the thread's newest run hasn't ended, it is
-        cancelled and its pending interrupts are superseded.
+        cancelled, and its pending interrupts are superseded.
         """
         wanted = self.read_body()
         at = wanted.pop("checkpoint")

@@ -13,13 +13,13 @@ from .base import Resource
 
 
 class WorkerHealthDetail(Resource):
-    """Health of the workers, for operators."""
+    """The health of the workers, for operators."""
 
     @operation(
         "get_worker_health",
         responses={200: ResponseSpec("Health of the workers.", WorkerHealthSerializer)},
     )
     def get(self, request: Request) -> Response:
-        """Retrieve the workers' last heartbeat and how long runs have been due."""
+        """Retrieve the workers' last heartbeat, and the time for which runs have been due."""
         health = services.worker_health(by=request.user)
         return Response(self.render(WorkerHealthSerializer, health))
