@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .source import PACKAGE, ROOT, imported, methods, modules, names, strings
+from .source import PACKAGE, ROOT, attributes, imported, methods, modules, names, strings
 
 #: Ways to run what came as data, or to show it as if we had written it.
 UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", "eval", "exec"}
@@ -108,11 +108,26 @@ def find_named(tree: ast.Module, *modules: str) -> Iterator[str]:
             yield path
 
 
-def test_interpreter_frames_are_read_in_one_module() -> None:
-    readers = {"_getframe", "_getframemodulename", "currentframe"}
-    found = {path for path, tree in modules().items() if readers.intersection(methods(tree))}
-    # LangGraph tells nobody of the question for which it looks up an answer.
-    assert found == {"hitl_django/contrib/langgraph/task_interrupts.py"}
+#: Names with which code reads frames of its callers, or objects that refer to others.
+FRAME_NAMES = {
+    "_getframe", "_getframemodulename", "_current_frames", "currentframe", "getouterframes",
+    "getinnerframes", "f_back", "f_locals", "f_globals", "f_code", "tb_frame",
+    "gi_frame", "cr_frame", "ag_frame", "setprofile", "settrace", "get_referrers",
+}  # fmt: skip
+
+
+def test_interpreter_frames_are_read_in_two_modules() -> None:
+    found = {
+        path: sorted(read)
+        for path, tree in modules().items()
+        if (read := FRAME_NAMES.intersection([*names(tree), *attributes(tree)]))
+    }
+    assert found == {
+        # LangGraph passes the payload of an answered interrupt to no hook.
+        "hitl_django/contrib/langgraph/task_interrupts.py": ["_getframe", "f_code", "f_locals"],
+        # Django's error has no alias of its database, but its traceback does.
+        "hitl_django/db/outages.py": ["f_locals", "tb_frame"],
+    }
 
 
 def importers_of(*packages: str) -> list[str]:

@@ -7,6 +7,7 @@ import threading
 import typing
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
@@ -16,6 +17,8 @@ from django.db import connections
 from django.db.models import F
 from django.test import override_settings
 from django.urls import reverse
+from langchain_core.runnables.config import set_config_context
+from langgraph._internal import _constants as keys
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint
 from langgraph.graph import StateGraph
@@ -542,6 +545,48 @@ def test_langgraph_run_whose_lease_was_taken_over_writes_no_further_checkpoints(
     assert done == []
 
 
+class RecordedAnswers(list[Any]):
+    """Responses that record the arguments of calls."""
+
+    seen: list[Any]
+
+    def __getitem__(self, index: Any) -> Any:
+        self.seen.append(index)
+        return super().__getitem__(index)
+
+    def append(self, value: Any) -> None:
+        self.seen.append(value)
+        super().append(value)
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "string"}, str])
+@pytest.mark.parametrize("answers", [["yes"], []], ids=["of the task", "of the run"])
+def test_answered_interrupt_passes_its_payload_to_no_hook(schema: Any, answers: list[str]) -> None:
+    """If this fails, LangGraph has a hook that can replace reading the frame of ``interrupt``."""
+    seen: list[Any] = []
+    resume = RecordedAnswers(answers)
+    resume.seen = seen
+
+    def record(returned: Any) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            seen.extend([*args, *options.values()])
+            return returned
+
+        return call
+
+    config: Any = {
+        keys.CONFIG_KEY_SCRATCHPAD: SimpleNamespace(
+            interrupt_counter=record(0), get_null_resume=record("yes"), resume=resume
+        ),
+        keys.CONFIG_KEY_SEND: record(None),
+        keys.CONFIG_KEY_CHECKPOINT_NS: "ask:1",
+    }
+    with set_config_context({"configurable": config}) as context:
+        assert context.run(lambda: interrupt("zqpayloadqz", response_schema=schema)) == "yes"
+    assert [(keys.RESUME, ["yes"])] in seen
+    assert "zqpayloadqz" not in repr(seen)
+
+
 def test_langgraph_run_resumed_with_changed_interrupt_is_parked(
     advance: Advance,
 ) -> None:
@@ -562,7 +607,10 @@ def test_langgraph_run_resumed_with_changed_interrupt_is_parked(
     advance()
     row = Run.objects.get(pk=run.id)
     assert row.state == "parked"
-    assert row.error.startswith("InterruptChangedError: A node asks something else")
+    assert row.error.startswith(
+        "InterruptChangedError: The node asked something different after it was answered "
+        "(interrupt 1 of its task)."
+    )
     asks[0] = "refund 1?"
     retry(run.id)
     advance()

@@ -142,8 +142,8 @@ class TaskInterrupts:
 
     def _refuse(self, index: int) -> None:
         self.misplaced = InterruptChangedError(
-            f"A node asks something else than was answered (asked_here {index + 1} of its task). "
-            "Code before an interrupt() has to do the same thing each time it runs."
+            "The node asked something different after it was answered (interrupt "
+            f"{index + 1} of its task). Code before interrupt() must be deterministic."
         )
         raise GraphInterrupt(())
 
@@ -151,8 +151,9 @@ class TaskInterrupts:
 class _CheckedAnswers(list[Any]):
     """Responses of a task by position, each for the interrupt to which it was given.
 
-    ``interrupt`` looks up a response without passing its payload, so its caller's frame is
-    inspected.
+    ``interrupt`` looks up a response without passing its payload to anything, so the payload is
+    read from its frame (docs/explanation/decisions.md, section 8). A test fails as soon as
+    LangGraph passes it.
     """
 
     def __init__(
