@@ -79,7 +79,9 @@ def fixed_values_functions_of_the_result_and_what_was_written_in_one_step(e: Eng
 
 @pytest.mark.parametrize("way", ["invoke", "stream", "ainvoke", "astream"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_manually_built_graph_runs_as_in_langgraph(case: Case, way: str) -> None:
+def test_graph_built_on_bare_channels_gives_equal_transcript_to_langgraph(
+    case: Case, way: str
+) -> None:
     assert transcript(OURS, case, way) == transcript(LANGGRAPH, case, way)
 
 
@@ -104,7 +106,9 @@ def built(
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_manual_graph_is_rejected_as_in_langgraph(wrong: str) -> None:
+def test_graph_built_invalidly_on_bare_channels_raises_error_message_of_langgraph(
+    wrong: str,
+) -> None:
     _, error, message = attempted(lambda: WRONG[wrong](OURS))
     # Theirs is an AssertionError here and there, which python -O doesn't raise.
     assert error == "ValueError"

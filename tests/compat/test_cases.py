@@ -50,15 +50,15 @@ ROWS = {row.name for row in TABLE}
 
 
 @pytest.mark.parametrize(("case", "way"), sampled(CASES, WAYS))
-def test_graph_runs_the_same_in_both_engines(case: Case, way: str) -> None:
+def test_handwritten_graph_gives_equal_transcript_to_langgraph(case: Case, way: str) -> None:
     with leaping() if case.leaps else nullcontext():
         assert transcript(OURS, case, way) == transcript(LANGGRAPH, case, way)
 
 
-def test_case_names_are_unique_and_at_least_450() -> None:
+def test_handwritten_graph_case_names_are_unique_and_at_least_450() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 450
 
 
-def test_case_with_omissions_names_a_documented_difference() -> None:
+def test_handwritten_graph_case_with_omissions_names_a_documented_difference() -> None:
     for case in CASES:
         assert case.differs in ROWS if case.leaves_out else case.differs in ROWS | {""}, case.name

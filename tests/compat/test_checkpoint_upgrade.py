@@ -184,14 +184,16 @@ def seen_of(graph: Any) -> Any:
 
 
 @by_name
-def test_old_checkpoint_has_the_same_next_nodes(case: Case) -> None:
+def test_checkpoint_of_old_layout_has_values_and_next_nodes_of_langgraph(case: Case) -> None:
     found = [seen_of(opened(engine, case)) for engine in (LANGGRAPH, OURS)]
     assert found[0] == found[1]
     assert tuple(found[1][1]) == case.due
 
 
 @by_name
-def test_resumed_old_checkpoint_runs_the_same(case: Case) -> None:
+def test_resume_from_checkpoint_of_old_layout_streams_equal_updates_to_langgraph(
+    case: Case,
+) -> None:
     if not case.versions:
         return
     found = []
@@ -204,7 +206,7 @@ def test_resumed_old_checkpoint_runs_the_same(case: Case) -> None:
 
 
 @by_name
-def test_new_input_on_old_checkpoint_runs_the_same(case: Case) -> None:
+def test_new_input_on_checkpoint_of_old_layout_gives_equal_state_to_langgraph(case: Case) -> None:
     found = []
     for engine in (LANGGRAPH, OURS):
         graph = opened(engine, case)
@@ -215,7 +217,7 @@ def test_new_input_on_old_checkpoint_runs_the_same(case: Case) -> None:
 
 
 @by_name
-def test_restoring_channels_leaves_the_stored_checkpoint_unchanged(case: Case) -> None:
+def test_restoring_channels_of_old_checkpoint_does_not_change_the_checkpoint(case: Case) -> None:
     graph = case.graph(OURS).compile()
     checkpoint = stored(OURS, case)
     before = copy.deepcopy(checkpoint)
@@ -223,7 +225,7 @@ def test_restoring_channels_leaves_the_stored_checkpoint_unchanged(case: Case) -
     assert checkpoint == before
 
 
-def test_current_checkpoint_is_not_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_of_current_layout_is_not_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hitl_django.engine.loop.channel_state.upgrade_checkpoint", None)
     graph = line(OURS).compile(checkpointer=OURS.InMemorySaver())
     graph.invoke({"log": ["in"]}, CONFIG)
@@ -246,7 +248,7 @@ def failing_once() -> Case:
     return replace(CASES[1], graph=graph)
 
 
-def test_fork_of_old_checkpoint_stores_node_triggers() -> None:
+def test_fork_of_checkpoint_of_old_layout_stores_triggers_and_continues() -> None:
     graph = opened(OURS, failing_once())
     with pytest.raises(RuntimeError, match="once"):
         graph.invoke(None, graph.get_state(CONFIG).config)
@@ -255,7 +257,7 @@ def test_fork_of_old_checkpoint_stores_node_triggers() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["in", "b"]
 
 
-def test_failed_run_does_not_store_old_checkpoint_again() -> None:
+def test_failed_run_on_checkpoint_of_old_layout_stores_no_second_checkpoint() -> None:
     graph = opened(OURS, failing_once())
     with pytest.raises(RuntimeError, match="once"):
         graph.invoke(None, CONFIG, durability="exit")
@@ -264,7 +266,7 @@ def test_failed_run_does_not_store_old_checkpoint_again() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["in", "b"]
 
 
-def test_upgraded_trigger_is_folded_by_its_channel() -> None:
+def test_upgraded_trigger_of_old_checkpoint_is_folded_by_its_channel() -> None:
     class Twice(EphemeralValue):  # type: ignore[type-arg]
         def fold(self, held: Any, writes: Any) -> Any:
             return [writes[-1]] * 2

@@ -31,7 +31,9 @@ class Context(TypedDict):
 
 
 @BOTH
-def test_deprecated_schema_parameters_of_graph_work_with_warning(engine: Engine) -> None:
+def test_state_graph_with_deprecated_schema_parameters_runs_with_deprecation_warning(
+    engine: Engine,
+) -> None:
     def node(state: State, runtime: engine.Runtime[Context]) -> State:  # type: ignore[name-defined]
         return {"y": state["x"] * runtime.context["by"]}
 
@@ -42,7 +44,9 @@ def test_deprecated_schema_parameters_of_graph_work_with_warning(engine: Engine)
 
 
 @BOTH
-def test_deprecated_retry_and_input_of_node_work_with_warning(engine: Engine) -> None:
+def test_add_node_with_deprecated_retry_and_input_runs_with_deprecation_warning(
+    engine: Engine,
+) -> None:
     calls: list[Any] = []
 
     def node(state: Any) -> State:
@@ -61,7 +65,7 @@ def test_deprecated_retry_and_input_of_node_work_with_warning(engine: Engine) ->
 
 
 @BOTH
-def test_deprecated_retry_of_task_works_with_warning(engine: Engine) -> None:
+def test_task_with_deprecated_retry_parameter_runs_with_deprecation_warning(engine: Engine) -> None:
     calls: list[int] = []
     policy = engine.RetryPolicy(initial_interval=0.001, retry_on=KeyError)
     with pytest.deprecated_call():
@@ -87,7 +91,7 @@ def test_deprecated_retry_of_task_works_with_warning(engine: Engine) -> None:
 @BOTH
 @pytest.mark.parametrize(("during", "stored"), [(True, 3), (False, 1)])
 @pytest.mark.parametrize("form", ["invoke", "stream", "ainvoke", "astream"])
-def test_checkpoint_during_sets_durability_with_warning(
+def test_checkpoint_during_argument_sets_durability_with_deprecation_warning(
     engine: Engine, during: bool, stored: int, form: str
 ) -> None:
     graph = engine.StateGraph(State).add_node("a", lambda state: {"y": 1})
@@ -107,7 +111,7 @@ def test_checkpoint_during_sets_durability_with_warning(
     assert len(list(compiled.get_state_history(CONFIG))) == stored
 
 
-def test_current_and_deprecated_parameter_together_are_rejected() -> None:
+def test_current_and_deprecated_parameter_given_together_raise_an_error() -> None:
     with pytest.raises(TypeError, match="input and input_schema"):
         OURS.StateGraph(State, input=Given, input_schema=Given)
     graph = OURS.StateGraph(State).add_node("a", lambda state: {}).add_edge(OURS.START, "a")

@@ -53,7 +53,7 @@ def error_of(call: Callable[[], Any]) -> BaseException | None:
     return None
 
 
-def test_every_documented_difference_has_a_test_and_reason() -> None:
+def test_every_documented_difference_from_langgraph_has_a_test_and_a_reason() -> None:
     from . import test_failing_differences  # noqa: F401 (it shows further rows)
 
     names = [row.name for row in TABLE]
@@ -73,7 +73,7 @@ def catching(engine: Engine, caught: type[BaseException]) -> Any:
 
 
 @shows("the pause is a BaseException")
-def test_except_exception_does_not_catch_interrupt() -> None:
+def test_except_exception_in_node_catches_interrupt_in_langgraph_only() -> None:
     assert paused(LANGGRAPH, catching(LANGGRAPH, Exception)).get_state(CONFIG).values["log"]
     ours = paused(OURS, catching(OURS, Exception)).get_state(CONFIG)
     assert (ours.values["log"], [asked.value for asked in ours.interrupts]) == ([], ["q"])
@@ -81,7 +81,9 @@ def test_except_exception_does_not_catch_interrupt() -> None:
 
 
 @shows("a swallowed pause pauses all the same")
-def test_interrupt_in_bare_except_pauses_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_bare_except_in_node_swallows_interrupt_in_langgraph_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     theirs = paused(LANGGRAPH, catching(LANGGRAPH, BaseException))
     assert theirs.get_state(CONFIG).values["log"] == ["went on"]
     ours = paused(OURS, catching(OURS, BaseException))
@@ -94,7 +96,7 @@ UNKNOWN = "0" * 32
 
 
 @shows("a thread has one run at a time")
-def test_second_of_two_concurrent_resumes_is_rejected() -> None:
+def test_concurrent_resumes_of_an_interrupt_both_run_in_langgraph_only() -> None:
     async def answer_twice(engine: Engine) -> list[str]:
         done: list[str] = []
 
@@ -115,7 +117,7 @@ def test_second_of_two_concurrent_resumes_is_rejected() -> None:
 
 
 @shows("a map names open questions only")
-def test_resume_map_with_unknown_id_is_rejected() -> None:
+def test_resume_map_with_unknown_id_raises_error_unlike_langgraph() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     assert "__interrupt__" in theirs.invoke(LANGGRAPH.Command(resume={UNKNOWN: 1}), CONFIG)
     ours = paused(OURS, asks(OURS, "q"))
@@ -129,7 +131,7 @@ def test_resume_map_with_unknown_id_is_rejected() -> None:
 
 
 @shows("an empty map is an error")
-def test_empty_resume_map_is_rejected() -> None:
+def test_resume_with_empty_map_raises_error_unlike_langgraph() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     assert "__interrupt__" in theirs.invoke(LANGGRAPH.Command(resume={}), CONFIG)
     ours = paused(OURS, asks(OURS, "q"))
@@ -139,7 +141,7 @@ def test_empty_resume_map_is_rejected() -> None:
 
 
 @shows("a value needs one open question")
-def test_plain_resume_of_several_interrupts_is_rejected() -> None:
+def test_plain_resume_of_two_interrupts_raises_error_with_pending_ids_unlike_langgraph() -> None:
     raised = {}
     for engine in (LANGGRAPH, OURS):
         graph = parallel(engine, a=asks(engine, "qa"), b=asks(engine, "qb"))
@@ -156,7 +158,7 @@ def test_plain_resume_of_several_interrupts_is_rejected() -> None:
 
 
 @shows("nothing pending is an error")
-def test_resume_of_finished_thread_is_rejected() -> None:
+def test_resume_of_finished_thread_raises_nothing_pending_error_unlike_langgraph() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     theirs.invoke(LANGGRAPH.Command(resume="first"), CONFIG)
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(resume="late"), CONFIG)) is None
@@ -170,7 +172,7 @@ def test_resume_of_finished_thread_is_rejected() -> None:
 
 
 @shows("an empty thread can't be resumed")
-def test_resume_of_thread_without_runs_is_rejected() -> None:
+def test_resume_of_thread_without_runs_raises_thread_not_found_unlike_langgraph() -> None:
     theirs = stored(LANGGRAPH, one(LANGGRAPH, asks(LANGGRAPH, "q")))
     error = error_of(lambda: theirs.invoke(LANGGRAPH.Command(resume="a"), CONFIG))
     assert not isinstance(error, LookupError)
@@ -181,7 +183,7 @@ def test_resume_of_thread_without_runs_is_rejected() -> None:
 
 
 @shows("an empty Command is an error")
-def test_empty_command_is_rejected() -> None:
+def test_empty_command_raises_empty_input_error_unlike_langgraph() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     for empty in (LANGGRAPH.Command(), LANGGRAPH.Command(resume=None)):
         assert error_of(lambda empty=empty: theirs.invoke(empty, CONFIG)) is not None
@@ -192,7 +194,7 @@ def test_empty_command_is_rejected() -> None:
 
 
 @shows("an answer is used once")
-def test_response_is_not_reused_for_the_second_interrupt() -> None:
+def test_response_is_used_for_its_interrupt_only_and_by_langgraph_for_both() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = paused(engine, asks(engine, "one", "two"))
@@ -204,7 +206,7 @@ def test_response_is_not_reused_for_the_second_interrupt() -> None:
 
 
 @shows("a breakpoint's value answers nothing")
-def test_resume_value_at_breakpoint_does_not_resume_interrupt() -> None:
+def test_resume_value_at_breakpoint_answers_the_later_interrupt_in_langgraph_only() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, one(engine, asks(engine, "q")), interrupt_before=["a"])
@@ -216,7 +218,7 @@ def test_resume_value_at_breakpoint_does_not_resume_interrupt() -> None:
 
 
 @shows("a corrected answer replaces the first")
-def test_second_response_replaces_the_failed_response() -> None:
+def test_second_response_after_failed_node_replaces_the_first_unlike_langgraph() -> None:
     def node(engine: Engine) -> Any:
         def ask(state: Any) -> dict[str, Any]:
             return {"log": [10 // engine.interrupt("q")]}
@@ -234,7 +236,7 @@ def test_second_response_replaces_the_failed_response() -> None:
 
 
 @shows("no questions without a saver")
-def test_interrupt_without_saver_is_rejected() -> None:
+def test_interrupt_without_saver_raises_no_saver_error_unlike_langgraph() -> None:
     assert "__interrupt__" in one(LANGGRAPH, asks(LANGGRAPH, "q")).compile().invoke({"x": 1})
     ours = one(OURS, asks(OURS, "q")).compile()
     with pytest.raises(
@@ -247,7 +249,7 @@ def test_interrupt_without_saver_is_rejected() -> None:
 
 
 @shows("payloads are plain JSON")
-def test_non_json_payload_is_rejected_with_its_path() -> None:
+def test_interrupt_payload_outside_json_raises_error_with_path_unlike_langgraph() -> None:
     payload = {"order": [{"amount": 1 + 2j}]}
     assert paused(LANGGRAPH, asks(LANGGRAPH, {"when": {1, 2}})).get_state(CONFIG).interrupts
     ours = stored(OURS, one(OURS, asks(OURS, payload)))
@@ -257,7 +259,7 @@ def test_non_json_payload_is_rejected_with_its_path() -> None:
 
 
 @shows("new input waits for open questions")
-def test_new_input_during_pending_interrupt_is_rejected() -> None:
+def test_new_input_during_pending_interrupt_raises_error_unlike_langgraph() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     assert "__interrupt__" in theirs.invoke({"x": 2}, CONFIG)
     ours = paused(OURS, asks(OURS, "q"))
@@ -273,7 +275,7 @@ def test_new_input_during_pending_interrupt_is_rejected() -> None:
 
 
 @shows("an unknown goto is an error")
-def test_goto_of_unknown_node_is_rejected() -> None:
+def test_goto_of_node_to_unknown_node_raises_value_error_unlike_langgraph() -> None:
     theirs = one(LANGGRAPH, lambda s: LANGGRAPH.Command(goto="nowhere"))
     assert stored(LANGGRAPH, theirs).invoke({"x": 1}, CONFIG) == {"x": 1, "log": []}
     ours = one(OURS, lambda s: OURS.Command(goto="nowhere"))
@@ -282,7 +284,7 @@ def test_goto_of_unknown_node_is_rejected() -> None:
 
 
 @shows("an unknown goto is an error")
-def test_callers_goto_of_unknown_node_is_rejected() -> None:
+def test_goto_of_caller_to_unknown_node_raises_invalid_update_error_unlike_langgraph() -> None:
     theirs = stored(LANGGRAPH, chain(LANGGRAPH, "a"))
     theirs.invoke({"x": 1}, CONFIG)
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(goto="nowhere"), CONFIG)) is None
@@ -293,7 +295,7 @@ def test_callers_goto_of_unknown_node_is_rejected() -> None:
 
 
 @shows("an unknown update key is an error")
-def test_callers_update_of_unknown_key_is_rejected() -> None:
+def test_update_of_caller_with_unknown_key_raises_invalid_update_error_unlike_langgraph() -> None:
     theirs = stored(LANGGRAPH, chain(LANGGRAPH, "a"))
     theirs.invoke({"x": 1}, CONFIG)
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(update={"y": 1}), CONFIG)) is None
@@ -304,7 +306,7 @@ def test_callers_update_of_unknown_key_is_rejected() -> None:
 
 
 @shows("an empty list turns breakpoints off")
-def test_empty_breakpoint_list_disables_compiled_breakpoints() -> None:
+def test_empty_interrupt_before_list_disables_compiled_breakpoints_unlike_langgraph() -> None:
     ended = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, chain(engine, "a", "b"), interrupt_before=["b"])
@@ -314,7 +316,7 @@ def test_empty_breakpoint_list_disables_compiled_breakpoints() -> None:
 
 
 @shows("questions come in task order")
-def test_interrupts_are_listed_in_task_order() -> None:
+def test_interrupts_of_parallel_tasks_are_listed_in_task_order_unlike_langgraph() -> None:
     order = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
 
@@ -333,7 +335,7 @@ def test_interrupts_are_listed_in_task_order() -> None:
 
 
 @shows("a failed branch fails its node")
-def test_failed_branch_runs_its_node_again() -> None:
+def test_failed_conditional_edge_runs_its_node_again_unlike_langgraph() -> None:
     ended = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         calls: list[int] = []
@@ -354,7 +356,7 @@ def test_failed_branch_runs_its_node_again() -> None:
 
 
 @shows("a paused node has written nothing")
-def test_interrupt_in_branch_leaves_its_node_unwritten() -> None:
+def test_interrupt_in_conditional_edge_leaves_its_node_unwritten_unlike_langgraph() -> None:
     shown = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = chain(engine, "a").add_node("b", says("b"))
@@ -366,7 +368,7 @@ def test_interrupt_in_branch_leaves_its_node_unwritten() -> None:
 
 
 @shows("a jump is on record")
-def test_goto_is_recorded_as_a_checkpoint() -> None:
+def test_goto_of_caller_is_recorded_as_checkpoint_with_next_node_unlike_langgraph() -> None:
     recorded = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, chain(engine, "a").add_node("b", asks(engine, "q")))
@@ -379,7 +381,7 @@ def test_goto_is_recorded_as_a_checkpoint() -> None:
 
 
 @shows("a failed task streams no update")
-def test_failed_task_streams_no_update() -> None:
+def test_failed_task_after_resume_streams_no_update_unlike_langgraph() -> None:
     told = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         heard: list[Any] = []
@@ -391,7 +393,7 @@ def test_failed_task_streams_no_update() -> None:
 
 
 @shows("a broken step can be looked at")
-def test_state_after_conflicting_writes_is_readable() -> None:
+def test_state_after_conflicting_writes_is_readable_unlike_langgraph() -> None:
     for engine in (LANGGRAPH, OURS):
         graph = engine.StateGraph(State)
         for name in "ab":
@@ -404,7 +406,7 @@ def test_state_after_conflicting_writes_is_readable() -> None:
 
 
 @shows("messages carry no links")
-def test_error_message_has_no_troubleshooting_link() -> None:
+def test_error_message_has_no_troubleshooting_link_unlike_langgraph() -> None:
     said = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, one(engine, lambda s: 5))
@@ -414,7 +416,7 @@ def test_error_message_has_no_troubleshooting_link() -> None:
 
 
 @shows("records are of their own step")
-def test_join_is_recorded_in_its_own_step() -> None:
+def test_join_of_branches_of_different_length_is_recorded_in_its_own_step() -> None:
     graph = chain(OURS, "a", "b", "c")
     graph.add_node("short", says("short")).add_node("join", says("join"))
     graph = stored(OURS, graph.add_edge("a", "short").add_edge(["short", "c"], "join"))
@@ -424,7 +426,7 @@ def test_join_is_recorded_in_its_own_step() -> None:
 
 
 @shows("graph errors list all faults")
-def test_compile_error_lists_all_faults() -> None:
+def test_compile_error_lists_all_faults_unlike_langgraph() -> None:
     said = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = engine.StateGraph(State)
@@ -438,7 +440,7 @@ def test_compile_error_lists_all_faults() -> None:
 
 
 @shows("a node that is due has to be there")
-def test_resume_of_removed_node_is_rejected() -> None:
+def test_resume_after_node_was_removed_raises_graph_changed_error_unlike_langgraph() -> None:
     ended = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = paused(engine, asks(engine, "q"))
@@ -450,7 +452,7 @@ def test_resume_of_removed_node_is_rejected() -> None:
 
 
 @shows("a packet to nowhere is an error")
-def test_send_to_unknown_node_is_rejected() -> None:
+def test_send_to_unknown_node_raises_value_error_unlike_langgraph() -> None:
     theirs = chain(LANGGRAPH, "a")
     theirs.add_conditional_edges("a", lambda s: [LANGGRAPH.Send("nowhere", 1)])
     assert stored(LANGGRAPH, theirs).invoke({"x": 1}, CONFIG)["log"] == ["a"]
@@ -460,7 +462,7 @@ def test_send_to_unknown_node_is_rejected() -> None:
 
 
 @shows("an update waits for open questions")
-def test_update_state_during_pending_interrupt_is_rejected() -> None:
+def test_update_state_during_pending_interrupt_raises_error_unlike_langgraph() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     theirs.update_state(CONFIG, {"x": 5}, as_node="a")
     assert theirs.get_state(CONFIG).interrupts == ()
@@ -474,7 +476,7 @@ def test_update_state_during_pending_interrupt_is_rejected() -> None:
 
 
 @shows("an update loses no write")
-def test_update_state_keeps_writes_of_finished_tasks() -> None:
+def test_update_state_preserves_writes_of_finished_tasks_unlike_langgraph() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = parallel(engine, a=says("a"), b=lambda s: {"x": 1 // 0})
@@ -487,7 +489,7 @@ def test_update_state_keeps_writes_of_finished_tasks() -> None:
 
 
 @shows("an update loses no write")
-def test_update_state_keeps_writes_of_callers_command() -> None:
+def test_update_state_preserves_writes_of_the_command_of_the_caller_unlike_langgraph() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, chain(engine, "a"))
@@ -499,7 +501,7 @@ def test_update_state_keeps_writes_of_callers_command() -> None:
 
 
 @shows("a replayed beginning is a beginning")
-def test_update_state_on_replayed_input_checkpoint_is_accepted() -> None:
+def test_update_state_on_replayed_input_checkpoint_is_accepted_unlike_langgraph() -> None:
     for engine in (LANGGRAPH, OURS):
         graph = stored(engine, chain(engine, "a"))
         graph.invoke({"x": 1}, CONFIG)
@@ -516,7 +518,7 @@ def test_update_state_on_replayed_input_checkpoint_is_accepted() -> None:
 
 
 @shows("a root has no graphs above it")
-def test_root_has_no_parents_after_subgraph_replay() -> None:
+def test_root_checkpoint_after_subgraph_replay_has_no_parents_unlike_langgraph() -> None:
     parents = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         child = one(engine, asks(engine, "q")).compile()
@@ -531,7 +533,7 @@ def test_root_has_no_parents_after_subgraph_replay() -> None:
 
 
 @shows("what others were answered is done")
-def test_resume_at_old_checkpoint_keeps_the_other_response() -> None:
+def test_resume_at_old_checkpoint_repeats_only_the_resumed_task_unlike_langgraph() -> None:
     ran, left = {}, {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         told: list[str] = []
@@ -554,7 +556,7 @@ def test_resume_at_old_checkpoint_keeps_the_other_response() -> None:
 
 
 @shows("async nodes run under a sync caller")
-def test_async_node_runs_under_sync_invoke() -> None:
+def test_async_node_runs_in_sync_invoke_unlike_langgraph() -> None:
     async def node(state: Any) -> dict[str, Any]:
         return {"log": ["a"]}
 
@@ -574,7 +576,7 @@ def asker(engine: Engine) -> Any:
 
 
 @shows("a retry keeps what tasks returned")
-def test_retry_keeps_results_of_finished_tasks() -> None:
+def test_retried_workflow_does_not_repeat_finished_tasks_unlike_langgraph() -> None:
     ran: dict[str, list[int]] = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         calls = ran.setdefault(name, [])
@@ -593,7 +595,7 @@ def test_retry_keeps_results_of_finished_tasks() -> None:
 
 
 @shows("tasks side by side ask at once")
-def test_parallel_tasks_interrupt_together() -> None:
+def test_parallel_task_interrupts_of_workflow_are_pending_together_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         ask = asker(engine)
@@ -614,7 +616,7 @@ def test_parallel_tasks_interrupt_together() -> None:
 
 
 @shows("a task that nobody waited for may ask")
-def test_interrupt_of_unawaited_task_is_pending() -> None:
+def test_interrupt_of_task_not_awaited_by_its_workflow_is_pending_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         ask = asker(engine)
@@ -631,7 +633,7 @@ def test_interrupt_of_unawaited_task_is_pending() -> None:
 
 
 @shows("a question surfaces once")
-def test_interrupt_of_nested_workflow_is_listed_once() -> None:
+def test_interrupt_of_nested_workflow_is_listed_once_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         ask = asker(engine)
@@ -651,7 +653,7 @@ def test_interrupt_of_nested_workflow_is_listed_once() -> None:
 
 
 @shows("batch() within a node goes one after the other")
-def test_batch_inside_node_runs_sequentially() -> None:
+def test_batch_inside_a_node_runs_inputs_on_one_thread_unlike_langgraph() -> None:
     threads: dict[str, set[int]] = {"ours": set(), "langgraph": set()}
     for name, engine in (("ours", OURS), ("langgraph", LANGGRAPH)):
         together = threading.Barrier(1 if engine is OURS else 2)
@@ -671,7 +673,7 @@ def test_batch_inside_node_runs_sequentially() -> None:
 
 
 @shows("a value that would come back as less is refused")
-def test_instance_of_local_class_is_rejected() -> None:
+def test_instance_of_local_class_in_state_raises_unserializable_error_unlike_langgraph() -> None:
     def node(state: Any) -> dict[str, Any]:
         @dataclass
         class Local:
@@ -699,7 +701,7 @@ def indexed(engine: Engine, *fields: str) -> Any:
 
 
 @shows("each item is on one page of a ranked search")
-def test_ranked_search_returns_each_item_on_one_page() -> None:
+def test_ranked_store_search_pages_contain_each_item_once_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = indexed(engine)
@@ -712,7 +714,7 @@ def test_ranked_search_returns_each_item_on_one_page() -> None:
 
 
 @shows("what is put again is embedded again")
-def test_item_stored_without_index_loses_its_embedding() -> None:
+def test_store_item_replaced_without_index_loses_its_embedding_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = indexed(engine)
@@ -724,7 +726,7 @@ def test_item_stored_without_index_loses_its_embedding() -> None:
 
 
 @shows("a batch may hold a text twice")
-def test_batch_accepts_the_same_text_twice() -> None:
+def test_store_batch_with_equal_texts_is_stored_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = indexed(engine, "text")
@@ -736,7 +738,7 @@ def test_batch_accepts_the_same_text_twice() -> None:
 
 
 @shows("the whole item may be named")
-def test_index_accepts_the_whole_item() -> None:
+def test_store_put_with_root_path_embeds_the_whole_item_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = indexed(engine, "title")
@@ -746,7 +748,7 @@ def test_index_accepts_the_whole_item() -> None:
 
 
 @shows("a filter meets any value")
-def test_store_filter_skips_items_without_the_field() -> None:
+def test_store_ordering_filter_skips_items_without_the_field_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = engine.store.memory.InMemoryStore()
@@ -759,7 +761,7 @@ def test_store_filter_skips_items_without_the_field() -> None:
 
 
 @shows("a namespace holds something")
-def test_namespaces_without_items_are_not_listed() -> None:
+def test_store_namespaces_without_items_are_not_listed_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = engine.store.memory.InMemoryStore()
@@ -771,7 +773,7 @@ def test_namespaces_without_items_are_not_listed() -> None:
 
 
 @shows("an item is created once")
-def test_item_stored_again_keeps_created_at() -> None:
+def test_store_item_put_again_keeps_created_at_unlike_langgraph() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         store = engine.store.memory.InMemoryStore()
@@ -785,7 +787,7 @@ def test_item_stored_again_keeps_created_at() -> None:
 
 
 @shows("a written message is stored as one")
-def test_text_is_streamed_as_the_stored_message() -> None:
+def test_text_written_to_messages_is_streamed_as_message_unlike_langgraph() -> None:
     def streamed(engine: Engine) -> Any:
         graph = engine.StateGraph(engine.MessagesState)
         graph.add_node("a", lambda state: {"messages": "hello"}).add_edge(engine.START, "a")
@@ -798,7 +800,7 @@ def test_text_is_streamed_as_the_stored_message() -> None:
 
 
 @shows("a change in place is stored when the run leaves")
-def test_change_in_place_is_stored_when_the_run_ends() -> None:
+def test_state_value_changed_in_place_keeps_stored_history_unchanged_unlike_langgraph() -> None:
     def change(engine: Engine) -> tuple[list[int], int]:
         class Growing(TypedDict):
             found: Annotated[list[dict[str, Any]], operator.add]

@@ -60,7 +60,7 @@ def once_per_shape() -> list[Any]:
 
 
 @pytest.mark.parametrize(("case", "xray"), once_per_shape())
-def test_graph_drawing_has_langgraphs_nodes_and_edges(case: Case, xray: int | bool) -> None:
+def test_graph_drawing_has_nodes_and_edges_of_langgraph(case: Case, xray: int | bool) -> None:
     (nodes, edges), (their_nodes, their_edges) = (
         drawn(OURS, case, xray),
         drawn(LANGGRAPH, case, xray),

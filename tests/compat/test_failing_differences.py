@@ -24,7 +24,7 @@ BOTH = (("langgraph", LANGGRAPH), ("ours", OURS))
 
 
 @shows("a timeout holds under a sync caller")
-def test_node_timeout_applies_under_sync_invoke() -> None:
+def test_node_timeout_applies_in_sync_invoke_unlike_langgraph() -> None:
     raised = {
         name: type(error_of(lambda e=engine: alone(e, slow, timeout=0.01).compile().invoke({})))
         for name, engine in BOTH
@@ -33,7 +33,7 @@ def test_node_timeout_applies_under_sync_invoke() -> None:
 
 
 @shows("a sent timeout needs an async node")
-def test_sent_timeout_for_sync_node_is_rejected() -> None:
+def test_timeout_in_send_to_sync_node_raises_value_error_unlike_langgraph() -> None:
     raised = {}
     for name, engine in BOTH:
         leave = threading.Event()
@@ -53,7 +53,7 @@ def test_sent_timeout_for_sync_node_is_rejected() -> None:
 
 
 @shows("a handler's question can be seen")
-def test_interrupt_of_error_handler_is_in_the_state() -> None:
+def test_interrupt_of_error_handler_is_in_state_and_history_unlike_langgraph() -> None:
     seen = {}
     for name, engine in BOTH:
         graph = stored(engine, handling(engine, handler=asks(engine, "q")))
@@ -68,7 +68,7 @@ def test_interrupt_of_error_handler_is_in_the_state() -> None:
 
 
 @shows("a handler that has finished stays finished")
-def test_finished_error_handler_does_not_run_again_on_resume() -> None:
+def test_finished_error_handler_does_not_run_again_on_resume_unlike_langgraph() -> None:
     ended = {}
     for name, engine in BOTH:
         graph = handling(engine, handler=counting())
@@ -84,7 +84,7 @@ class Decision(BaseModel):
 
 
 @shows("a wrong answer is nothing for a handler")
-def test_invalid_response_is_not_passed_to_error_handler() -> None:
+def test_response_violating_schema_is_not_passed_to_error_handler_unlike_langgraph() -> None:
     ended = {}
     for name, engine in BOTH:
 
@@ -100,7 +100,7 @@ def test_invalid_response_is_not_passed_to_error_handler() -> None:
 
 
 @shows("an answer is never cached")
-def test_result_of_resumed_node_is_not_cached() -> None:
+def test_result_of_node_resumed_after_interrupt_is_not_cached_unlike_langgraph() -> None:
     ended = {}
     for name, engine in BOTH:
         graph = stored(engine, cached(engine, asks(engine, "q"), key_func=lambda state: "same"))
@@ -113,7 +113,7 @@ def test_result_of_resumed_node_is_not_cached() -> None:
 
 
 @shows("error and config are filled in by name")
-def test_error_handler_parameters_are_matched_by_name() -> None:
+def test_error_handler_parameters_are_matched_by_name_unlike_langgraph() -> None:
     raised = {}
     for name, engine in BOTH:
 
@@ -127,7 +127,7 @@ def test_error_handler_parameters_are_matched_by_name() -> None:
 
 
 @shows("where nothing failed there is no error")
-def test_error_parameter_of_ordinary_node_is_rejected() -> None:
+def test_error_parameter_of_ordinary_node_raises_an_error_unlike_langgraph() -> None:
     told: dict[str, Any] = {}
     for name, engine in BOTH:
 
@@ -141,7 +141,7 @@ def test_error_parameter_of_ordinary_node_is_rejected() -> None:
 
 
 @shows("a stored failure is an exception")
-def test_stored_error_is_an_exception_after_reload() -> None:
+def test_error_passed_to_handler_after_reload_is_an_exception_unlike_langgraph() -> None:
     told: dict[str, list[Any]] = {}
     for name, engine in BOTH:
         heard: list[Any] = []
@@ -164,7 +164,7 @@ def test_stored_error_is_an_exception_after_reload() -> None:
 
 
 @shows("compiling changes no builder")
-def test_graph_builder_compiles_twice() -> None:
+def test_graph_builder_with_node_defaults_compiles_twice_unlike_langgraph() -> None:
     raised = {}
     for name, engine in BOTH:
         graph = alone(engine, fails).set_node_defaults(error_handler=lambda state: None)
@@ -174,7 +174,7 @@ def test_graph_builder_compiles_twice() -> None:
 
 
 @shows("a refused request isn't tried again")
-def test_client_error_response_is_not_retried() -> None:
+def test_exception_with_status_404_is_not_retried_by_default_unlike_langgraph() -> None:
     calls = {}
     for name, engine in BOTH:
         for status in (404, 503):
@@ -196,7 +196,7 @@ def test_client_error_response_is_not_retried() -> None:
 
 
 @shows("an answer is used before a run drains")
-def test_draining_run_uses_the_response_first() -> None:
+def test_draining_run_resumes_the_interrupted_node_before_stopping_unlike_langgraph() -> None:
     left = {}
     for name, engine in BOTH:
         built = engine.StateGraph(State).add_node("b", says("b"))
@@ -215,7 +215,7 @@ def test_draining_run_uses_the_response_first() -> None:
 
 
 @shows("an answer lasts through a retry of the caller")
-def test_retried_subgraph_keeps_its_response() -> None:
+def test_subgraph_retried_after_resume_reuses_the_response_unlike_langgraph() -> None:
     shown = {}
     for name, engine in BOTH:
         flaky = Flaky(1)

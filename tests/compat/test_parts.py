@@ -58,14 +58,14 @@ def called(engine: Engine, way: str, mode: Any) -> Any:
         pytest.param(STORED, id="django", marks=pytest.mark.django_db),
     ],
 )
-def test_version_2_parts_equal_langgraphs_with_every_saver(
+def test_version_2_output_with_memory_foreign_and_django_saver_equals_langgraph(
     engine: Engine, way: str, mode: Any
 ) -> None:
     assert called(engine, way, mode) == called(LANGGRAPH, way, mode)
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_pregel_streams_values_and_graph_updates_by_default(engine: Engine) -> None:
+def test_pregel_streams_values_and_state_graph_streams_updates_by_default(engine: Engine) -> None:
     node = engine.NodeBuilder().subscribe_only("a").do(lambda a: a + "!").write_to("b")
     pregel = engine.Pregel(
         nodes={"n": node},

@@ -42,7 +42,7 @@ def failing(times: int, error: Exception) -> Any:
 
 @BOTH
 @pytest.mark.parametrize("several", [False, True])
-def test_pregel_retry_policy_applies_to_all_nodes(engine: Engine, several: bool) -> None:
+def test_pregel_retry_policy_applies_to_every_node(engine: Engine, several: bool) -> None:
     policy = engine.RetryPolicy(max_attempts=3, initial_interval=0.001, retry_on=KeyError)
     graph = build(
         engine,
@@ -56,7 +56,7 @@ def test_pregel_retry_policy_applies_to_all_nodes(engine: Engine, several: bool)
 
 
 @BOTH
-def test_pregel_cache_policy_applies_to_all_nodes(engine: Engine) -> None:
+def test_pregel_cache_policy_caches_results_of_every_node(engine: Engine) -> None:
     calls: list[int] = []
 
     def node(value: int) -> int:
@@ -69,7 +69,7 @@ def test_pregel_cache_policy_applies_to_all_nodes(engine: Engine) -> None:
 
 
 @BOTH
-def test_pregel_validates_and_draws_asynchronously(engine: Engine) -> None:
+def test_pregel_validate_returns_graph_and_aget_graph_draws_nodes(engine: Engine) -> None:
     graph = build(engine, lambda value: value, auto_validate=False)
     assert graph.validate() is graph
     drawn = asyncio.run(graph.aget_graph())

@@ -130,21 +130,21 @@ def test_pushed_message_is_streamed_and_stored_as_in_langgraph(
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_pushed_message_without_id_is_rejected() -> None:
+def test_pushed_message_without_id_raises_value_error() -> None:
     for engine in (OURS, LANGGRAPH):
         node = pushing(engine, AIMessage("pushed"), None)
         with pytest.raises(ValueError, match=r"id|ID"):
             compile_graph(engine, node).invoke(HI)
 
 
-def test_pushed_message_for_unknown_key_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_message_pushed_to_unknown_state_key_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="hitl_django"):
         unknown(OURS).invoke(HI)
     assert "pushed a message to 'nowhere', which is not in the state" in caplog.text
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_message_pushed_by_failed_attempt_is_not_stored(engine: Engine) -> None:
+def test_message_pushed_by_failed_or_interrupted_attempt_is_not_stored(engine: Engine) -> None:
     tried: list[int] = []
 
     def push(state: Any) -> Any:
@@ -164,7 +164,7 @@ def test_message_pushed_by_failed_attempt_is_not_stored(engine: Engine) -> None:
     assert [message.content for message in result["messages"]] == ["hi", "attempt 3"]
 
 
-def test_pushed_message_survives_interrupt_of_another_tool() -> None:
+def test_message_pushed_by_finished_tool_is_stored_despite_interrupt_of_parallel_tool() -> None:
     """The call that has ended doesn't run again, and what it pushed isn't lost."""
 
     def push(text: str) -> str:

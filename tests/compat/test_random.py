@@ -79,13 +79,15 @@ PROFILE = settings(
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_random_graph_invoke_equals_langgraph(spec: GraphSpec, style: str) -> None:
+def test_random_graph_invoke_gives_equal_transcript_to_langgraph(
+    spec: GraphSpec, style: str
+) -> None:
     assert played(OURS, spec, "invoke", style, {}) == played(LANGGRAPH, spec, "invoke", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_random_graph_invoke_with_foreign_saver_equals_langgraph(
+def test_random_graph_with_foreign_saver_gives_equal_transcript_to_langgraph(
     spec: GraphSpec, style: str
 ) -> None:
     ours = played(ELSEWHERE, spec, "invoke", style, {})
@@ -94,27 +96,35 @@ def test_random_graph_invoke_with_foreign_saver_equals_langgraph(
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_random_graph_with_exit_durability_equals_langgraph(spec: GraphSpec, style: str) -> None:
+def test_random_graph_with_exit_durability_gives_equal_transcript_to_langgraph(
+    spec: GraphSpec, style: str
+) -> None:
     ours = played(OURS, spec, "invoke", style, {}, "exit")
     assert ours == played(LANGGRAPH, spec, "invoke", style, {}, "exit")
 
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_random_graph_ainvoke_equals_langgraph(spec: GraphSpec, style: str) -> None:
+def test_random_graph_ainvoke_gives_equal_transcript_to_langgraph(
+    spec: GraphSpec, style: str
+) -> None:
     ours = played(OURS, spec, "ainvoke", style, {})
     assert ours == played(LANGGRAPH, spec, "ainvoke", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(depth=0), style=STYLES)
-def test_random_graph_stream_equals_langgraph(spec: GraphSpec, style: str) -> None:
+def test_random_graph_stream_gives_equal_transcript_to_langgraph(
+    spec: GraphSpec, style: str
+) -> None:
     assert played(OURS, spec, "stream", style, {}) == played(LANGGRAPH, spec, "stream", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(depth=0), style=STYLES)
-def test_random_graph_astream_equals_langgraph(spec: GraphSpec, style: str) -> None:
+def test_random_graph_astream_gives_equal_transcript_to_langgraph(
+    spec: GraphSpec, style: str
+) -> None:
     ours = played(OURS, spec, "astream", style, {})
     assert ours == played(LANGGRAPH, spec, "astream", style, {})
 
@@ -125,7 +135,7 @@ def test_random_graph_astream_equals_langgraph(spec: GraphSpec, style: str) -> N
     before=st.sets(st.sampled_from(["n0", "n1", "n2"])),
     after=st.sets(st.sampled_from(["n0", "n1", "n2"])),
 )
-def test_random_graph_with_breakpoints_equals_langgraph(
+def test_random_graph_with_breakpoints_gives_equal_transcript_to_langgraph(
     spec: GraphSpec, before: set[str], after: set[str]
 ) -> None:
     names = {node.name for node in spec.nodes}

@@ -405,13 +405,13 @@ RUNS = [(case, way) for case in ALL for way in case.ways]
 @pytest.mark.parametrize(
     ("case", "way"), RUNS, ids=[f"{case.name}-{way}".replace(" ", "_") for case, way in RUNS]
 )
-def test_agent_result_and_model_inputs_equal_langgraphs(case: Case, way: str) -> None:
+def test_react_agent_result_and_model_inputs_equal_langgraph(case: Case, way: str) -> None:
     assert outcome(OURS, case, way) == outcome(LANGGRAPH, case, way)
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize("stream_mode", ["updates", "values"])
-def test_agent_stream_equals_langgraphs(stream_mode: str, version: str) -> None:
+def test_react_agent_stream_equals_langgraph(stream_mode: str, version: str) -> None:
     def result(engine: Engine) -> Any:
         agent = make(version=version, name="ann")(engine, Model(says=list(ADDS), asked=[]))
         chunks = [plain(chunk) for chunk in agent.stream(HI, stream_mode=stream_mode)]
@@ -424,7 +424,9 @@ def test_agent_stream_equals_langgraphs(stream_mode: str, version: str) -> None:
 @pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize("where", ["interrupt_before", "interrupt_after"])
 @pytest.mark.parametrize("node", ["agent", "tools"])
-def test_agent_breakpoints_stop_as_in_langgraph(node: str, where: str, version: str) -> None:
+def test_react_agent_with_breakpoints_stops_at_the_nodes_of_langgraph(
+    node: str, where: str, version: str
+) -> None:
     def result(engine: Engine) -> Any:
         saver, how = engine.InMemorySaver(), {where: [node]}
         model = Model(says=list(ADDS), asked=[])
@@ -440,7 +442,7 @@ def test_agent_breakpoints_stop_as_in_langgraph(node: str, where: str, version: 
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_agent_as_subgraph_returns_langgraphs_result() -> None:
+def test_react_agent_as_subgraph_returns_equal_result_to_langgraph() -> None:
     def result(engine: Engine) -> Any:
         inner = make(name="ann", prompt="You are within.")(engine, Model(says=list(ADDS), asked=[]))
         graph = engine.StateGraph(engine.MessagesState).add_node(inner.name, inner)
@@ -450,7 +452,7 @@ def test_agent_as_subgraph_returns_langgraphs_result() -> None:
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_create_react_agent_parameters_equal_langgraphs() -> None:
+def test_create_react_agent_signature_equals_langgraph() -> None:
     ours, theirs = (
         [
             (each.name, each.kind, each.default)
@@ -462,7 +464,7 @@ def test_create_react_agent_parameters_equal_langgraphs() -> None:
     assert ours == theirs
 
 
-def test_agent_graph_edges_equal_langgraphs() -> None:
+def test_react_agent_graph_edges_equal_langgraph() -> None:
     def edges(engine: Engine, **how: Any) -> Any:
         drawn = make(**how)(engine, Model(says=[], asked=[])).get_graph()
         return sorted((edge.source, edge.target) for edge in drawn.edges)
@@ -471,7 +473,9 @@ def test_agent_graph_edges_equal_langgraphs() -> None:
         assert edges(OURS, **how) == edges(LANGGRAPH, **how)
 
 
-def test_agent_model_is_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_react_agent_with_model_name_loads_the_model_by_langchain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(
         "langchain.chat_models.init_chat_model", lambda name: Model(says=[DONE], asked=[])
     )
@@ -499,27 +503,27 @@ class Bare:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_invalid_agent_arguments_are_rejected_at_build(name: str) -> None:
+def test_create_react_agent_with_invalid_arguments_raises_error_when_called(name: str) -> None:
     build, error, words = REFUSED[name]
     with pytest.raises(error, match=words):
         OURS.agents.create_react_agent(**build())
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_agent_accepts_model_with_only_invoke(way: str) -> None:
+def test_react_agent_runs_with_model_that_has_only_invoke(way: str) -> None:
     agent = OURS.agents.create_react_agent(Bare(), [], prompt="Be brief.")
     run = agent.invoke if way == "invoke" else lambda value: asyncio.run(agent.ainvoke(value))
     assert run(HI)["messages"][-1].content == "heard 2"
 
 
-def test_response_format_requires_structured_output_support() -> None:
+def test_react_agent_response_format_with_bare_model_raises_type_error() -> None:
     agent = OURS.agents.create_react_agent(Bare(), [], response_format=Answer)
     with pytest.raises(TypeError, match="with_structured_output"):
         agent.invoke(HI)
 
 
 @pytest.mark.parametrize("part", ["model", "prompt"])
-def test_async_model_and_prompt_run_in_sync_run(part: str) -> None:
+def test_react_agent_with_async_model_or_prompt_function_runs_in_sync_invoke(part: str) -> None:
     """As a worker runs them; LangGraph refuses."""
     model = Model(says=[DONE])
 

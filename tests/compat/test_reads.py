@@ -89,7 +89,7 @@ READS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("thread", THREADS, ids=lambda thread: thread.__name__)
-def test_thread_state_and_history_equal_langgraphs(
+def test_thread_state_and_history_equal_langgraph(
     thread: Callable[[Engine], Any], read: str
 ) -> None:
     ours, theirs = thread(OURS), thread(LANGGRAPH)
@@ -97,7 +97,7 @@ def test_thread_state_and_history_equal_langgraphs(
 
 
 @pytest.mark.parametrize("recurse", [False, True])
-def test_get_subgraphs_equals_langgraphs(recurse: bool) -> None:
+def test_get_subgraphs_by_namespace_and_recursion_equals_langgraph(recurse: bool) -> None:
     def found(engine: Engine) -> list[str]:
         lowest = chain(engine, "l").compile()
         middle = chain(engine, "m").add_node("low", lowest).add_edge("m", "low").compile()
@@ -108,7 +108,7 @@ def test_get_subgraphs_equals_langgraphs(recurse: bool) -> None:
     assert found(OURS) == found(LANGGRAPH)
 
 
-def test_state_access_without_checkpointer_raises_langgraphs_error() -> None:
+def test_state_access_without_checkpointer_raises_error_message_of_langgraph() -> None:
     for engine in (OURS, LANGGRAPH):
         graph = chain(engine, "a").compile()
         for call in (graph.get_state, lambda c, g=graph: list(g.get_state_history(c)),

@@ -21,7 +21,7 @@ def load(engine: Engine, module: str) -> Any:
 
 
 @BOTH
-def test_drained_run_raises_with_its_reason(engine: Engine) -> None:
+def test_drained_run_raises_graph_drained_with_the_reason(engine: Engine) -> None:
     seen: list[Any] = []
     control = engine.RunControl()
 
@@ -40,7 +40,7 @@ def test_drained_run_raises_with_its_reason(engine: Engine) -> None:
 
 
 @BOTH
-def test_runtime_keeps_server_info_when_merged(engine: Engine) -> None:
+def test_runtime_merge_and_override_preserve_server_info(engine: Engine) -> None:
     runtime = load(engine, "runtime")
     info = runtime.ServerInfo(assistant_id="a", graph_id="g")
     plain = runtime.Runtime()
@@ -50,7 +50,7 @@ def test_runtime_keeps_server_info_when_merged(engine: Engine) -> None:
 
 
 @BOTH
-def test_patch_execution_info_returns_a_copy(engine: Engine) -> None:
+def test_patch_execution_info_returns_a_changed_copy_of_the_runtime(engine: Engine) -> None:
     runtime = load(engine, "runtime")
     info = runtime.ExecutionInfo(checkpoint_id="c", checkpoint_ns="", task_id="t")
     whole = runtime.Runtime(execution_info=info)
@@ -61,7 +61,7 @@ def test_patch_execution_info_returns_a_copy(engine: Engine) -> None:
 
 
 @BOTH
-def test_stream_parts_match_their_declared_types(engine: Engine) -> None:
+def test_version_2_stream_parts_have_keys_of_their_typed_dicts(engine: Engine) -> None:
     types = load(engine, "types")
     graph = one(engine, lambda state: {"log": ["a"]}).compile()
     parts = graph.stream(

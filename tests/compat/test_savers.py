@@ -49,7 +49,7 @@ def run_here(call: Coroutine[Any, Any, Any]) -> Any:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("case", "way"), sampled(RUNNABLE, WAYS, first=1))
-def test_graph_runs_the_same_with_django_saver(
+def test_handwritten_graph_with_django_saver_gives_equal_transcript_to_memory_saver(
     case: Case, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driving, "asyncio", SimpleNamespace(run=run_here))
@@ -57,7 +57,9 @@ def test_graph_runs_the_same_with_django_saver(
 
 
 @pytest.mark.parametrize(("case", "way"), sampled(RUNNABLE, WAYS, first=2))
-def test_graph_runs_the_same_with_saver_without_whole_steps(case: Case, way: str) -> None:
+def test_handwritten_graph_with_third_party_saver_gives_equal_transcript_to_memory_saver(
+    case: Case, way: str
+) -> None:
     assert transcript(ELSEWHERE, case, way) == transcript(OURS, case, way)
 
 
@@ -70,7 +72,9 @@ def test_graph_runs_the_same_with_saver_without_whole_steps(case: Case, way: str
         pytest.param(STORED, id="django", marks=pytest.mark.django_db),
     ],
 )
-def test_node_with_rejected_key_runs_again(engine: Engine, way: str) -> None:
+def test_node_that_wrote_an_unknown_key_runs_again_after_the_error(
+    engine: Engine, way: str
+) -> None:
     written = [{"x": 2, "unknown": 1}, {"x": 3}]
     graph = chain(engine, "p").add_node("a", lambda state: written.pop(0)).add_edge("p", "a")
     compiled = graph.compile(checkpointer=engine.InMemorySaver())

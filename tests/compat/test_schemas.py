@@ -51,13 +51,13 @@ def described(engine: Engine, state: Any) -> dict[str, Any]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("state", STATES)
-def test_graph_schemas_equal_langgraphs(state: str) -> None:
+def test_graph_json_schemas_equal_langgraph(state: str) -> None:
     ours, theirs = described(OURS, STATES[state]), described(LANGGRAPH, STATES[state])
     assert ours == theirs
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_entrypoint_schemas_equal_langgraphs() -> None:
+def test_entrypoint_json_schemas_equal_langgraph() -> None:
     described = []
     for engine in (OURS, LANGGRAPH):
 
@@ -88,7 +88,7 @@ def test_entrypoint_schemas_equal_langgraphs() -> None:
     assert described[0] == described[1]
 
 
-def test_field_not_required_by_schema_can_be_omitted() -> None:
+def test_dataclass_field_with_default_can_be_omitted_from_input() -> None:
     seen: list[Any] = []
     graph = OURS.StateGraph(Point).add_node("n", lambda given: seen.append(given) or {})
     compiled = graph.add_edge(OURS.START, "n").compile()

@@ -51,7 +51,7 @@ LEFT_OUT = {
     "module",
     ["base", "base.id", "memory", "serde.base", "serde.encrypted", "serde.jsonplus", "serde.types"],
 )
-def test_public_checkpoint_names_exist(module: str) -> None:
+def test_public_names_of_langgraph_checkpoint_modules_exist(module: str) -> None:
     origin = importlib.import_module(f"langgraph.checkpoint.{module}")
     ours = importlib.import_module(f"hitl_django.langgraph.checkpoint.{module}")
     public = {
@@ -196,7 +196,7 @@ def load(root: str) -> dict[str, Any]:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_third_party_saver_works_unchanged() -> None:
+def test_third_party_saver_written_for_langgraph_runs_unchanged() -> None:
     other, here = load("langgraph"), load("hitl_django.langgraph")
     assert here["run"](here["TableSaver"]()) == other["run"](other["TableSaver"]())
     run = asyncio.run
@@ -226,7 +226,7 @@ class Pickles:
     [None, JsonPlusSerializer(), EncryptedSerializer(Turned()), Pickles(), pickle],
     ids=["ours", "given", "encrypted", "untyped", "module"],
 )
-def test_savers_accept_any_serializer(serde: Any, tmp_path: Path) -> None:
+def test_savers_store_threads_with_each_kind_of_serializer(serde: Any, tmp_path: Path) -> None:
     here = load("hitl_django.langgraph")
     expected = here["run"](here["TableSaver"]())
     path = tmp_path / "threads"
@@ -236,7 +236,7 @@ def test_savers_accept_any_serializer(serde: Any, tmp_path: Path) -> None:
     assert (b"started" in path.read_bytes()) == (not isinstance(serde, EncryptedSerializer))
 
 
-def test_serializer_subclass_dumps_typed_is_called() -> None:
+def test_saver_calls_dumps_typed_of_a_serializer_subclass() -> None:
     class Counting(JsonPlusSerializer):
         calls = 0
 
@@ -250,7 +250,7 @@ def test_serializer_subclass_dumps_typed_is_called() -> None:
     assert serde.calls
 
 
-def test_value_rejected_by_serializer_fails_the_node() -> None:
+def test_value_rejected_by_serializer_raises_error_naming_the_node() -> None:
     here = load("hitl_django.langgraph")
     graph = (
         here["StateGraph"](here["State"])
@@ -262,7 +262,7 @@ def test_value_rejected_by_serializer_fails_the_node() -> None:
         graph.invoke({"log": []}, CONFIG)
 
 
-def test_unencrypted_data_is_readable_with_encrypted_serializer() -> None:
+def test_encrypted_serializer_reads_unencrypted_data() -> None:
     stored = JsonPlusSerializer().dumps_typed({"a": 1})
     serde = EncryptedSerializer(Turned())
     assert serde.loads_typed(stored) == {"a": 1}
@@ -270,7 +270,9 @@ def test_unencrypted_data_is_readable_with_encrypted_serializer() -> None:
     assert serde.loads_typed(serde.dumps_typed(None)) is None
 
 
-def test_aes_encryption_is_compatible_with_langgraph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encrypted_serializer_reads_and_writes_aes_data_of_langgraph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     aes = pytest.importorskip("Crypto.Cipher.AES", reason="pycryptodome need not be installed")
     key = b"k" * 32
     for options in ({}, {"mode": aes.MODE_GCM}):
@@ -294,7 +296,7 @@ def test_aes_encryption_is_compatible_with_langgraph(monkeypatch: pytest.MonkeyP
         EncryptedSerializer.from_pycryptodome_aes()
 
 
-def test_untyped_serializer_gets_typed_methods() -> None:
+def test_serializer_without_typed_methods_gets_typed_methods() -> None:
     serde = maybe_add_typed_methods(Pickles())
     assert isinstance(serde, SerializerCompat)
     assert serde.dumps_typed(1)[0] == "int"
@@ -302,7 +304,9 @@ def test_untyped_serializer_gets_typed_methods() -> None:
     assert maybe_add_typed_methods(serde) is serde
 
 
-def test_classes_allowed_by_serializer_are_stored(caplog: pytest.LogCaptureFixture) -> None:
+def test_json_plus_serializer_stores_allowed_classes_and_logs_pickle_fallback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     from dataclasses import dataclass
 
     @dataclass
@@ -326,7 +330,7 @@ def test_classes_allowed_by_serializer_are_stored(caplog: pytest.LogCaptureFixtu
     assert "values are never pickled" in caplog.text
 
 
-def test_thread_in_file_resumes_with_another_saver(tmp_path: Path) -> None:
+def test_thread_in_persistent_dict_file_resumes_with_another_saver(tmp_path: Path) -> None:
     here = load("hitl_django.langgraph")
     make = partial(PersistentDict, filename=tmp_path / "threads")
     with InMemorySaver(factory=make) as saver:
@@ -338,7 +342,7 @@ def test_thread_in_file_resumes_with_another_saver(tmp_path: Path) -> None:
     assert resumed["log"] == ["started", 1, 2, "yes"]
 
 
-def test_config_and_metadata_helpers_equal_langgraphs() -> None:
+def test_checkpoint_config_and_metadata_helpers_equal_langgraph() -> None:
     config: Any = {
         "configurable": {
             "thread_id": "1", "checkpoint_id": "c", "checkpoint_ns": "", "user": "a\0b", "n": 1,
@@ -370,7 +374,7 @@ class Emptied(BaseChannel):
         raise EmptyChannelError
 
 
-def test_checkpoint_helpers_equal_langgraphs() -> None:
+def test_checkpoint_creation_and_id_helpers_equal_langgraph() -> None:
     empty: Any = empty_checkpoint()
     other: Any = theirs.empty_checkpoint()
     assert empty.keys() == other.keys() - {"pending_sends"}

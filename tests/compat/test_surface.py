@@ -33,7 +33,7 @@ OF_LANGCHAIN = {"JsonPlusSerializer", "RemoveMessage", "ToolNode"}
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_generic_langgraph_classes_accept_type_parameters(module: str) -> None:
+def test_classes_generic_in_langgraph_accept_type_parameters(module: str) -> None:
     ours = importlib.import_module(module)
     theirs = importlib.import_module(module.removeprefix("hitl_django."))
     for name in set(dir(ours)) & set(dir(theirs)) - OF_LANGCHAIN:
@@ -42,7 +42,7 @@ def test_generic_langgraph_classes_accept_type_parameters(module: str) -> None:
             assert one[int] is not None, name
 
 
-def test_parameterized_class_is_usable_as_the_class() -> None:
+def test_parameterized_saver_and_state_graph_are_usable_like_the_bare_classes() -> None:
     class Saver(BaseCheckpointSaver[str]):
         """A saver as LangGraph's users declare theirs."""
 
@@ -174,12 +174,12 @@ def covers(row: str, name: str) -> bool:
     return name == row or name.startswith(f"{row}.")
 
 
-def test_missing_langgraph_names_are_documented() -> None:
+def test_public_langgraph_names_missing_here_are_documented() -> None:
     rows = read_table()
     assert sorted(n for n in find_missing() if not any(covers(row, n) for row in rows)) == []
 
 
-def test_documented_missing_names_are_missing_and_have_reasons() -> None:
+def test_names_documented_as_missing_are_missing_and_have_reasons() -> None:
     rows = read_table()
     assert [row for row in rows if not any(covers(row, name) for name in find_missing())] == []
     assert all(rows.values())

@@ -120,7 +120,7 @@ def plain(chunk: Any) -> Any:
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("build", "way"), WAYS)
-def test_message_stream_equals_langgraphs(
+def test_message_stream_equals_langgraph(
     build: Callable[[Engine], Any], options: str, way: str
 ) -> None:
     assert streamed(build(OURS), options, way) == streamed(build(LANGGRAPH), options, way)
@@ -154,7 +154,7 @@ class Slow(GenericFakeChatModel):
         return ChatGenerationChunk(message=AIMessageChunk(text))
 
 
-def test_token_of_sync_model_is_streamed_immediately() -> None:
+def test_token_of_sync_model_is_streamed_before_the_model_ends() -> None:
     heard = threading.Event()
     graph = graph_of(OURS, llm=speaking(Slow(messages=iter(()), heard=heard)))
     said = []
@@ -164,7 +164,7 @@ def test_token_of_sync_model_is_streamed_immediately() -> None:
     assert said[:2] == ["one", " two"]
 
 
-def test_token_of_async_model_is_streamed_immediately() -> None:
+def test_token_of_async_model_is_streamed_before_the_model_ends() -> None:
     heard = threading.Event()
     graph = graph_of(OURS, llm=aspeaking(Slow(messages=iter(()), heard=heard)))
 
@@ -190,7 +190,9 @@ class Tracer(BaseCallbackHandler):
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_model_called_without_config_gets_run_callbacks(engine: Engine, way: str) -> None:
+def test_model_called_without_config_in_a_node_gets_callbacks_tags_and_metadata_of_the_run(
+    engine: Engine, way: str
+) -> None:
     tracer = Tracer()
     config = {"callbacks": [tracer], "metadata": {"who": "ann"}, "tags": ["mine"]}
     inner = graph_of(engine, deep=speaking(model()))
@@ -207,7 +209,7 @@ def test_model_called_without_config_gets_run_callbacks(engine: Engine, way: str
     assert all("mine" in tags for _, _, tags in tracer.called)
 
 
-def test_model_called_in_task_gets_run_callbacks() -> None:
+def test_model_called_without_config_in_a_task_gets_callbacks_of_the_run() -> None:
     tracer, llm = Tracer(), model()
 
     @OURS.task
@@ -257,7 +259,9 @@ def build_flow(engine: Engine, kind: str) -> Any:
 
 @pytest.mark.parametrize("subgraphs", [False, True])
 @pytest.mark.parametrize("kind", ["nested", "flow", "node"])
-def test_task_messages_and_tools_are_streamed_for_its_graph(kind: str, subgraphs: bool) -> None:
+def test_messages_and_tools_of_tasks_are_streamed_in_the_namespace_of_langgraph(
+    kind: str, subgraphs: bool
+) -> None:
     ours, theirs = (
         [
             place(chunk)
@@ -274,7 +278,7 @@ def test_task_messages_and_tools_are_streamed_for_its_graph(kind: str, subgraphs
 
 @pytest.mark.parametrize("subgraphs", [True, False])
 @pytest.mark.parametrize("is_node", [True, False])
-def test_message_streamed_before_interrupt_is_not_streamed_again(
+def test_message_streamed_before_an_interrupt_is_not_streamed_again_on_resume(
     is_node: bool, subgraphs: bool
 ) -> None:
     def stream(engine: Engine) -> list[Any]:
@@ -314,7 +318,7 @@ class Watched(GenericFakeChatModel):
 @pytest.mark.parametrize("refresh_on", ["auto", "heartbeat"])
 @pytest.mark.parametrize("callbacks", [[], [BaseCallbackHandler()]], ids=["silent", "traced"])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_token_counts_as_progress_for_idle_timeout(
+def test_streamed_token_counts_as_progress_for_idle_timeout_in_auto_mode_only(
     way: str, callbacks: list[Any], refresh_on: Any
 ) -> None:
     llm = Watched(messages=iter(()), counted=[])
@@ -332,7 +336,9 @@ def test_token_counts_as_progress_for_idle_timeout(
     assert llm.counted == [refresh_on == "auto"] * 2
 
 
-def test_messages_mode_without_langchain_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_mode_messages_without_langchain_raises_value_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("hitl_django.engine.graph.run_options.find_langchain", lambda: None)
     with pytest.raises(ValueError, match="'messages' needs langchain-core"):
         list(alone(OURS).stream(HI, stream_mode="messages"))

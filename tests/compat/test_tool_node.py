@@ -153,7 +153,7 @@ def make_async(wrap: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("rule", [True, False, (KeyError,), "default"], ids=str)
 @pytest.mark.parametrize("message", MESSAGES)
 @pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda wrap: wrap.__name__)
-def test_tool_call_wrapper_result_equals_langgraphs(
+def test_tool_call_wrapper_gives_equal_result_to_langgraph(
     wrap: Callable[..., Any], message: str, rule: Any, form: str
 ) -> None:
     def result(engine: Engine) -> Any:
@@ -169,7 +169,7 @@ def test_tool_call_wrapper_result_equals_langgraphs(
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_async_wrapper_is_preferred_in_async_run() -> None:
+def test_tool_node_with_both_wrappers_uses_the_async_wrapper_in_async_run() -> None:
     async def awrap(request: Any, execute: Any) -> Any:
         return ToolMessage("async", tool_call_id="c0")
 
@@ -180,7 +180,7 @@ def test_async_wrapper_is_preferred_in_async_run() -> None:
         assert said == {"invoke": "cached", "ainvoke": "async"}
 
 
-def test_async_wrapper_is_used_in_sync_run() -> None:
+def test_tool_node_with_only_async_wrapper_uses_the_wrapper_in_sync_run() -> None:
     """LangGraph makes the call without it, where the run is a sync one."""
 
     async def refuse(request: Any, execute: Any) -> Any:
@@ -196,7 +196,7 @@ def test_async_wrapper_is_used_in_sync_run() -> None:
     assert said == {"ours": "refused", "langgraph": "3"}
 
 
-def test_tool_call_request_override_returns_a_copy() -> None:
+def test_tool_call_request_override_returns_a_changed_copy() -> None:
     for engine in (OURS, LANGGRAPH):
         request = engine.tool_node.ToolCallRequest({"name": "a"}, None, {}, None)
         other = request.override(state={"x": 1})
@@ -230,7 +230,9 @@ RULES |= {"annotated": told_of_values, "union": told_of_either}
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("message", ["fails", "unfit", "unknown"])
 @pytest.mark.parametrize("rule", RULES)
-def test_handle_tool_errors_result_equals_langgraphs(rule: str, message: str, way: str) -> None:
+def test_handle_tool_errors_gives_equal_result_to_langgraph(
+    rule: str, message: str, way: str
+) -> None:
     def result(engine: Engine) -> Any:
         node = engine.prebuilt.ToolNode([add, fail], handle_tool_errors=RULES[rule])
         return outcome(graph_of(engine, node), {"messages": [MESSAGES[message]]}, way)
@@ -238,7 +240,7 @@ def test_handle_tool_errors_result_equals_langgraphs(rule: str, message: str, wa
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_error_function_gets_the_invalid_arguments() -> None:
+def test_handle_tool_errors_function_receives_tool_name_and_invalid_arguments() -> None:
     for engine in (OURS, LANGGRAPH):
         caught: list[Any] = []
         unfit = engine.tool_node.ToolInvocationError
@@ -276,7 +278,7 @@ RETURNED: list[Any] = [
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
 @pytest.mark.parametrize("returned", RETURNED, ids=repr)
-def test_tool_return_value_becomes_langgraphs_content(returned: Any, kind: str) -> None:
+def test_tool_return_value_becomes_message_content_of_langgraph(returned: Any, kind: str) -> None:
     def give() -> Any:
         """Give it."""
         return returned.model_copy() if isinstance(returned, ToolMessage) else returned
@@ -290,7 +292,7 @@ def test_tool_return_value_becomes_langgraphs_content(returned: Any, kind: str) 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_tool_can_return_several_messages(way: str) -> None:
+def test_tool_returning_several_messages_gives_equal_result_to_langgraph(way: str) -> None:
     def result(engine: Engine) -> Any:
         node = engine.prebuilt.ToolNode([several, add])
         message = calling(("several", {}), ("add", {"a": 1, "b": 1}))
@@ -300,7 +302,7 @@ def test_tool_can_return_several_messages(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_message_in_command_gets_the_tool_name(way: str) -> None:
+def test_message_in_command_of_a_tool_gets_the_name_of_the_tool(way: str) -> None:
     def result(engine: Engine) -> Any:
         @tool
         def remember(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
@@ -316,7 +318,7 @@ def test_message_in_command_gets_the_tool_name(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_parent_commands_of_several_tools_are_combined(way: str) -> None:
+def test_parent_commands_with_sends_of_parallel_tools_run_every_send(way: str) -> None:
     """As agents do that hand over to several others at once."""
 
     def result(engine: Engine) -> Any:
@@ -337,7 +339,7 @@ def test_parent_commands_of_several_tools_are_combined(way: str) -> None:
     assert result(OURS)["messages"][1:] == [("human", "a"), ("human", "b")]
 
 
-def test_parent_updates_of_several_tools_are_combined() -> None:
+def test_parent_commands_with_updates_of_parallel_tools_apply_every_update() -> None:
     """LangGraph drops them where it joins."""
 
     @tool
@@ -356,7 +358,7 @@ def test_parent_updates_of_several_tools_are_combined() -> None:
     assert result["note"] == "there"
 
 
-def test_tool_node_reads_custom_messages_key() -> None:
+def test_tool_node_with_messages_key_reads_and_writes_the_key() -> None:
     def result(engine: Engine) -> Any:
         talk = Annotated[list[Any], engine.add_messages]
         node = engine.prebuilt.ToolNode([add], messages_key="talk")
@@ -372,7 +374,9 @@ def test_tool_node_reads_custom_messages_key() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["with state", "calls"])
-def test_tool_calls_are_sent_with_or_without_state(kind: str, way: str) -> None:
+def test_tool_calls_sent_with_and_without_state_give_equal_result_to_langgraph(
+    kind: str, way: str
+) -> None:
     def result(engine: Engine) -> Any:
         def look(state: Any) -> str:
             """Look at the state."""
@@ -401,7 +405,9 @@ def test_tool_calls_are_sent_with_or_without_state(kind: str, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("note", ["there", None])
 @pytest.mark.parametrize("kind", ["needed", "optional", "store", "runtime"])
-def test_injected_arguments_are_filled_or_left_default(kind: str, note: Any, way: str) -> None:
+def test_injected_tool_arguments_with_and_without_value_give_equal_result_to_langgraph(
+    kind: str, note: Any, way: str
+) -> None:
     def result(engine: Engine) -> Any:
         injected = engine.prebuilt.InjectedState("note")
 
@@ -444,7 +450,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tool_node_parameters_equal_langgraphs(name: str) -> None:
+def test_tool_node_signatures_equal_langgraph(name: str) -> None:
     ours, theirs = (getattr(engine.tool_node, name) for engine in (OURS, LANGGRAPH))
     assert parameters(ours) == parameters(theirs)
 

@@ -130,7 +130,7 @@ CASES = [
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("build", "calls", "way"), CASES)
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_tool_stream_equals_langgraphs(
+def test_tool_stream_equals_langgraph(
     kind: str, build: str, calls: str, way: str, options: str
 ) -> None:
     def result(engine: Engine) -> Any:
@@ -141,7 +141,7 @@ def test_tool_stream_equals_langgraphs(
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_command_returned_by_tool_is_streamed_unchanged(way: str) -> None:
+def test_command_returned_by_tool_is_the_output_of_tool_finished_event(way: str) -> None:
     def result(engine: Engine) -> Any:
         chunks = stream(
             build_below(engine, "langchain tool"), calling(("move", {"to": "x"})),
@@ -154,7 +154,7 @@ def test_command_returned_by_tool_is_streamed_unchanged(way: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_interrupted_tool_call_starts_twice_and_finishes_once(kind: str) -> None:
+def test_interrupted_tool_call_streams_two_starts_and_one_finish(kind: str) -> None:
     def result(engine: Engine) -> Any:
         graph = build_graph(engine, kind)
         graph.checkpointer = engine.InMemorySaver()
@@ -168,7 +168,7 @@ def test_interrupted_tool_call_starts_twice_and_finishes_once(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_interrupt_in_exception_group_is_not_a_tool_error(kind: str) -> None:
+def test_interrupt_in_exception_group_of_a_tool_streams_no_tool_error(kind: str) -> None:
     def ask(what: str) -> str:
         """Ask."""
         try:
@@ -186,7 +186,7 @@ def test_interrupt_in_exception_group_is_not_a_tool_error(kind: str) -> None:
 
 
 @pytest.mark.parametrize("subgraphs", [False, True])
-def test_tool_stream_of_graph_with_own_thread_equals_langgraphs(
+def test_tool_stream_of_subgraph_with_own_checkpointer_equals_langgraph(
     subgraphs: bool,
 ) -> None:
     def result(engine: Engine) -> list[Any]:
@@ -207,7 +207,7 @@ def test_tool_stream_of_graph_with_own_thread_equals_langgraphs(
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_tool_whose_subgraph_hands_off_ends_with_error(kind: str) -> None:
+def test_tool_whose_subgraph_hands_off_to_parent_streams_tool_error(kind: str) -> None:
     def result(engine: Engine) -> list[Any]:
         below = engine.StateGraph(engine.MessagesState)
         below.add_node("h", lambda s: engine.Command(graph=engine.Command.PARENT, update=s))
@@ -229,14 +229,14 @@ def test_tool_whose_subgraph_hands_off_ends_with_error(kind: str) -> None:
     assert result(OURS) == result(LANGGRAPH) == [("tool-started", "c0"), ("tool-error", "c0")]
 
 
-def test_tool_with_nostream_tag_is_not_streamed() -> None:
+def test_tool_with_nostream_tag_streams_no_events() -> None:
     for engine in (OURS, LANGGRAPH):
         graph = build_graph(engine, "langchain tool", tags=["nostream"])
         assert stream(graph, CALLS["adds"], {"stream_mode": "tools"}, "stream") == []
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_tool_called_directly_by_node_is_streamed(way: str) -> None:
+def test_tool_invoked_directly_by_a_node_streams_start_and_finish(way: str) -> None:
     def result(engine: Engine) -> Any:
         @tool
         def double(x: int) -> int:
@@ -256,7 +256,7 @@ def test_tool_called_directly_by_node_is_streamed(way: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_nested_tool_streams_emit_each_event_once(kind: str) -> None:
+def test_tool_stream_inside_a_streamed_run_emits_each_event_once_per_stream(kind: str) -> None:
     """A node streams a graph's tools, in a run whose own tools are streamed."""
     inner, heard = build_graph(OURS, kind), []
 
@@ -271,7 +271,7 @@ def test_nested_tool_streams_emit_each_event_once(kind: str) -> None:
     assert len(heard) == 4
 
 
-def test_tool_output_delta_is_streamed_immediately() -> None:
+def test_tool_output_delta_is_streamed_before_the_tool_returns() -> None:
     heard = threading.Event()
 
     def slow(runtime: Any) -> str:
@@ -292,7 +292,9 @@ def test_tool_output_delta_is_streamed_immediately() -> None:
     assert events == ["tool-started", "tool-output-delta", "tool-finished"]
 
 
-def test_tools_mode_works_without_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_mode_tools_without_langchain_streams_start_and_finish(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("hitl_django.engine.graph.run_options.find_langchain", lambda: None)
     chunks = stream(build_graph(OURS, "function"), CALLS["adds"], OPTIONS["tools"], "stream")
     assert [chunk["event"] for chunk in chunks][::3] == ["tool-started", "tool-finished"]

@@ -57,7 +57,7 @@ def plain(found: Any) -> Any:
 
 @pytest.mark.parametrize("given", ["messages", "state"])
 @pytest.mark.parametrize("calls", CALLS)
-def test_validated_calls_equal_langgraphs(calls: str, given: str) -> None:
+def test_validation_node_gives_equal_result_to_langgraph(calls: str, given: str) -> None:
     def result(engine: Engine) -> Any:
         node = engine.prebuilt.ValidationNode([Select, add, look], format_error=say)
         messages = [HumanMessage("hi"), message(CALLS[calls])]
@@ -69,7 +69,7 @@ def test_validated_calls_equal_langgraphs(calls: str, given: str) -> None:
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_validation_node_in_graph_returns_the_error() -> None:
+def test_validation_node_in_graph_returns_message_with_is_error_and_reason() -> None:
     for engine in (OURS, LANGGRAPH):
         graph = engine.StateGraph(engine.MessagesState)
         graph.add_node("check", engine.prebuilt.ValidationNode([Select]))
@@ -81,13 +81,13 @@ def test_validation_node_in_graph_returns_the_error() -> None:
 
 
 @pytest.mark.parametrize("messages", [[], [HumanMessage("hi")]])
-def test_validation_node_without_ai_message_is_rejected(messages: list[Any]) -> None:
+def test_validation_node_without_ai_message_raises_value_error(messages: list[Any]) -> None:
     for engine in (OURS, LANGGRAPH):
         with pytest.raises(ValueError, match=r"message"):
             engine.prebuilt.ValidationNode([Select]).invoke({"messages": messages})
 
 
-def test_invalid_validation_schema_is_rejected() -> None:
+def test_validation_node_with_invalid_schema_raises_value_error() -> None:
     for engine in (OURS, LANGGRAPH):
         with pytest.raises(ValueError, match="ValidationNode"):
             engine.prebuilt.ValidationNode([3])
@@ -97,7 +97,7 @@ def test_invalid_validation_schema_is_rejected() -> None:
             engine.prebuilt.ValidationNode([bare])
 
 
-def test_validation_node_parameters_equal_langgraphs() -> None:
+def test_validation_node_signature_equals_langgraph() -> None:
     ours, theirs = (
         list(inspect.signature(engine.prebuilt.ValidationNode.__init__).parameters)
         for engine in (OURS, LANGGRAPH)

@@ -234,31 +234,35 @@ def is_same(found: Any, value: Any) -> bool:
 
 
 @pytest.mark.parametrize("value", BOTH, ids=repr)
-def test_value_is_restored_unchanged_by_both_serializers(value: Any) -> None:
+def test_serialized_value_is_restored_unchanged_here_and_in_langgraph(value: Any) -> None:
     assert is_same(revive(Theirs(), value), value)
     assert is_same(revive(JsonPlusSerializer(), value), value)
 
 
 @pytest.mark.parametrize(("value", "plain"), PLAIN, ids=[repr(plain) for _, plain in PLAIN])
-def test_value_is_restored_as_plain_type_by_both_serializers(value: Any, plain: Any) -> None:
+def test_serialized_value_is_restored_as_plain_type_here_and_in_langgraph(
+    value: Any, plain: Any
+) -> None:
     assert is_same(revive(Theirs(), value), plain)
     assert is_same(revive(JsonPlusSerializer(), value), plain)
 
 
 @pytest.mark.parametrize("value", EXACT, ids=repr)
-def test_value_is_restored_unchanged_unlike_in_langgraph(value: Any) -> None:
+def test_serialized_value_is_restored_unchanged_here_only(value: Any) -> None:
     assert not is_same(try_theirs(value), value)
     assert is_same(revive(JsonPlusSerializer(), value), value)
 
 
 @pytest.mark.parametrize(("value", "plain"), BASES, ids=[repr(plain) for _, plain in BASES])
-def test_value_is_restored_as_base_type_unlike_in_langgraph(value: Any, plain: Any) -> None:
+def test_serialized_subclass_instance_is_restored_as_base_type_here_only(
+    value: Any, plain: Any
+) -> None:
     assert not is_same(try_theirs(value), plain)
     assert is_same(revive(JsonPlusSerializer(), value), plain)
 
 
 @pytest.mark.parametrize("value", REFUSED, ids=ascii)
-def test_value_that_would_lose_data_is_rejected(value: Any) -> None:
+def test_serialized_value_that_would_lose_data_raises_unserializable_error(value: Any) -> None:
     found = try_theirs(value)
     assert not (is_same(found, value) and vars_of(found) == vars_of(value))
     with pytest.raises(UnserializableError, match=r"^Can't store \$\.x\[0\]: "):
@@ -277,7 +281,7 @@ def try_theirs(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
-def test_datetime_in_foreign_time_zone_keeps_its_offset(moment: datetime) -> None:
+def test_serialized_datetime_in_foreign_time_zone_class_keeps_its_offset(moment: datetime) -> None:
     offset = moment.replace(tzinfo=timezone(moment.utcoffset() or timedelta()), fold=0)
     assert is_same(revive(Theirs(), moment), offset)
     assert is_same(revive(JsonPlusSerializer(), moment), offset)
@@ -288,13 +292,15 @@ def test_datetime_in_foreign_time_zone_keeps_its_offset(moment: datetime) -> Non
     [read_time("10:00+02:00"), time(10, tzinfo=tz.tzutc()), time(10, tzinfo=FixedZone())],
     ids=str,
 )
-def test_time_in_foreign_time_zone_keeps_its_offset(at: time) -> None:
+def test_serialized_time_in_foreign_time_zone_class_keeps_its_offset_unlike_langgraph(
+    at: time,
+) -> None:
     offset = at.replace(tzinfo=timezone(at.utcoffset() or timedelta()))
     assert try_theirs(at) is None
     assert is_same(revive(JsonPlusSerializer(), at), offset)
 
 
-def test_time_with_date_dependent_offset_is_rejected() -> None:
+def test_serialized_time_with_date_dependent_offset_raises_unserializable_error() -> None:
     at = time(10, tzinfo=MonthlyZone())
     assert try_theirs(at) is None
     with pytest.raises(
@@ -303,7 +309,7 @@ def test_time_with_date_dependent_offset_is_rejected() -> None:
         revive(JsonPlusSerializer(), at)
 
 
-def test_zone_and_datetime_subclasses_are_restored_as_base() -> None:
+def test_serialized_subclasses_of_zone_info_and_datetime_are_restored_as_base_classes() -> None:
     zone = NamedZone("Europe/Berlin")
     assert is_same(revive(JsonPlusSerializer(), zone), ZoneInfo("Europe/Berlin"))
     moment = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=zone)
@@ -315,7 +321,7 @@ def test_zone_and_datetime_subclasses_are_restored_as_base() -> None:
     )
 
 
-def test_pydantic_v1_model_keeps_fields_and_gets_new_defaults() -> None:
+def test_serialized_pydantic_v1_model_keeps_fields_and_gets_new_defaults() -> None:
     class Newer(pydantic.v1.BaseModel):
         id: int
         note: str = "new"
@@ -329,7 +335,7 @@ def test_pydantic_v1_model_keeps_fields_and_gets_new_defaults() -> None:
     assert newer.decode(newer.encode(found)) == found
 
 
-def test_numpy_arrays_are_restored_unchanged() -> None:
+def test_serialized_numpy_arrays_are_restored_unchanged_and_object_arrays_rejected() -> None:
     numpy = pytest.importorskip("numpy", reason="numpy need not be installed")
     dates = numpy.array(["2026-01-01"], dtype="M8[D]")  # which LangGraph can't store
     for value in (

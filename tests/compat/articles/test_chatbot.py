@@ -137,7 +137,9 @@ def chatbot_builder() -> Any:
 
 @pytest.mark.parametrize("saver", ["memory", pytest.param("django", marks=pytest.mark.django_db)])
 @pytest.mark.filterwarnings("ignore")
-def test_chatbot_program_output_equals_langgraphs(saver: str, printed: Any) -> None:
+def test_chatbot_article_program_prints_equal_lines_to_langgraph_and_ends(
+    saver: str, printed: Any
+) -> None:
     """Follow 1.1."""
     run(PROGRAM)
     expected = printed.lines()
@@ -150,7 +152,9 @@ def test_chatbot_program_output_equals_langgraphs(saver: str, printed: Any) -> N
 
 @pytest.mark.parametrize("saver", ["memory", pytest.param("django", marks=pytest.mark.django_db)])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_stored_messages_equal_the_result(saver: str, config: Any, way: str) -> None:
+def test_chatbot_thread_stores_the_message_objects_of_the_result(
+    saver: str, config: Any, way: str
+) -> None:
     """Follow 1.1: what the thread stores are the messages themselves."""
     program, _, _ = ported(saver).partition("user_input = ")
     graph = run(program)["graph"]

@@ -32,7 +32,9 @@ def single(node: Any, checkpointer: Any, schema: Any, **options: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
-def test_interrupt_resumes_node_with_the_response(checkpointer: Any, config: Any) -> None:
+def test_interrupted_node_resumes_with_the_resume_value_as_return_value(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Dynamic interrupts"."""
 
     def node_fn(state: Reviewed) -> Any:
@@ -46,7 +48,9 @@ def test_interrupt_resumes_node_with_the_response(checkpointer: Any, config: Any
     assert graph.invoke(Command(resume="approved"), config) == {"status": "approved"}
 
 
-def test_interrupt_is_not_retried_or_stored_as_error(checkpointer: Any, config: Any) -> None:
+def test_interrupt_in_node_with_retry_policy_is_not_retried_and_leaves_no_task_error(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "GraphInterrupt is a control signal".
 
     In the article GraphBubbleUp is an Exception; here it is a BaseException, so that no
@@ -96,7 +100,9 @@ def reviewed_plan(**compiled: Any) -> Any:
     return builder.compile(**compiled)
 
 
-def test_plan_repeats_until_approved(checkpointer: Any, config: Any) -> None:
+def test_plan_review_node_repeats_until_the_response_approves(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Human review"."""
     graph = reviewed_plan(checkpointer=checkpointer)
     graph.invoke({"plan": "p"}, config)
@@ -105,14 +111,18 @@ def test_plan_repeats_until_approved(checkpointer: Any, config: Any) -> None:
     assert final == {"plan": "p", "rounds": 2, "done": True}
 
 
-def test_interrupt_in_skipped_branch_does_not_pause(checkpointer: Any, config: Any) -> None:
+def test_interrupt_in_branch_not_taken_does_not_pause_the_run(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Human review": the interrupt is raised in a branch."""
     graph = reviewed_plan(checkpointer=checkpointer)
     final = graph.invoke({"plan": "p", "auto_approved": True}, config)
     assert final == {"plan": "p", "rounds": 1, "auto_approved": True}
 
 
-def test_breakpoints_and_interrupt_pause_in_turn(checkpointer: Any, config: Any) -> None:
+def test_run_with_breakpoints_and_interrupt_pauses_at_each_of_the_three_stops(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Static interrupts", "should_interrupt" and "Combined".
 
     A breakpoint that was passed doesn't stop the run again at the same versions.
@@ -152,7 +162,7 @@ def two_interrupts(checkpointer: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
-def test_resume_map_by_namespace_hash_resumes_all_interrupts(
+def test_resume_map_keyed_by_hash_of_task_namespace_resumes_both_interrupts(
     checkpointer: Any, config: Any
 ) -> None:
     """Follow "Resuming at several interrupts": an id is the hash of its task's namespace."""
@@ -171,7 +181,9 @@ def test_resume_map_by_namespace_hash_resumes_all_interrupts(
     assert result == {"x": "valueX", "y": "valueY"}
 
 
-def test_plain_resume_of_two_interrupts_is_rejected(checkpointer: Any, config: Any) -> None:
+def test_plain_resume_value_with_two_pending_interrupts_raises_unknown_interrupt_error(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Command(resume=...)": which question would it answer?"""
     compiled = two_interrupts(checkpointer)
     compiled.invoke({}, config)
@@ -181,7 +193,9 @@ def test_plain_resume_of_two_interrupts_is_rejected(checkpointer: Any, config: A
     assert len(compiled.get_state(config).interrupts) == 2
 
 
-def test_resume_of_one_task_leaves_the_other_pending(checkpointer: Any, config: Any) -> None:
+def test_resume_map_with_id_of_the_second_interrupt_leaves_the_first_pending(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Scope of a resume": the one that wasn't answered goes on waiting."""
     compiled = two_interrupts(checkpointer)
     first, second = compiled.invoke({}, config)["__interrupt__"]
@@ -198,7 +212,7 @@ class Conditional(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("requires_human", [True, False])
-def test_conditional_interrupt_pauses_only_if_required(
+def test_conditional_interrupt_pauses_only_if_the_state_requires_human_review(
     checkpointer: Any, config: Any, requires_human: bool
 ) -> None:
     """Follow "Conditional interrupts"."""
@@ -219,7 +233,7 @@ def test_conditional_interrupt_pauses_only_if_required(
         assert result == {"requires_human": False}
 
 
-def test_interrupt_or_resume_without_checkpointer_is_rejected() -> None:
+def test_interrupt_and_resume_without_checkpointer_raise_an_error() -> None:
     """Follow "A checkpointer is needed".
 
     Here the question itself is refused too: without a checkpointer it could never be answered.
@@ -236,7 +250,9 @@ class Called(TypedDict, total=False):
     result: str
 
 
-def test_call_before_interrupt_runs_twice(checkpointer: Any, config: Any) -> None:
+def test_function_called_before_interrupt_is_called_again_on_resume(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Idempotence", BAD."""
     calls = []
 
@@ -251,7 +267,9 @@ def test_call_before_interrupt_runs_twice(checkpointer: Any, config: Any) -> Non
     assert calls == ["api", "api"]
 
 
-def test_flag_in_node_state_does_not_prevent_repetition(checkpointer: Any, config: Any) -> None:
+def test_flag_set_in_node_state_before_interrupt_does_not_prevent_a_second_call(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Idempotence", GOOD.
 
     A flag that the node sets in its state is lost at the pause, so the call is repeated, as in
@@ -272,7 +290,9 @@ def test_flag_in_node_state_does_not_prevent_repetition(checkpointer: Any, confi
     assert calls == ["api", "api"]
 
 
-def test_once_before_interrupt_runs_call_once(checkpointer: Any, config: Any) -> None:
+def test_function_passed_to_once_before_interrupt_is_called_once(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Idempotence", GOOD, with once() in place of the mark."""
     calls = []
 
@@ -287,7 +307,7 @@ def test_once_before_interrupt_runs_call_once(checkpointer: Any, config: Any) ->
     assert calls == ["api"]
 
 
-def test_interrupt_id_is_derived_from_its_namespace() -> None:
+def test_interrupt_id_from_ns_is_the_xxh3_hash_of_the_namespace() -> None:
     """Follow "A custom Interrupt type".
 
     In the article the id is random; it is worked out from the namespace, so that the question
@@ -301,7 +321,7 @@ def test_interrupt_id_is_derived_from_its_namespace() -> None:
         assert made.interrupt_id == made.id
 
 
-def test_interrupt_accepts_deprecated_arguments() -> None:
+def test_interrupt_created_with_deprecated_arguments_equals_interrupt_from_ns() -> None:
     """Follow the printed Interrupt(value=..., resumable=True, ns=[...], when='during')."""
     ns = ["parent_node:4c3a0248", "human_node:2fe86d52"]
     made = Interrupt(value="what is your name?", resumable=True, ns=ns, when="during")

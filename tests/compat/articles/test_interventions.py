@@ -32,7 +32,9 @@ def revise(state: Text) -> Any:
 
 
 @pytest.mark.parametrize("thread_id", ["some_id", uuid.uuid4()])
-def test_response_replaces_the_reviewed_text(checkpointer: Any, thread_id: Any) -> None:
+def test_reviewed_text_is_replaced_by_the_response_with_string_or_uuid_thread_id(
+    checkpointer: Any, thread_id: Any
+) -> None:
     """Follow "interrupt", short and extended.
 
     The article's Interrupt has ``resumable`` and ``ns``; ours has ``value`` and ``id``, as
@@ -67,7 +69,7 @@ class Decision(TypedDict):
         ("reject", "rejected", "❌ Rejected path taken."),
     ],
 )
-def test_response_selects_approved_or_rejected_path(
+def test_approve_or_reject_response_selects_the_path_by_command(
     checkpointer: Any, printed: Any, answer: str, decision: str, line: str
 ) -> None:
     """Follow "Approve or reject", extended."""
@@ -150,7 +152,9 @@ class Summary(TypedDict):
     summary: str
 
 
-def test_response_edits_the_state(checkpointer: Any, printed: Any) -> None:
+def test_summary_in_the_state_is_replaced_by_the_edited_summary(
+    checkpointer: Any, printed: Any
+) -> None:
     """Follow "Review and edit state", short and extended."""
 
     def generate_summary(state: Summary) -> Summary:
@@ -208,7 +212,7 @@ TOOL_CALL = {"name": "weather_search", "args": {"city": "sf!"}, "id": "call-1"}
         (["feedback", "Use <city, state>."], "San Francisco, CA", "Use <city, state>."),
     ],
 )
-def test_tool_call_review_continues_updates_or_returns_feedback(
+def test_tool_call_review_continues_updates_arguments_or_returns_feedback(
     checkpointer: Any, config: Any, answer: Any, city: str, said: str | None
 ) -> None:
     """Follow "Review tool calls", with the parts that the article leaves to the reader.
@@ -280,7 +284,9 @@ class Person(TypedDict):
     age: int
 
 
-def test_invalid_age_is_requested_again(checkpointer: Any, config: Any, printed: Any) -> None:
+def test_age_interrupt_repeats_until_the_response_is_a_valid_age(
+    checkpointer: Any, config: Any, printed: Any
+) -> None:
     """Follow "Validate human input", short."""
 
     def human_node(state: Person) -> Any:
@@ -312,7 +318,9 @@ def test_invalid_age_is_requested_again(checkpointer: Any, config: Any, printed:
     assert printed.lines() == ["The human in the loop is 40 years old."]
 
 
-def test_each_invalid_response_changes_the_next_prompt(checkpointer: Any, printed: Any) -> None:
+def test_age_interrupt_after_invalid_response_contains_the_invalid_value(
+    checkpointer: Any, printed: Any
+) -> None:
     """Follow "Validate human input", extended."""
 
     def get_valid_age(state: Person) -> Person:
@@ -357,7 +365,9 @@ def test_each_invalid_response_changes_the_next_prompt(checkpointer: Any, printe
     assert printed.lines() == ["✅ Human is 25 years old."]
 
 
-def test_dict_is_accepted_as_response(checkpointer: Any, config: Any) -> None:
+def test_resume_value_that_is_a_dict_reaches_the_node_unchanged(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Resume with the Command primitive"."""
 
     def ask(state: Person) -> Any:
@@ -371,7 +381,7 @@ def test_dict_is_accepted_as_response(checkpointer: Any, config: Any) -> None:
     assert graph.invoke(Command(resume={"age": "25"}), config) == {"age": 25}
 
 
-def test_resumed_node_runs_from_its_first_line(
+def test_resumed_node_runs_again_from_its_first_line(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follow "How does resuming work?".
@@ -416,9 +426,7 @@ class Prompts(TypedDict):
 
 
 @pytest.mark.filterwarnings("ignore:.*interrupt_id")
-def test_resume_map_resumes_several_interrupts_of_a_subgraph(
-    checkpointer: Any, config: Any
-) -> None:
+def test_resume_map_resumes_two_interrupts_of_a_subgraph(checkpointer: Any, config: Any) -> None:
     """Follow "Resume several interrupts with one call"."""
 
     def first(state: Prompts) -> Any:
@@ -449,7 +457,9 @@ def test_resume_map_resumes_several_interrupts_of_a_subgraph(
     }
 
 
-def test_call_before_interrupt_runs_again_on_resume(checkpointer: Any, config: Any) -> None:
+def test_api_call_in_node_before_interrupt_runs_again_on_resume(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Side effects": once before the question, once more on resuming."""
     calls = []
 
@@ -470,7 +480,7 @@ class Counted(TypedDict):
     state_counter: int
 
 
-def test_resumed_parent_node_runs_again_without_finished_subgraph_nodes(
+def test_resumed_parent_node_runs_again_and_finished_subgraph_nodes_do_not(
     checkpointer: Any, printed: Any
 ) -> None:
     """Follow "Parent and child graph execution flow", with the lines that the article prints."""
@@ -555,7 +565,7 @@ def changing_graph(checkpointer: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
-def test_response_reaching_a_changed_interrupt_is_logged(
+def test_response_reaching_a_different_interrupt_after_state_update_is_logged(
     checkpointer: Any, printed: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follow "Code that introduces non-determinism": the outcome is the article's.
@@ -574,7 +584,7 @@ def test_response_reaching_a_changed_interrupt_is_logged(
     assert "asked something different after it was answered" in record.getMessage()
 
 
-def test_response_reaching_a_changed_interrupt_is_rejected_on_request(
+def test_response_reaching_a_different_interrupt_raises_error_with_on_interrupt_change_error(
     checkpointer: Any, printed: Any
 ) -> None:
     """Follow "Code that introduces non-determinism", with the engine's stricter setting."""
@@ -589,7 +599,9 @@ def test_response_reaching_a_changed_interrupt_is_rejected_on_request(
 
 
 @pytest.mark.parametrize("way", ["ainvoke", "astream"])
-def test_async_calls_resume_the_thread(checkpointer: Any, config: Any, way: str) -> None:
+def test_ainvoke_and_astream_resume_an_interrupted_thread(
+    checkpointer: Any, config: Any, way: str
+) -> None:
     """Follow "Resume with the Command primitive": ainvoke and astream resume as well."""
     graph_builder = StateGraph(Text)
     graph_builder.add_node("human_node", revise)

@@ -32,7 +32,7 @@ class PrivateState(TypedDict):
     bar: str
 
 
-def test_private_state_passes_between_nodes() -> None:
+def test_private_state_written_by_a_node_reaches_the_next_node() -> None:
     """Follow 2.3: the article prints {'graph_output': 'My name is Lance'}."""
 
     def node_1(state: InputState) -> OverallState:
@@ -57,7 +57,9 @@ def test_private_state_passes_between_nodes() -> None:
     assert graph.invoke({"user_input": "My"}) == {"graph_output": "My name is Lance"}
 
 
-def test_private_state_survives_an_interrupt(checkpointer: Any, config: Any) -> None:
+def test_private_state_written_before_an_interrupt_reaches_the_resumed_node(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow 2.3, with a question between the private write and its reader."""
 
     def node_1(state: InputState) -> PrivateState:
@@ -76,7 +78,7 @@ def test_private_state_survives_an_interrupt(checkpointer: Any, config: Any) -> 
     assert graph.invoke(Command(resume="friend"), config) == {"graph_output": "My friend"}
 
 
-def test_conditional_edge_reads_its_own_schema() -> None:
+def test_conditional_edge_function_receives_state_by_its_own_schema() -> None:
     """Follow 2.2: the path function gets its own input schema, as its node leaves the state."""
     seen = []
 
@@ -102,7 +104,7 @@ def test_conditional_edge_reads_its_own_schema() -> None:
     assert seen == ["L", "R"]
 
 
-def test_schemas_with_equal_reducers_share_a_channel() -> None:
+def test_schemas_with_equal_reducers_for_a_key_share_its_channel() -> None:
     """Follow 2.3, "shared channels": equal reducers are one channel."""
 
     class One(TypedDict):
@@ -125,7 +127,7 @@ def test_schemas_with_equal_reducers_share_a_channel() -> None:
     assert builder.compile().invoke({"log": []}) == {"log": ["first", "second saw 1"]}
 
 
-def test_schemas_with_different_reducers_are_rejected() -> None:
+def test_schemas_with_different_reducers_for_a_key_raise_value_error() -> None:
     """Follow 2.3, "shared channels": the error of _add_schema."""
 
     class One(TypedDict):
@@ -150,7 +152,7 @@ class Context:
 
 
 @pytest.mark.parametrize("context", [Context(user_id="u-1"), {"user_id": "u-1"}])
-def test_nodes_get_runtime_and_config_by_parameter_name(
+def test_nodes_receive_runtime_and_config_by_parameter_name(
     checkpointer: Any, config: Any, printed: Any, context: Any
 ) -> None:
     """Follow 2.4: by the name of the parameter."""

@@ -59,7 +59,9 @@ def messages_of(run: Run) -> list[Any]:
     return graph.get_state(config).values["messages"]
 
 
-def test_chatbot_run_is_interrupted_until_expert_responds(advance: Callable[[], int]) -> None:
+def test_chatbot_run_waits_for_review_and_succeeds_with_the_expert_response(
+    advance: Callable[[], int],
+) -> None:
     """Follow the article on the main flows, 1.1, with the expert at the queue."""
     started = start("chatbot", {"messages": [{"role": "user", "content": USER_INPUT}]})
     advance()
@@ -75,7 +77,9 @@ def test_chatbot_run_is_interrupted_until_expert_responds(advance: Callable[[], 
     assert messages_of(run)[-1].content == f"The experts say: {HUMAN_RESPONSE}"
 
 
-def test_tool_calls_are_decided_separately_in_any_order(advance: Callable[[], int]) -> None:
+def test_agent_run_with_two_tool_interrupts_accepts_decisions_in_any_order(
+    advance: Callable[[], int],
+) -> None:
     """Follow "Review tool calls": each call is a question of its own, decided in any order."""
     message = calling(
         ("delete", {"path": "/a"}), ("look", {"path": "/b"}), ("delete", {"path": "/c"})
@@ -97,7 +101,9 @@ def test_tool_calls_are_decided_separately_in_any_order(advance: Callable[[], in
     assert finished == ["/b"]
 
 
-def test_two_decisions_before_resume_are_both_applied(advance: Callable[[], int]) -> None:
+def test_agent_run_with_two_decisions_before_resuming_applies_both_decisions(
+    advance: Callable[[], int],
+) -> None:
     message = calling(("delete", {"path": "/a"}), ("delete", {"path": "/c"}))
     started = start("deleting agent", {"messages": [message]})
     advance()

@@ -60,7 +60,7 @@ def call(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_agent_tools_resume_by_interrupt_id(
+def test_react_agent_resumes_two_tool_interrupts_by_interrupt_id(
     checkpointer: Any, config: Any, call: Callable[..., Any], version: Any
 ) -> None:
     agent = create_react_agent(
@@ -76,7 +76,7 @@ def test_agent_tools_resume_by_interrupt_id(
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_agent_tools_resume_separately(
+def test_react_agent_resumes_two_tool_interrupts_one_after_another(
     checkpointer: Any, config: Any, call: Callable[..., Any], version: Any
 ) -> None:
     agent = create_react_agent(model(), [pay], version=version, checkpointer=checkpointer)
@@ -86,7 +86,7 @@ def test_agent_tools_resume_separately(
     assert said(call(agent, Command(resume="no"), config)) == ["ann: yes", "bob: no"]
 
 
-def test_wrapper_interrupt_precedes_its_tools_interrupt(
+def test_react_agent_interrupt_of_tool_call_wrapper_precedes_the_tool_interrupt(
     checkpointer: Any, config: Any, call: Callable[..., Any]
 ) -> None:
     def leave_first(request: Any, execute: Any) -> Any:
@@ -103,7 +103,7 @@ def test_wrapper_interrupt_precedes_its_tools_interrupt(
     assert said(call(agent, Command(resume="paid"), config)) == ["ann: paid", "refused"]
 
 
-def test_post_model_hook_interrupts_before_any_tool_runs(
+def test_react_agent_post_model_hook_interrupts_before_any_tool_runs(
     checkpointer: Any, config: Any, call: Callable[..., Any]
 ) -> None:
     paid: list[str] = []
@@ -137,7 +137,7 @@ def test_post_model_hook_interrupts_before_any_tool_runs(
     assert (said(result), paid) == (["refused", "paid bob"], ["bob"])
 
 
-def test_pushed_message_survives_interrupt_of_another_tool(
+def test_react_agent_message_pushed_by_finished_tool_is_stored_despite_tool_interrupt(
     checkpointer: Any, config: Any, call: Callable[..., Any]
 ) -> None:
     """The call that has ended doesn't run again, and what it pushed isn't lost."""
@@ -157,7 +157,9 @@ def test_pushed_message_survives_interrupt_of_another_tool(
     assert texts == ["hi", "", "on its way", "ann: told", "bob: yes", "done"]
 
 
-def test_sent_tool_call_is_stored_without_messages(checkpointer: Any, config: Any) -> None:
+def test_react_agent_checkpoint_stores_sent_tool_calls_without_messages(
+    checkpointer: Any, config: Any
+) -> None:
     agent = create_react_agent(model(), [pay], checkpointer=checkpointer)
     agent.invoke(HI, config)
     stored = checkpointer.get_tuple(config).checkpoint["channel_values"]

@@ -15,7 +15,7 @@ class State(TypedDict):
     some_text: str
 
 
-def test_nodes_before_the_interrupted_node_do_not_run_again(checkpointer: Any, config: Any) -> None:
+def test_resumed_run_repeats_only_the_interrupted_node(checkpointer: Any, config: Any) -> None:
     """Follow 5.1: A -> B -> C, where B asks."""
     entered = []
 
@@ -55,7 +55,7 @@ def asking_twice(checkpointer: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
-def test_second_interrupt_of_node_gets_second_response(
+def test_second_interrupt_of_a_node_returns_the_second_response(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follow 5.2: the n-th call in the node gets the n-th answer."""
@@ -74,7 +74,9 @@ def test_second_interrupt_of_node_gets_second_response(
     assert printed.lines() == [before, "[human_node-after] value: 回复2"]
 
 
-def test_new_graph_object_resumes_the_thread(checkpointer: Any, config: Any) -> None:
+def test_thread_is_resumed_by_a_new_graph_object_with_the_checkpointer(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow 5.3: the thread is the checkpointer's, whichever graph object reads it."""
     asking_twice(checkpointer).invoke({"some_text": "original"}, config)
     asked = asking_twice(checkpointer).invoke(Command(resume="one"), config)
@@ -82,7 +84,7 @@ def test_new_graph_object_resumes_the_thread(checkpointer: Any, config: Any) -> 
     assert asking_twice(checkpointer).invoke(Command(resume="two"), config) == {"some_text": "two"}
 
 
-def test_other_thread_has_no_state_or_interrupts(checkpointer: Any, config: Any) -> None:
+def test_thread_with_another_id_has_no_state_or_interrupts(checkpointer: Any, config: Any) -> None:
     """Follow 5.3: another thread_id knows nothing of the question."""
     graph = asking_twice(checkpointer)
     graph.invoke({"some_text": "original"}, config)

@@ -28,7 +28,7 @@ class Approval(TypedDict, total=False):
     approved: bool
 
 
-def test_node_pauses_and_resumes_with_the_response(checkpointer: Any) -> None:
+def test_approval_node_pauses_and_returns_the_resume_value_as_approved(checkpointer: Any) -> None:
     """Follow "Pause with interrupt" and "Resume"."""
 
     def approval_node(state: Approval) -> Any:
@@ -51,7 +51,7 @@ class Action(TypedDict, total=False):
 
 
 @pytest.mark.parametrize(("answer", "taken"), [(True, "proceed"), (False, "cancel")])
-def test_action_is_approved_or_rejected(
+def test_approval_response_true_or_false_routes_to_proceed_or_cancel(
     checkpointer: Any, config: Any, answer: bool, taken: str
 ) -> None:
     """Follow pattern 1."""
@@ -83,7 +83,7 @@ class Generated(TypedDict):
     generated_text: str
 
 
-def test_reviewed_text_is_replaced_by_the_response(checkpointer: Any, config: Any) -> None:
+def test_generated_text_is_replaced_by_the_reviewed_text(checkpointer: Any, config: Any) -> None:
     """Follow pattern 2."""
 
     def review_node(state: Generated) -> Any:
@@ -118,7 +118,7 @@ class Outcome(TypedDict, total=False):
         ({"action": "reject"}, "Email cancelled by user"),
     ],
 )
-def test_tool_interrupt_precedes_its_action(
+def test_email_tool_interrupts_before_sending_and_sends_by_the_response(
     checkpointer: Any, config: Any, answer: Any, outcome: str
 ) -> None:
     """Follow pattern 3: the tool is langchain's; a node calls it."""
@@ -160,7 +160,9 @@ class Person(TypedDict, total=False):
     needs_age: bool
 
 
-def test_age_is_requested_until_valid(checkpointer: Any, config: Any) -> None:
+def test_age_interrupt_after_invalid_response_asks_for_a_positive_number(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow pattern 4."""
 
     def get_age_node(state: Person) -> Any:
@@ -185,7 +187,7 @@ def test_age_is_requested_until_valid(checkpointer: Any, config: Any) -> None:
 # Don't wrap interrupt in try/except.
 
 
-def test_except_exception_does_not_catch_interrupt(
+def test_except_exception_around_interrupt_does_not_prevent_the_pause(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follow rule 1, wrong.
@@ -206,7 +208,7 @@ def test_except_exception_does_not_catch_interrupt(
     assert printed.lines() == []
 
 
-def test_interrupt_in_bare_except_pauses_and_is_logged(
+def test_bare_except_around_interrupt_does_not_prevent_the_pause_and_is_logged(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follow rule 1, wrong, with the bare except that its heading names: noticed and logged."""
@@ -224,7 +226,7 @@ def test_interrupt_in_bare_except_pauses_and_is_logged(
     assert graph.invoke(Command(resume="Ann"), config) == {"name": "Ann"}
 
 
-def test_error_handling_after_the_interrupt_works(
+def test_error_raised_after_the_interrupt_is_caught_by_the_node(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follow rule 1, right: the question stands outside of the try block."""
@@ -250,7 +252,7 @@ class NetworkException(Exception):
     pass
 
 
-def test_specific_exception_around_interrupt_is_caught(
+def test_except_of_specific_exception_around_interrupt_catches_the_later_error(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follow rule 1, right: ``except NetworkException``."""
@@ -275,7 +277,9 @@ def test_specific_exception_around_interrupt_is_caught(
 # Don't reorder the calls.
 
 
-def test_interrupts_in_constant_order_get_their_responses(checkpointer: Any, config: Any) -> None:
+def test_three_interrupts_of_a_node_return_their_responses_in_order(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow rule 2, right."""
 
     def node_a(state: Person) -> Any:
@@ -304,7 +308,7 @@ def skipping_node(state: Person) -> Any:
     return {"name": name, "city": city}
 
 
-def test_skipped_interrupt_is_logged(
+def test_interrupt_skipped_on_resume_is_logged_and_response_reaches_the_next_interrupt(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follow rule 2, wrong: the answer for the age arrives at the city.
@@ -319,7 +323,9 @@ def test_skipped_interrupt_is_logged(
     assert "asked something different after it was answered" in caplog.text
 
 
-def test_skipped_interrupt_is_rejected_on_request(checkpointer: Any) -> None:
+def test_interrupt_skipped_on_resume_raises_error_with_on_interrupt_change_error(
+    checkpointer: Any,
+) -> None:
     """Follow rule 2, wrong, with the engine's stricter setting: nothing is mixed up."""
     config = {"configurable": {"thread_id": "some_id", "on_interrupt_change": "error"}}
     graph = single(skipping_node, checkpointer, Person)
@@ -335,7 +341,7 @@ class Listed(TypedDict, total=False):
     results: list[Any]
 
 
-def test_changed_list_of_interrupts_is_logged(
+def test_interrupts_in_a_loop_over_a_changed_list_are_logged_on_resume(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follow rule 2, wrong: a loop over what may change."""
@@ -370,7 +376,9 @@ def test_changed_list_of_interrupts_is_logged(
         },
     ],
 )
-def test_simple_payload_is_shown_unchanged(checkpointer: Any, config: Any, payload: Any) -> None:
+def test_interrupt_payload_of_json_type_is_returned_unchanged(
+    checkpointer: Any, config: Any, payload: Any
+) -> None:
     """Follow rule 3, right."""
     graph = single(lambda state: {"name": interrupt(payload)}, checkpointer, Person)
     assert values(graph.invoke({}, config)["__interrupt__"]) == [payload]
@@ -401,7 +409,7 @@ class DataProcessor:
         ),
     ],
 )
-def test_non_json_payload_is_rejected_with_its_path(
+def test_interrupt_payload_outside_json_raises_error_with_path_and_type(
     checkpointer: Any, config: Any, payload: Any, path: str, kind: str
 ) -> None:
     """Follow rule 3, wrong: a function, an instance. The error says where it is."""
@@ -441,7 +449,9 @@ def ask_and_approve(checkpointer: Any, config: Any, node: Any) -> Any:
     return graph.invoke(Command(resume=True), config)
 
 
-def test_upsert_before_interrupt_is_idempotent(checkpointer: Any, config: Any) -> None:
+def test_upsert_before_interrupt_leaves_one_row_after_resume(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow rule 4, right: idempotent."""
     db = Database()
 
@@ -454,7 +464,7 @@ def test_upsert_before_interrupt_is_idempotent(checkpointer: Any, config: Any) -
     assert db.users == {"u": "pending_approval"}
 
 
-def test_call_after_interrupt_runs_once(checkpointer: Any, config: Any) -> None:
+def test_insert_after_interrupt_runs_once(checkpointer: Any, config: Any) -> None:
     """Follow rule 4, right: after the question."""
     db = Database()
 
@@ -468,7 +478,9 @@ def test_call_after_interrupt_runs_once(checkpointer: Any, config: Any) -> None:
     assert db.log == [{"user_id": "u", "action": "approved"}]
 
 
-def test_call_in_a_separate_node_runs_once(checkpointer: Any, config: Any) -> None:
+def test_notification_in_separate_node_after_approval_is_sent_once(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow rule 4, right: in a node of its own, with a state that has attributes."""
     sent = []
 
@@ -496,7 +508,7 @@ def test_call_in_a_separate_node_runs_once(checkpointer: Any, config: Any) -> No
     assert sent == [("u", "approved")]
 
 
-def test_insert_before_interrupt_is_duplicated(checkpointer: Any, config: Any) -> None:
+def test_insert_before_interrupt_runs_twice(checkpointer: Any, config: Any) -> None:
     """Follow rule 4, wrong: a new record each time."""
     db = Database()
 
@@ -512,7 +524,7 @@ def test_insert_before_interrupt_is_duplicated(checkpointer: Any, config: Any) -
 # Subgraphs.
 
 
-def test_parent_and_subgraph_nodes_run_again_from_their_start(
+def test_parent_node_and_subgraph_node_run_again_from_their_start_on_resume(
     checkpointer: Any, config: Any
 ) -> None:
     """Follow "Interrupts in subgraphs"."""
@@ -555,7 +567,7 @@ def three_nodes(checkpointer: Any, **compiled: Any) -> Any:
     return builder.compile(checkpointer=checkpointer, **compiled)
 
 
-def test_compiled_breakpoints_stop_every_call(checkpointer: Any) -> None:
+def test_compiled_breakpoints_stop_every_invoke_until_the_graph_ends(checkpointer: Any) -> None:
     """Follow "Static breakpoints", at compile time: None goes on."""
     graph = three_nodes(
         checkpointer, interrupt_before=["node_a"], interrupt_after=["node_b", "node_c"]
@@ -573,7 +585,9 @@ def test_compiled_breakpoints_stop_every_call(checkpointer: Any) -> None:
     assert stops == [("", ("node_a",)), ("ab", ("node_c",)), ("abc", ())]
 
 
-def test_call_breakpoints_apply_to_that_call_only(checkpointer: Any, config: Any) -> None:
+def test_breakpoints_passed_to_invoke_apply_to_the_call_only(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow "Static breakpoints", at run time: they hold for the call that names them."""
     graph = three_nodes(checkpointer)
     graph.invoke(
@@ -585,7 +599,7 @@ def test_call_breakpoints_apply_to_that_call_only(checkpointer: Any, config: Any
     assert graph.invoke(None, config=config) == {"ran": "abc"}
 
 
-def test_empty_breakpoint_list_disables_compiled_breakpoints(
+def test_empty_interrupt_before_list_disables_compiled_breakpoints(
     checkpointer: Any, config: Any
 ) -> None:
     """Follow "Static breakpoints", both ways at once.

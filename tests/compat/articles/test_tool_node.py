@@ -69,7 +69,7 @@ def add(a: int, b: int) -> int:
 
 @pytest.mark.parametrize("kind", ["dict", "openai", "langchain"])
 @pytest.mark.parametrize("tools", [[add], [tool(add)]], ids=["function", "langchain tool"])
-def test_tool_messages_have_the_format_of_the_call(
+def test_tool_message_has_the_format_of_the_message_with_the_call(
     kind: str, tools: Any, request: pytest.FixtureRequest
 ) -> None:
     if kind != "langchain":
@@ -90,7 +90,7 @@ def test_tool_messages_have_the_format_of_the_call(
         }
 
 
-def test_parallel_calls_return_results_in_call_order() -> None:
+def test_parallel_tool_calls_return_results_in_call_order() -> None:
     meet = threading.Barrier(2, timeout=60)
 
     def first() -> str:
@@ -106,7 +106,7 @@ def test_parallel_calls_return_results_in_call_order() -> None:
     assert contents(result) == ["second", "first"]
 
 
-def test_parallel_async_tools_resume_by_interrupt_id(checkpointer: Any, config: Any) -> None:
+def test_parallel_async_tool_calls_resume_by_interrupt_id(checkpointer: Any, config: Any) -> None:
     async def example() -> Any:
         meet = asyncio.Event()
 
@@ -130,7 +130,9 @@ def test_parallel_async_tools_resume_by_interrupt_id(checkpointer: Any, config: 
 
 
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_async_tools_run_in_sync_run(checkpointer: Any, config: Any, kind: str) -> None:
+def test_async_tool_interrupts_and_resumes_in_sync_run(
+    checkpointer: Any, config: Any, kind: str
+) -> None:
     """As a worker runs them."""
 
     async def later(name: str) -> str:
@@ -146,7 +148,7 @@ def test_async_tools_run_in_sync_run(checkpointer: Any, config: Any, kind: str) 
     assert contents(result) == ["A?", "B?"]
 
 
-def test_async_tool_in_running_loop_is_rejected() -> None:
+def test_async_tool_in_sync_invoke_inside_event_loop_raises_type_error() -> None:
     async def later() -> str:
         return "x"
 
@@ -164,7 +166,9 @@ def approved(name: str) -> str:
     return f"{name}: {answer}"
 
 
-def test_interrupts_of_parallel_calls_resume_in_any_order(checkpointer: Any, config: Any) -> None:
+def test_parallel_tool_call_interrupts_resume_in_any_order_without_repeating_finished_calls(
+    checkpointer: Any, config: Any
+) -> None:
     """Answers reach the call that asked, one at a time and in any order."""
     finished = []
 
@@ -187,7 +191,9 @@ def test_interrupts_of_parallel_calls_resume_in_any_order(checkpointer: Any, con
     assert finished == ["b"]
 
 
-def test_finished_call_changed_before_resume_runs_again(checkpointer: Any, config: Any) -> None:
+def test_finished_tool_call_with_arguments_changed_before_resume_runs_again(
+    checkpointer: Any, config: Any
+) -> None:
     def act(name: str) -> str:
         return f"did {name}"
 
@@ -200,7 +206,9 @@ def test_finished_call_changed_before_resume_runs_again(checkpointer: Any, confi
     assert contents(result) == ["a: yes", "did c"]
 
 
-def test_tool_with_two_interrupts_gets_both_responses(checkpointer: Any, config: Any) -> None:
+def test_parallel_tools_with_two_interrupts_each_receive_all_responses(
+    checkpointer: Any, config: Any
+) -> None:
     def ask_twice(name: str) -> str:
         return f"{interrupt('one ' + name)} {interrupt('two ' + name)}"
 
@@ -219,7 +227,9 @@ def test_tool_with_two_interrupts_gets_both_responses(checkpointer: Any, config:
 
 
 @pytest.mark.parametrize("kind", ["dict", "langchain"])
-def test_langchain_tool_can_interrupt(checkpointer: Any, config: Any, kind: str) -> None:
+def test_langchain_tool_calls_interrupt_and_resume_by_id(
+    checkpointer: Any, config: Any, kind: str
+) -> None:
     graph = graph_of(ToolNode([tool(approved, description="Ask.")]), checkpointer)
     message = calling(("approved", {"name": "a"}), ("approved", {"name": "b"}), kind=kind)
     asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
@@ -228,13 +238,17 @@ def test_langchain_tool_can_interrupt(checkpointer: Any, config: Any, kind: str)
     assert contents(result) == ["a: yes", "b: no"]
 
 
-def test_interrupt_is_not_handled_as_tool_error(checkpointer: Any, config: Any) -> None:
+def test_interrupt_in_tool_with_handle_tool_errors_pauses_the_run(
+    checkpointer: Any, config: Any
+) -> None:
     graph = graph_of(ToolNode([approved], handle_tool_errors=True), checkpointer)
     asked = graph.invoke({"messages": [calling(("approved", {"name": "a"}))]}, config)
     assert [q.value for q in asked["__interrupt__"]] == [{"approve": "a"}]
 
 
-def test_interrupt_swallowed_by_tool_stays_pending(checkpointer: Any, config: Any) -> None:
+def test_interrupt_swallowed_by_bare_except_in_tool_is_pending_and_resumes(
+    checkpointer: Any, config: Any
+) -> None:
     def careless(name: str) -> str:
         try:
             return interrupt(name)
@@ -249,7 +263,9 @@ def test_interrupt_swallowed_by_tool_stays_pending(checkpointer: Any, config: An
     assert contents(graph.invoke(Command(resume=answers), config)) == ["A", "b: B"]
 
 
-def test_invalid_response_is_not_returned_to_the_model(checkpointer: Any, config: Any) -> None:
+def test_response_violating_schema_in_tool_raises_error_and_keeps_the_interrupt_pending(
+    checkpointer: Any, config: Any
+) -> None:
     class Approval(BaseModel):
         approved: bool
 
@@ -264,7 +280,9 @@ def test_invalid_response_is_not_returned_to_the_model(checkpointer: Any, config
     assert contents(graph.invoke(Command(resume={"approved": True}), config)) == ["True"]
 
 
-def test_once_in_tool_runs_once_per_call(checkpointer: Any, config: Any) -> None:
+def test_once_in_parallel_tool_calls_runs_its_function_once_per_call(
+    checkpointer: Any, config: Any
+) -> None:
     charged = []
 
     def charge(name: str) -> str:
@@ -278,7 +296,9 @@ def test_once_in_tool_runs_once_per_call(checkpointer: Any, config: Any) -> None
     assert sorted(charged) == ["a", "b"]
 
 
-def test_once_in_async_run_runs_once_per_call(checkpointer: Any, config: Any) -> None:
+def test_once_in_parallel_tool_calls_of_async_run_runs_its_function_once_per_call(
+    checkpointer: Any, config: Any
+) -> None:
     """A sync tool runs on a thread of its own there; what it stores doesn't."""
     charged: list[str] = []
 
@@ -297,7 +317,9 @@ def test_once_in_async_run_runs_once_per_call(checkpointer: Any, config: Any) ->
     assert sorted(charged) == ["a", "b"]
 
 
-def test_subgraphs_of_parallel_calls_resume_separately(checkpointer: Any, config: Any) -> None:
+def test_subgraphs_called_by_parallel_tool_calls_resume_separately(
+    checkpointer: Any, config: Any
+) -> None:
     inner = StateGraph(Chat)
     inner.add_node("ask", lambda state: {"note": interrupt(state["note"])})
     inner.add_edge(START, "ask")
@@ -339,7 +361,7 @@ WRAPPED = {
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("form", WRAPPED)
-def test_wrapper_and_tool_can_both_interrupt(
+def test_tool_call_wrapper_and_tool_interrupt_one_after_another(
     checkpointer: Any, config: Any, form: str, way: str
 ) -> None:
     node = ToolNode([approved], handle_tool_errors=True, **WRAPPED[form])  # type: ignore[arg-type]
@@ -355,7 +377,9 @@ def test_wrapper_and_tool_can_both_interrupt(
     assert contents(result) == ["a: fine", "refused"]
 
 
-def test_wrapper_executing_twice_repeats_the_response(checkpointer: Any, config: Any) -> None:
+def test_tool_call_wrapper_executing_twice_gets_an_equal_result_from_both_executions(
+    checkpointer: Any, config: Any
+) -> None:
     asked: list[Any] = []
 
     def twice(request: Any, execute: Any) -> Any:
@@ -394,7 +418,7 @@ def picky(error: ValueError) -> str:
     ],
 )
 @pytest.mark.parametrize("kind", ["dict", "langchain"])
-def test_handled_tool_error_is_returned_to_the_model(
+def test_tool_error_with_matching_handle_tool_errors_is_returned_to_the_model(
     rule: Any, said: str, kind: str, request: pytest.FixtureRequest
 ) -> None:
     if kind != "langchain":
@@ -408,14 +432,14 @@ def test_handled_tool_error_is_returned_to_the_model(
 
 
 @pytest.mark.parametrize("rule", [None, False, KeyError, (KeyError, OSError)])
-def test_unhandled_tool_error_fails_the_node(rule: Any) -> None:
+def test_tool_error_without_matching_handle_tool_errors_is_raised(rule: Any) -> None:
     node = ToolNode([failing], handle_tool_errors=rule)
     with pytest.raises(ValueError, match="no luck"):
         graph_of(node).invoke({"messages": [calling(("failing", {}))]})
 
 
 @pytest.mark.parametrize("tools", [[add], [tool(add)]], ids=["function", "langchain tool"])
-def test_invalid_or_unknown_call_is_returned_as_error(tools: Any) -> None:
+def test_tool_call_with_invalid_arguments_or_unknown_tool_is_returned_as_error(tools: Any) -> None:
     messages = [calling(("add", {"a": 1}), ("nothing", {}))]
     unfit, unknown = contents(graph_of(ToolNode(tools)).invoke({"messages": messages}))
     assert unfit.startswith("Error: invalid arguments for add.")
@@ -423,7 +447,7 @@ def test_invalid_or_unknown_call_is_returned_as_error(tools: Any) -> None:
     assert unknown == "Error: unknown tool nothing. Tools: add."
 
 
-def test_arguments_are_coerced_to_their_annotations() -> None:
+def test_tool_call_arguments_are_coerced_to_annotations_and_unknown_arguments_dropped() -> None:
     """A model often gives texts for numbers, and names that nobody asked for."""
     message = calling(("add", {"a": "1", "b": 2, "c": 3}), ("add", {"a": "x", "b": 2}))
     fits, unfit = contents(graph_of(ToolNode([add])).invoke({"messages": [message]}))
@@ -431,7 +455,7 @@ def test_arguments_are_coerced_to_their_annotations() -> None:
     assert unfit.startswith("Error: invalid arguments for add. a: Input should be a valid int")
 
 
-def test_function_with_variable_keywords_gets_all_arguments() -> None:
+def test_tool_function_with_variable_keywords_receives_all_arguments() -> None:
     def anything(first: int = 7, **rest: Any) -> Any:
         return {"first": first, **rest}
 
@@ -442,7 +466,7 @@ def test_function_with_variable_keywords_gets_all_arguments() -> None:
     ]
 
 
-def test_validation_error_inside_tool_fails_the_node() -> None:
+def test_validation_error_raised_inside_a_tool_is_raised_by_the_graph() -> None:
     class Strict(BaseModel):
         count: int
 
@@ -453,7 +477,7 @@ def test_validation_error_inside_tool_fails_the_node() -> None:
         graph_of(ToolNode([parse])).invoke({"messages": [calling(("parse", {}))]})
 
 
-def test_content_blocks_are_kept() -> None:
+def test_tool_returning_content_blocks_has_the_blocks_as_message_content() -> None:
     def draw() -> Any:
         return [{"type": "text", "text": "a cat"}]
 
@@ -464,14 +488,16 @@ def test_content_blocks_are_kept() -> None:
 
 
 @pytest.mark.usefixtures("without_langchain")
-def test_malformed_json_arguments_are_returned_as_error() -> None:
+def test_tool_call_with_malformed_json_arguments_is_returned_as_error() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{oops"}}
     message = {"role": "assistant", "content": "", "tool_calls": [call]}
     (said,) = contents(graph_of(ToolNode([add])).invoke({"messages": [message]}))
     assert said == "Error: the arguments of add must be a JSON object."
 
 
-def test_failed_tool_is_retried_without_finished_calls(checkpointer: Any, config: Any) -> None:
+def test_failed_parallel_tool_call_is_retried_without_repeating_finished_calls(
+    checkpointer: Any, config: Any
+) -> None:
     """The run goes on with the failed call alone."""
     ran = []
 
@@ -493,12 +519,12 @@ def test_failed_tool_is_retried_without_finished_calls(checkpointer: Any, config
 
 
 @pytest.mark.parametrize("rule", [3, [ValueError]])
-def test_invalid_handle_tool_errors_is_rejected(rule: Any) -> None:
+def test_tool_node_with_invalid_handle_tool_errors_raises_value_error(rule: Any) -> None:
     with pytest.raises(ValueError, match="handle_tool_errors"):
         ToolNode([add], handle_tool_errors=rule)
 
 
-def test_invalid_tool_is_rejected() -> None:
+def test_tool_node_with_a_string_as_tool_raises_type_error() -> None:
     with pytest.raises(TypeError, match="Expected a tool or a function"):
         ToolNode(["add"])
 
@@ -537,7 +563,7 @@ def test_langchain_tool_returning_command_updates_the_state(way: str, several: b
     assert contents(result) == ["noted", "2"]
 
 
-def test_calls_sent_separately_are_resumed_by_id(checkpointer: Any, config: Any) -> None:
+def test_tool_calls_sent_by_send_interrupt_and_resume_by_id(checkpointer: Any, config: Any) -> None:
     """Each Send is a task of its own: an answered call doesn't wait for the others."""
 
     def each(state: Chat) -> list[Send]:
@@ -555,7 +581,7 @@ def test_calls_sent_separately_are_resumed_by_id(checkpointer: Any, config: Any)
     assert contents(result) == ["a: yes", "b: yes"]
 
 
-def test_tool_node_runs_without_a_graph() -> None:
+def test_tool_node_invoked_without_a_graph_returns_tool_messages() -> None:
     node = ToolNode([add])
     message = calling(("add", {"a": 1, "b": 1}), kind="langchain")
     (direct,) = node.invoke([message])
@@ -576,16 +602,18 @@ def test_tool_node_runs_without_a_graph() -> None:
         ([AIMessage("done")], "__end__"),
     ],
 )
-def test_tools_condition_routes_by_the_last_message(state: Any, way: str) -> None:
+def test_tools_condition_returns_tools_or_end_by_the_last_message(state: Any, way: str) -> None:
     assert tools_condition(state) == way
 
 
-def test_tools_condition_without_messages_is_rejected() -> None:
+def test_tools_condition_without_messages_raises_value_error() -> None:
     with pytest.raises(ValueError, match="No messages found in input state to tool_edge"):
         tools_condition({"messages": []})
 
 
-def test_human_interrupt_and_response_are_plain_dicts(checkpointer: Any, config: Any) -> None:
+def test_human_interrupt_and_human_response_are_plain_dicts_in_interrupt_and_resume(
+    checkpointer: Any, config: Any
+) -> None:
     """HumanInterrupt and HumanResponse describe a question and its answer."""
 
     def ask(state: Chat) -> Any:
@@ -616,7 +644,9 @@ class Log(TypedDict, total=False):
     log: Annotated[list[str], operator.add]
 
 
-def test_interrupts_of_subgraphs_in_parallel_tools_surface(checkpointer: Any, config: Any) -> None:
+def test_subgraphs_of_parallel_tools_in_parallel_nodes_surface_all_interrupts(
+    checkpointer: Any, config: Any
+) -> None:
     """An agent as a node, two calls of it side by side, two nodes side by side in each."""
     did: list[str] = []
 
