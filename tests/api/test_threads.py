@@ -241,7 +241,9 @@ def test_thread_url_with_undecodable_thread_id_returns_404(api: Any, segment: st
     assert api.client.get(f"/hitl/api/v1/threads/{segment}/").status_code == 404
 
 
-def test_thread_metadata_patch_merges_keys_and_removes_null_keys(api: Any, invoice: str) -> None:
+def test_thread_metadata_patch_merges_top_level_keys_and_rejects_invalid_bodies_with_400(
+    api: Any, invoice: str
+) -> None:
     body = {"graph": invoice, "input": {"amount": 12}, "thread_id": "t", "metadata": {"a": 1}}
     api.post("runs", body=body)
     changed = api.patch("thread", "t", body={"metadata": {"b": {"c": None}}})

@@ -24,7 +24,7 @@ def word_of(node: ast.expr | None) -> str:
     return str(name).lower() if str(name).isupper() else ""
 
 
-def test_only_the_table_lists_every_decision_type() -> None:
+def test_decision_types_are_listed_only_in_their_table() -> None:
     found = []
     for path, tree in modules().items():
         if path == TABLE or path.startswith(DIALECT_MODULES) or "/migrations/" in path:
@@ -41,7 +41,7 @@ def test_only_the_table_lists_every_decision_type() -> None:
     assert found == []
 
 
-def test_no_code_compares_dialect_names() -> None:
+def test_dialect_names_are_compared_only_in_dialect_modules() -> None:
     names = {*DIALECTS, "RAW"} - {"raw", "tool_call"}  # which stand for other things, too
     found = []
     for path, tree in modules().items():
@@ -57,7 +57,7 @@ def test_no_code_compares_dialect_names() -> None:
     assert found == []
 
 
-def test_dialect_is_listed_by_its_name() -> None:
+def test_dialect_registry_key_equals_the_dialect_name() -> None:
     assert [dialect.name for dialect in DIALECTS.values()] == list(DIALECTS)
 
 
@@ -107,7 +107,7 @@ assert (buttons["defer"].label, buttons["defer"].consequence) == ("defer: button
 """
 
 
-def test_new_decision_type_needs_only_a_row_and_a_dialect() -> None:
+def test_decision_type_added_as_row_and_dialect_method_can_be_used() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FIFTH],
         cwd=ROOT,

@@ -17,7 +17,7 @@ CLASSES = [
 ]
 
 
-def test_error_docstring_starts_with_a_sentence() -> None:
+def test_error_class_docstring_starts_with_a_sentence() -> None:
     first = {cls.__name__: (cls.__doc__ or "").partition("\n\n")[0] for cls in CLASSES}
     faults = {
         name: text
@@ -27,7 +27,7 @@ def test_error_docstring_starts_with_a_sentence() -> None:
     assert faults == {}
 
 
-def test_error_is_listed_in_the_tree_with_its_builtins() -> None:
+def test_error_class_is_in_the_tree_of_its_module_with_its_builtin_bases() -> None:
     assert [cls.__name__ for cls in CLASSES if not drawn(cls)] == []
 
 
@@ -43,6 +43,6 @@ def drawn(cls: type[BaseException]) -> bool:
     return re.search(line, inspect.getmodule(cls).__doc__ or "") is not None
 
 
-def test_default_message_is_the_docstring() -> None:
+def test_error_without_message_uses_its_docstring_as_message() -> None:
     assert str(errors.ThreadNotFound()) == "Thread not found."
     assert str(errors.ThreadNotFound("No thread 7.")) == "No thread 7."

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from .source import modules
 
 
-def test_package_has_no_import_cycle() -> None:
+def test_package_modules_have_no_import_cycle() -> None:
     trees = {
         module_of(path): (tree, path.endswith("/__init__.py"))
         for path, tree in modules().items()
@@ -21,7 +21,7 @@ def test_package_has_no_import_cycle() -> None:
     assert circles(imports) == set()
 
 
-def test_import_cycle_is_found() -> None:
+def test_import_cycle_check_finds_cycles_and_type_checking_imports() -> None:
     imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"d"}, "e": {"a"}}
     assert circles(imports) == {frozenset("bc"), frozenset("d")}
     tree = ast.parse("if TYPE_CHECKING:\n    from .. import two\n    from .three import X")

@@ -27,7 +27,7 @@ def modules_of_a_run(*arguments: str) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if "|" in line}
 
 
-def test_engine_tests_load_no_django() -> None:
+def test_engine_tests_load_no_django_database_or_rest_framework_module() -> None:
     loaded = modules_of_a_run("tests/engine/test_ids.py")
     assert "hitl_django.engine.ids" in loaded
     assert not {name for name in loaded if name.startswith(("django.db", "rest_framework"))}

@@ -17,13 +17,13 @@ FROZEN = Path(__file__).parent / "migrations.sha256"
 
 
 @pytest.mark.django_db
-def test_models_need_no_migration() -> None:
+def test_models_need_no_new_migration() -> None:
     call_command("makemigrations", APP, check=True, dry_run=True, verbosity=0)
 
 
 @pytest.mark.promise("P16")
 @pytest.mark.any_database
-def test_released_migrations_are_unchanged() -> None:
+def test_released_migration_files_are_unchanged() -> None:
     digests = {
         str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in (ROOT / APP).rglob("migrations/[0-9]*.py")
@@ -48,7 +48,7 @@ def schema() -> dict[str, int]:
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db
 @pytest.mark.promise("P16")
-def test_schema_can_be_reversed_and_migrated_again() -> None:
+def test_migrations_can_be_reversed_and_applied_again_to_an_equal_schema() -> None:
     newest = MigrationExecutor(connection).loader.graph.leaf_nodes(APP)
     made = schema()
     assert len(made) > 10

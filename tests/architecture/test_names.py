@@ -12,13 +12,13 @@ import hitl_django
 from tests.docs.pages import GUIDES
 
 
-def test_root_exports_exactly_the_names_that_guides_import() -> None:
+def test_package_root_exports_exactly_the_names_imported_by_guides() -> None:
     assert sorted(hitl_django.__all__) == sorted({*list_imported_names()})
     for name in hitl_django.__all__:
         getattr(hitl_django, name)
 
 
-def test_root_without_a_name_raises_attribute_error() -> None:
+def test_package_root_without_the_requested_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Send'"):
         hitl_django.Send  # noqa: B018
 

@@ -31,11 +31,11 @@ def made() -> set[str]:
     return set(re.findall(r"\*\*(P\d+)\b", page.read_text()))
 
 
-def test_every_mark_names_a_promise() -> None:
+def test_every_promise_mark_of_a_test_names_a_documented_promise() -> None:
     assert set(marked()) <= KNOWN
 
 
-def test_every_promise_has_a_test() -> None:
+def test_every_documented_promise_has_a_marked_test() -> None:
     promises = made()
     assert promises
     assert promises <= set(marked())

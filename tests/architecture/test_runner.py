@@ -19,7 +19,9 @@ from tests.conftest import PARTS as KEPT
     ("codes", "code"),
     [([0, 0], 0), ([1, 0], 1), ([0, 1], 1), ([0, 5], 0), ([5, 0], 0), ([5, 5], 5), ([1, 2], 2)],
 )
-def test_exit_code_is_the_worst_and_ignores_empty_runs(codes: list[int], code: int) -> None:
+def test_runner_exit_code_is_the_worst_exit_code_without_empty_runs(
+    codes: list[int], code: int
+) -> None:
     assert total(codes) == code
 
 
@@ -38,14 +40,16 @@ def test_exit_code_is_the_worst_and_ignores_empty_runs(codes: list[int], code: i
         (["--soak"], None),
     ],
 )
-def test_run_without_paths_uses_a_part(arguments: list[str], part: str | None) -> None:
+def test_runner_without_paths_selects_a_part_by_its_option(
+    arguments: list[str], part: str | None
+) -> None:
     others = [argument for argument in arguments if argument not in PARTS]
     assert chosen(arguments) == (part, others)
     assert part is None or part in KEPT
 
 
 @pytest.mark.long
-def test_quick_part_covers_every_package() -> None:
+def test_runner_quick_part_includes_tests_of_every_package() -> None:
     command = [sys.executable, "-m", "pytest", "--part", "quick", "--collect-only", "-q"]
     done = subprocess.run(
         command, cwd=ROOT, env=keep_bytecode(os.environ), capture_output=True, text=True
@@ -55,7 +59,7 @@ def test_quick_part_covers_every_package() -> None:
     assert quick == rooms - NOT_QUICK, done.stdout[-1000:]
 
 
-def test_bytecode_is_kept_outside_read_only_sources() -> None:
+def test_runner_writes_bytecode_outside_read_only_sources() -> None:
     assert keep_bytecode({"HOME": "/home"}) == {"HOME": "/home"}
     unwanted = {"PYTHONDONTWRITEBYTECODE": "1"}
     assert keep_bytecode(unwanted) == {"PYTHONPYCACHEPREFIX": str(ROOT / "var" / "bytecode")}
@@ -64,17 +68,19 @@ def test_bytecode_is_kept_outside_read_only_sources() -> None:
 
 
 @pytest.mark.parametrize("argument", ["-n0", "--pdb", "-s", "--collect-only"])
-def test_debugging_options_use_one_process(argument: str) -> None:
+def test_runner_with_debugging_options_uses_one_process(argument: str) -> None:
     assert spread(["tests/engine", argument]) == []
 
 
-def test_exclusive_tests_share_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runner_runs_exclusive_tests_on_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     assert spread(["-k", "name"]) == ["-n", "2", "--dist", "loadgroup"]
 
 
 @pytest.mark.parametrize(("ci", "code", "word"), [("true", 1, "ERROR"), ("", 0, "SKIPPED")])
-def test_missing_browser_fails_in_ci(ci: str, code: int, word: str, tmp_path: Path) -> None:
+def test_browser_test_without_chromium_fails_in_ci_and_is_skipped_elsewhere(
+    ci: str, code: int, word: str, tmp_path: Path
+) -> None:
     done = subprocess.run(
         [
             sys.executable,
@@ -97,7 +103,7 @@ def test_missing_browser_fails_in_ci(ci: str, code: int, word: str, tmp_path: Pa
 
 
 @pytest.mark.django_db
-def test_database_tests_run_on_each_database(
+def test_database_test_is_run_on_each_database_unless_marked_any_database(
     request: pytest.FixtureRequest,
 ) -> None:
     assert uses_database(request.node)

@@ -30,7 +30,7 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 
 
 @pytest.mark.promise("P19")
-def test_data_is_never_marked_safe_or_executed() -> None:
+def test_package_source_marks_no_data_as_safe_and_executes_no_data() -> None:
     found = {
         path: UNSAFE_NAMES.intersection(names(tree)) | UNSAFE_METHODS.intersection(methods(tree))
         for path, tree in modules().items()
@@ -39,11 +39,11 @@ def test_data_is_never_marked_safe_or_executed() -> None:
 
 
 @pytest.mark.promise("P14")
-def test_nothing_is_pickled() -> None:
+def test_package_source_imports_no_pickle_modules() -> None:
     assert importers_of("pickle", "marshal", "shelve", "dill", "cloudpickle") == []
 
 
-def test_only_their_packages_import_langgraph_and_langchain() -> None:
+def test_package_source_imports_langgraph_and_langchain_only_in_their_packages() -> None:
     importers = importers_of("langgraph", "langchain", "langchain_core")
     assert {path.rpartition("/")[0] for path in importers} == {
         "hitl_django/contrib/langchain",
@@ -59,7 +59,7 @@ OPTIONAL = ("hitl_django/contrib/", "hitl_django/langgraph/")
 DEFAULTS = {"hitl_django/conf/defaults.py": {"hitl_django.contrib.django_q2.Dispatcher"}}
 
 
-def test_core_and_engine_name_no_package_of_contrib() -> None:
+def test_core_and_engine_source_names_no_contrib_package() -> None:
     found = {
         path: set(find_named(tree, *CONTRIB))
         for path, tree in modules().items()
@@ -68,7 +68,7 @@ def test_core_and_engine_name_no_package_of_contrib() -> None:
     assert {path: named for path, named in found.items() if named} == DEFAULTS
 
 
-def test_engine_names_no_module_above_it() -> None:
+def test_engine_source_names_no_module_above_the_engine() -> None:
     above = [each.stem for each in PACKAGE.iterdir() if each.stem not in ("engine", "__init__")]
     names = [name for each in above for name in (f"hitl_django.{each}", f".{each}")]
     trees = modules(PACKAGE / "engine").items()
@@ -76,7 +76,7 @@ def test_engine_names_no_module_above_it() -> None:
     assert {path: named for path, named in found.items() if named} == {}
 
 
-def test_named_module_is_found_in_imports_and_strings() -> None:
+def test_named_module_check_finds_imports_and_strings() -> None:
     tree = ast.parse(
         "\n".join(
             (
@@ -116,7 +116,7 @@ FRAME_NAMES = {
 }  # fmt: skip
 
 
-def test_interpreter_frames_are_read_in_two_modules() -> None:
+def test_package_source_reads_interpreter_frames_in_two_modules_only() -> None:
     found = {
         path: sorted(read)
         for path, tree in modules().items()
@@ -143,7 +143,7 @@ def importers_of(*packages: str) -> list[str]:
 TRIES_ITSELF = {"commit", "begin", "begin_thread", "_refuse_in_transaction"}
 
 
-def test_every_transaction_is_retried_on_conflict() -> None:
+def test_every_function_opening_a_transaction_is_retried_on_conflict() -> None:
     def opens(function: ast.AST) -> bool:
         found = [node for node in ast.walk(function) if isinstance(node, ast.With)]
         return any("transaction.atomic" in ast.unparse(item) for w in found for item in w.items)
@@ -165,7 +165,7 @@ def test_every_transaction_is_retried_on_conflict() -> None:
 
 
 @pytest.mark.promise("P19")
-def test_templates_escape_everything() -> None:
+def test_templates_disable_no_escaping_and_contain_no_inline_scripts_or_styles() -> None:
     for template in [*PACKAGE.rglob("*.html"), *(ROOT / "templates").rglob("*.html")]:
         text = template.read_text()
         assert not re.search(r"\|\s*safe\b|autoescape\s+off", text), template
@@ -175,12 +175,12 @@ def test_templates_escape_everything() -> None:
         assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", text), template
 
 
-def test_module_names_are_specific() -> None:
+def test_module_names_contain_no_vague_words() -> None:
     vague = [path for path in modules() if VAGUE.intersection(path.removesuffix(".py").split("/"))]
     assert vague == []
 
 
-def test_every_module_has_a_docstring() -> None:
+def test_every_package_module_has_a_docstring() -> None:
     silent = [
         path
         for path, tree in modules().items()
@@ -189,7 +189,7 @@ def test_every_module_has_a_docstring() -> None:
     assert silent == []
 
 
-def test_package_is_marked_as_typed() -> None:
+def test_package_contains_a_py_typed_file() -> None:
     assert (PACKAGE / "py.typed").is_file()
 
 
@@ -199,7 +199,7 @@ COUNTED += r"|(?:steps|tasks|threads|times|webhooks|workers)"
 SEVERAL = ("%(count)d requests from one run", "More than %(n)s pending requests", "{n} times)")
 
 
-def test_singular_counts_use_singular_words() -> None:
+def test_messages_with_a_count_are_worded_for_one_and_many() -> None:
     bare = re.compile(rf"(?:\{{[^{{}}\"]+\}}|%[sd]) (?:{COUNTED})\b.*")
     translated = re.compile(rf"\b_\(\s*\"([^\"]*%\(\w+\)[sd] (?:{COUNTED})\b[^\"]*)\"")
     found = [
@@ -211,7 +211,7 @@ def test_singular_counts_use_singular_words() -> None:
     assert found == []
 
 
-def test_public_class_name_is_defined_once() -> None:
+def test_public_class_names_are_defined_in_one_module() -> None:
     homes: dict[str, list[str]] = {}
     for path, tree in modules().items():
         for node in tree.body:

@@ -70,7 +70,7 @@ def strings(message: Message) -> list[str]:
     return [message.string] if isinstance(message.string, str) else list(message.string)
 
 
-def test_gettext_is_called_by_extractable_names() -> None:
+def test_gettext_functions_are_imported_under_extractable_names() -> None:
     for path, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation":
@@ -78,13 +78,13 @@ def test_gettext_is_called_by_extractable_names() -> None:
                     assert alias.asname in (None, "_"), f"{path}: {alias.name} as {alias.asname}"
 
 
-def test_second_language_is_included() -> None:
+def test_german_catalogue_exists_for_more_than_600_messages() -> None:
     assert "de" in {path.parts[-3] for path in CATALOGUES}
     assert len(said()) > 600
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
-def test_catalogue_equals_the_sources(path: Path) -> None:
+def test_catalogue_contains_exactly_the_messages_of_the_sources(path: Path) -> None:
     messages, catalogue = said(path.parents[3]), catalogue_of(path)
     # A message with a plural stands for its singular, too.
     singulars = {(context, one[0]) for context, one in catalogue if isinstance(one, tuple)}
@@ -95,14 +95,14 @@ def test_catalogue_equals_the_sources(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
-def test_every_message_is_translated(path: Path) -> None:
+def test_catalogue_translates_every_message_without_fuzzy_entries(path: Path) -> None:
     for message in catalogue_of(path).values():
         assert not message.fuzzy, message.id
         assert all(strings(message)), message.id
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
-def test_translation_keeps_placeholders(path: Path) -> None:
+def test_catalogue_translations_contain_placeholders_of_their_messages(path: Path) -> None:
     for message in catalogue_of(path).values():
         ids = [message.id] if isinstance(message.id, str) else message.id
         named = sorted(PLACEHOLDER.findall(ids[-1]))
@@ -112,7 +112,7 @@ def test_translation_keeps_placeholders(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
-def test_compiled_catalogue_is_current(path: Path) -> None:
+def test_compiled_catalogue_equals_its_source_catalogue(path: Path) -> None:
     with path.with_suffix(".mo").open("rb") as file:
         compiled = {key_of(message): strings(message) for message in read_mo(file) if message.id}
     assert compiled == {one: strings(message) for one, message in catalogue_of(path).items()}

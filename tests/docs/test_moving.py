@@ -99,7 +99,9 @@ def manage(new_database: str, tmp_path: Path) -> Manage:
     return run
 
 
-def test_pending_interrupts_and_audit_log_are_moved(manage: Manage, tmp_path: Path) -> None:
+def test_moving_guide_moves_pending_interrupts_and_audit_log_to_postgresql(
+    manage: Manage, tmp_path: Path
+) -> None:
     before, moving, after = '{"default": OLD}', '{"default": NEW, "old": OLD}', '{"default": NEW}'
     manage(before, "migrate", "-v0")
     manage(before, "shell", "-c", WORK)

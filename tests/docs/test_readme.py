@@ -15,20 +15,20 @@ COMMANDS = {
 }
 
 
-def test_readme_is_short() -> None:
+def test_readme_has_at_most_10000_bytes() -> None:
     assert len(README.text.encode()) <= 10_000
 
 
-def test_readme_graph_is_short() -> None:
+def test_readme_graph_example_has_at_most_27_lines() -> None:
     assert len(README.programs[0].code.splitlines()) <= 27
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_readme_commands_are_single_lines(command: str) -> None:
+def test_readme_contains_each_installation_command_once(command: str) -> None:
     assert len(re.findall(rf"(?m){COMMANDS[command]}", README.text)) == 1
 
 
-def test_links_have_targets() -> None:
+def test_readme_relative_links_have_targets() -> None:
     """Those of the other pages are checked when the site is built."""
     targets = re.findall(r"\]\(([^)]+)\)", README.text)
     assert targets
@@ -38,7 +38,7 @@ def test_links_have_targets() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_commands_on_a_page_exist(page: Page) -> None:
+def test_manage_py_commands_named_on_a_page_exist(page: Page) -> None:
     named = set(re.findall(r"manage\.py (\w+)", page.text))
     # The demo belongs to the project that runs it, which is not installed in the tests; RQ's worker
     # to an app that is installed for its own tests alone.

@@ -30,7 +30,7 @@ from .pages import PAGES, ROOT
 REFERENCE = "\n".join(page.text for page in PAGES if page.name.startswith("docs/reference/"))
 
 
-def test_every_part_is_on_one_page() -> None:
+def test_every_reference_directive_is_used_exactly_once() -> None:
     tree = ast.parse((ROOT / "docs/extension/directives.py").read_text())
     parts = {
         ast.literal_eval(key)
@@ -44,14 +44,14 @@ def test_every_part_is_on_one_page() -> None:
     assert {name for name, _ in used} == parts
 
 
-def test_every_setting_has_type_default_and_meaning() -> None:
+def test_settings_reference_shows_type_default_and_meaning_of_every_setting() -> None:
     page = settings.page()
     for key in list_settings():
         entry = f"```{{confval}} {key.name}\n:type: `{key.type}`\n:default: `{key.default!r}`\n"
         assert f"{entry}\n{key.metadata['doc']}\n" in page
 
 
-def test_every_public_name_is_documented() -> None:
+def test_names_reference_lists_every_public_name_once() -> None:
     grouped = names.list_grouped()
     assert len(grouped) == len({*grouped})
     assert hitl_django.HOMES.keys() <= {*grouped}
@@ -61,22 +61,22 @@ def test_every_public_name_is_documented() -> None:
     assert {*grouped} <= words
 
 
-def test_every_state_transition_has_a_reason() -> None:
+def test_states_reference_gives_a_reason_for_every_transition() -> None:
     assert set(states.transitions()) == states.REASONS.keys()
 
 
-def test_every_command_is_documented() -> None:
+def test_commands_reference_documents_every_hitl_command() -> None:
     used = re.findall(r"\{hitl-command\} ([\w-]+)", REFERENCE)
     assert sorted(used) == sorted(commands.verbs())
     assert "--grace SECONDS" in commands.section("worker")
 
 
-def test_every_endpoint_is_documented() -> None:
+def test_endpoints_reference_documents_every_endpoint() -> None:
     routes = {"/" + re.sub(r"<\w+:(\w+)>", r"{\1}", str(each.pattern)) for each in urlpatterns}
     assert {address for _, address, _ in operations.operations()} == routes
 
 
-def test_every_error_is_documented_with_its_response() -> None:
+def test_errors_reference_documents_every_error_with_its_http_response() -> None:
     page = errors.tree()
     for error in errors.classes():
         assert f".. autoexception:: {errors.public_path(error)}\n" in page
@@ -84,7 +84,7 @@ def test_every_error_is_documented_with_its_response() -> None:
     assert "`claimed`" in errors.problems()
 
 
-def test_every_check_is_documented_with_its_severity() -> None:
+def test_checks_reference_documents_every_system_check_with_its_severity() -> None:
     severities = {"E": ("Error", "Critical"), "W": ("Warning",), "I": ("Info",)}
     found = checks.messages()
     assert len({message.id for message in found}) > 20
@@ -93,7 +93,7 @@ def test_every_check_is_documented_with_its_severity() -> None:
         assert message.words, message
 
 
-def test_every_permission_is_checked_by_the_policy() -> None:
+def test_permissions_reference_lists_permissions_checked_by_the_policy() -> None:
     asked = permissions.interrupts_of_the_policy()
     assert permissions.labels().keys() <= asked.keys()
     assert "view_interrupt" in asked
@@ -102,12 +102,12 @@ def test_every_permission_is_checked_by_the_policy() -> None:
 @pytest.mark.parametrize(
     "path", [value for name, value in vars(sources).items() if name.isupper()], ids=str
 )
-def test_every_source_exists(path: str | tuple[str, ...]) -> None:
+def test_reference_source_object_is_importable(path: str | tuple[str, ...]) -> None:
     for each in [path] if isinstance(path, str) else path:
         sources.load(each)
 
 
-def test_every_dispatcher_is_documented() -> None:
+def test_dispatchers_reference_documents_every_dispatcher() -> None:
     brought = {f"{each.name}.Dispatcher" for each in find_queues()}
     assert brought == set(sources.DISPATCHERS)
     assert all(path in names.dispatchers() for path in brought)

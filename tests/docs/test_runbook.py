@@ -41,10 +41,10 @@ def find_alerts() -> list[str]:
 
 
 @pytest.mark.parametrize(("text", "module"), sorted(set(find_lines())))
-def test_log_message_is_in_the_runbook(text: str, module: str) -> None:
+def test_runbook_contains_every_log_message_at_warning_or_above(text: str, module: str) -> None:
     assert f"`{re.sub('%[sr]', '…', text)}`" in RUNBOOK.text, f"of {module}"
 
 
 @pytest.mark.parametrize("alert", find_alerts())
-def test_alert_is_in_the_runbook(alert: str) -> None:
+def test_runbook_contains_every_prometheus_alert(alert: str) -> None:
     assert f"| `{alert}` |" in RUNBOOK.text

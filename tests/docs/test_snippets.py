@@ -54,12 +54,12 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("page", [page for page in PAGES if page.programs], ids=str)
-def test_snippets_of_a_page_run(page: Page, read: Reader) -> None:
+def test_documentation_snippets_of_a_page_run(page: Page, read: Reader) -> None:
     read(page)
 
 
 @pytest.mark.django_db
-def test_view_in_the_documentation_starts_a_run(read: Reader) -> None:
+def test_documentation_view_example_starts_a_run_as_the_user(read: Reader) -> None:
     (page,) = (page for page in PAGES if "def return_order(" in page.text)
     view = read(page)["return_order"]
 
@@ -69,12 +69,12 @@ def test_view_in_the_documentation_starts_a_run(read: Reader) -> None:
     assert Run.objects.get(graph="order").started_by == request.user
 
 
-def test_only_tutorial_shows_project_files() -> None:
+def test_documentation_shows_project_files_only_in_the_tutorial() -> None:
     shown = [page for page in PAGES for snippet in page.snippets if "=" in snippet.info]
     assert {page.name for page in shown} <= {"docs/tutorial.md"}
 
 
-def test_fenced_blocks_have_a_known_language() -> None:
+def test_documentation_fences_have_a_known_language() -> None:
     """A fence without a language, or with one misspelt, would be left out in silence."""
     known = {"console", "css", "html", "http", "ini", "json", "nginx", "python", "sh", "sql"}
     known |= {"text", "toml", "xml", "yaml", "javascript", "diff"}
@@ -87,7 +87,7 @@ def test_fenced_blocks_have_a_known_language() -> None:
     assert {(page, language) for page, language in found if language not in known} == set()
 
 
-def test_shown_log_formatter_writes_ids(read: Reader) -> None:
+def test_documentation_log_formatter_writes_run_id_and_graph_as_json(read: Reader) -> None:
     (page,) = (page for page in PAGES if "class JsonFormatter" in page.text)
     settings = read(page)["LOGGING"]
     formatter = DictConfigurator(settings).configure_formatter(settings["formatters"]["json"])

@@ -31,7 +31,9 @@ def ask(advance: Callable[[], int]) -> Interrupt:
     return Interrupt.objects.get(run=run.id)
 
 
-def test_subscriber_is_called_with_each_event_of_a_run(advance: Callable[[], int]) -> None:
+def test_event_subscriber_receives_created_decided_and_succeeded_events_of_a_run(
+    advance: Callable[[], int],
+) -> None:
     found: list[Event] = []
     register(Extension(name="first", subscribers=[lambda batch, event: found.append(event)]))
     interrupt = ask(advance)
@@ -50,7 +52,7 @@ def test_subscriber_is_called_with_each_event_of_a_run(advance: Callable[[], int
     }
 
 
-def test_subscriber_error_rolls_back_the_change(advance: Callable[[], int]) -> None:
+def test_event_subscriber_error_rolls_back_the_decision(advance: Callable[[], int]) -> None:
     interrupt = ask(advance)
 
     def refuse(batch: Any, event: Event) -> None:
@@ -63,13 +65,13 @@ def test_subscriber_error_rolls_back_the_change(advance: Callable[[], int]) -> N
     assert (Interrupt.objects.get().status, Run.objects.get().state) == ("pending", "interrupted")
 
 
-def test_event_of_two_extensions_is_rejected() -> None:
+def test_event_registered_by_two_extensions_raises_improperly_configured() -> None:
     register(Extension(name="first", events={"rating.given": "a rating was given"}))
     with pytest.raises(ImproperlyConfigured, match=r"'second' .* event 'rating\.given'.* 'first'"):
         register(Extension(name="second", events={"rating.given": "stars"}))
 
 
-def test_event_labels_include_extensions() -> None:
+def test_event_labels_include_events_of_extensions() -> None:
     register(Extension(name="first", events={"rating.given": "a rating was given"}))
     labels = events.list_labels()
     assert labels["rating.given"] == "a rating was given"

@@ -37,26 +37,26 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     conf.use_settings("first", None)
 
 
-def test_verb_of_two_extensions_is_rejected() -> None:
+def test_verb_registered_by_two_extensions_raises_improperly_configured() -> None:
     register(Extension(name="first", verbs={"rate": "first.rate"}))
     with pytest.raises(ImproperlyConfigured, match=r"'second' .* verb 'rate'.* 'first'"):
         register(Extension(name="second", verbs={"rate": "second.rate"}))
     assert [each.name for each in extensions.list_extensions()] == ["first"]
 
 
-def test_panel_of_two_extensions_is_rejected() -> None:
+def test_panel_registered_by_two_extensions_raises_improperly_configured() -> None:
     register(Extension(name="first", panels={"rating": "first.Panel"}))
     with pytest.raises(ImproperlyConfigured, match=r"'second' .* panel 'rating'.* 'first'"):
         register(Extension(name="second", panels={"rating": "second.Panel"}))
 
 
-def test_audit_verb_of_two_extensions_is_rejected() -> None:
+def test_audit_verb_registered_by_two_extensions_raises_improperly_configured() -> None:
     register(Extension(name="first", audit_verbs={"rate": "Rated"}))
     with pytest.raises(ImproperlyConfigured, match=r"'second' .* audit verb 'rate'.* 'first'"):
         register(Extension(name="second", audit_verbs={"rate": "Rated"}))
 
 
-def test_model_of_two_extensions_is_rejected() -> None:
+def test_model_registered_by_two_extensions_raises_improperly_configured() -> None:
     table = Table(model=WorkerHeartbeat)
     register(Extension(name="first", tables=[table]))
     with pytest.raises(ImproperlyConfigured, match=r"model 'hitl_django\.WorkerHeartbeat'"):
@@ -73,7 +73,7 @@ class ClashingSettings:
     LEASE_SECONDS: int = setting(5, "How long a rating may take.")
 
 
-def test_setting_of_extension_is_checked(settings: Any) -> None:
+def test_extension_setting_has_its_default_and_is_validated_by_system_check(settings: Any) -> None:
     with pytest.raises(AttributeError):
         _ = conf.hitl.STARS
     register(Extension(name="first", settings=FirstSettings))
@@ -87,33 +87,33 @@ def test_setting_of_extension_is_checked(settings: Any) -> None:
     )
 
 
-def test_core_setting_in_extension_is_rejected() -> None:
+def test_extension_with_setting_of_the_core_raises_improperly_configured() -> None:
     with pytest.raises(ImproperlyConfigured, match=r"setting 'LEASE_SECONDS'.* 'hitl_django'"):
         register(Extension(name="first", settings=ClashingSettings))
     assert extensions.list_extensions() == []
 
 
-def test_second_registration_of_extension_replaces_the_first() -> None:
+def test_extension_registered_twice_replaces_its_first_registration() -> None:
     register(Extension(name="first", verbs={"rate": "first.rate"}))
     register(Extension(name="first", verbs={"score": "first.score"}))
     [found] = extensions.list_extensions()
     assert list(found.verbs) == ["score"]
 
 
-def test_core_verb_in_extension_is_rejected() -> None:
+def test_extension_with_verb_of_the_core_raises_command_error_when_called() -> None:
     register(Extension(name="first", verbs={"sweep": "first.sweep"}))
     with pytest.raises(CommandError, match=r"'sweep' .* 'first'"):
         call_command("hitl", "sweep")
 
 
-def test_table_without_thread_is_not_archived() -> None:
+def test_extension_table_without_thread_is_not_archived() -> None:
     before = list_thread_tables()
     register(Extension(name="first", tables=[Table(model=WorkerHeartbeat)]))
     assert list_thread_tables() == before
 
 
 @pytest.mark.any_database
-def test_urls_exist_only_with_the_extension() -> None:
+def test_extension_urls_are_included_only_with_the_extension_registered() -> None:
     def load_urls() -> set[str | None]:
         spec = find_spec("hitl_django.urls")
         assert spec is not None
@@ -128,13 +128,13 @@ def test_urls_exist_only_with_the_extension() -> None:
 
 
 @pytest.mark.django_db
-def test_overdue_time_of_extension_counts_for_health() -> None:
+def test_extension_overdue_function_determines_missed_time_of_worker_health() -> None:
     since = datetime(2001, 2, 3, tzinfo=UTC)
     register(Extension(name="first", overdue=[lambda late: None, lambda late: since]))
     assert find_missed_since() == since
 
 
-def test_error_with_status_and_code_is_a_problem() -> None:
+def test_error_class_of_extension_with_status_and_code_has_a_problem_type() -> None:
     class TooFewStars(HitlError):
         """A rating has one star at least."""
 
@@ -148,7 +148,7 @@ def test_error_with_status_and_code_is_a_problem() -> None:
 
 
 @pytest.mark.process
-def test_app_of_another_package_is_registered() -> None:
+def test_extension_tests_of_example_app_pass_in_another_project() -> None:
     tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/extensions/ratings"]
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.extensions.settings"}
     environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}

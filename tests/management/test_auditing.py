@@ -40,7 +40,9 @@ def verify(*arguments: Any) -> tuple[str, str]:
     return err.getvalue(), out.getvalue()
 
 
-def test_verify_intact_audit_log_in_database_and_file(record: Path) -> None:
+def test_verify_audit_command_reports_intact_log_in_database_and_exported_file(
+    record: Path,
+) -> None:
     assert verify() == ("", "The audit log is intact.\n")
     assert verify("--file", record) == ("", "The audit log is intact.\n")
     entries = [json.loads(line) for line in record.read_text().splitlines()]
@@ -59,7 +61,9 @@ def test_verify_intact_audit_log_in_database_and_file(record: Path) -> None:
     ],
     ids=["actor", "text", "removed", "moved", "repeated", "thread"],
 )
-def test_verify_reports_position_in_changed_file(record: Path, change: Any) -> None:
+def test_verify_audit_command_reports_line_of_change_in_exported_file(
+    record: Path, change: Any
+) -> None:
     entries = [json.loads(line) for line in record.read_text().splitlines()]
     change(entries)
     record.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
@@ -69,7 +73,7 @@ def test_verify_reports_position_in_changed_file(record: Path, change: Any) -> N
 
 
 @pytest.mark.parametrize("is_file", [False, True])
-def test_verify_shows_progress_on_a_terminal(
+def test_verify_audit_command_shows_progress_on_a_terminal(
     record: Path, monkeypatch: pytest.MonkeyPatch, is_file: bool
 ) -> None:
     monkeypatch.setattr("hitl_django.management.progress.TERMINAL_INTERVAL", 0.0)
@@ -81,7 +85,7 @@ def test_verify_shows_progress_on_a_terminal(
     assert err.getvalue().endswith("\r")
 
 
-def test_verify_reports_changed_row(record: Path) -> None:
+def test_verify_audit_command_names_thread_and_entry_of_changed_row(record: Path) -> None:
     first = AuditEntry.objects.filter(seq=2).order_by("pk").first()
     assert first is not None
     AuditEntry.objects.filter(pk=first.pk).update(verb="cancel")
@@ -92,7 +96,9 @@ def test_verify_reports_changed_row(record: Path) -> None:
     assert said == "The audit log of 1 thread is broken."
 
 
-def test_verify_prints_faults_as_json(record: Path) -> None:
+def test_verify_audit_command_with_json_prints_line_thread_and_entry_of_each_fault(
+    record: Path,
+) -> None:
     entries = [json.loads(line) for line in record.read_text().splitlines()]
     entries[1]["actor"] = "eve"
     record.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
@@ -105,12 +111,12 @@ def test_verify_prints_faults_as_json(record: Path) -> None:
     assert json.loads(out.getvalue()) == {"line": 2, "thread": thread, "entry": seq}
 
 
-def test_verify_rejects_other_files(tmp_path: Path) -> None:
+def test_verify_audit_command_rejects_unreadable_and_foreign_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("{}\n")
     assert verify("--file", tmp_path / "a")[1] == "Line 1 is not an audit log entry."
     assert verify("--file", tmp_path / "b")[1].startswith(f"Can't read {tmp_path / 'b'}: ")
 
 
-def test_export_rejects_invalid_period() -> None:
+def test_export_audit_command_with_end_before_start_raises_command_error() -> None:
     with pytest.raises(CommandError, match="end date is before the start date"):
         call_command("hitl", "export-audit", "--since", "2020-01-02", "--until", "2020-01-01")

@@ -48,7 +48,7 @@ def examined(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.database("postgresql")
-def test_doctor_names_a_read_only_database() -> None:
+def test_doctor_reports_a_read_only_database_as_error() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
     code, said = examined()
@@ -58,7 +58,7 @@ def test_doctor_names_a_read_only_database() -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_doctor_prints_json() -> None:
+def test_doctor_with_json_prints_findings_with_level_and_advice() -> None:
     code, said = examined("--json")
     found = [json.loads(line) for line in said.splitlines()]
     assert (code, {each["level"] for each in found}) == (0, {"ok", "note"})
@@ -77,7 +77,7 @@ def worker() -> WorkerHeartbeat:
     return WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
 
 
-def test_doctor_reports_passed_checks(worker: WorkerHeartbeat) -> None:
+def test_doctor_reports_passed_checks_and_exits_with_0(worker: WorkerHeartbeat) -> None:
     code, said = examined("--audit")
     assert code == 0
     for words in ("is reachable", "migrations are applied", "No known problems in the settings"):
@@ -89,11 +89,13 @@ def test_doctor_reports_passed_checks(worker: WorkerHeartbeat) -> None:
 
 
 @override_settings(HITL={"EVENT_MAX_WAITING_THREADS": 0})
-def test_doctor_without_waiting_requests_needs_no_threads(worker: WorkerHeartbeat) -> None:
+def test_doctor_without_waiting_requests_reports_no_thread_limit(worker: WorkerHeartbeat) -> None:
     assert "waiting requests" not in examined()[1]
 
 
-def test_doctor_missing_worker_is_an_error_with_advice(worker: WorkerHeartbeat) -> None:
+def test_doctor_reports_missing_worker_heartbeat_as_error_with_advice(
+    worker: WorkerHeartbeat,
+) -> None:
     WorkerHeartbeat.objects.update(at=Now() - timedelta(hours=3))
     code, said = examined()
     assert code == 1
@@ -105,7 +107,9 @@ def test_doctor_missing_worker_is_an_error_with_advice(worker: WorkerHeartbeat) 
 
 @pytest.mark.parametrize("verb", ["worker", "sweep", "purge", "start"])
 @pytest.mark.parametrize("app", ["hitl_django", "django_q"])
-def test_every_command_reports_missing_migrations(verb: str, app: str, tmp_path: Path) -> None:
+def test_hitl_commands_with_missing_migrations_raise_command_error_naming_the_migration(
+    verb: str, app: str, tmp_path: Path
+) -> None:
     (tmp_path / "none").touch()
     options = {"purge": ["--days", "3"], "start": ["--input", str(tmp_path / "none")]}
     applied = MigrationRecorder.Migration.objects.filter(app=app)
@@ -116,7 +120,9 @@ def test_every_command_reports_missing_migrations(verb: str, app: str, tmp_path:
         call_command("hitl", verb, *options.get(verb, ()))
 
 
-def test_worker_is_rejected_with_the_message_of_the_check(settings: Any) -> None:
+def test_worker_and_sweep_commands_without_django_q_raise_the_message_of_the_system_check(
+    settings: Any,
+) -> None:
     settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "django_q"]
     for verb in ("worker", "sweep"):
         with pytest.raises(CommandError, match="'django_q' is not in INSTALLED_APPS"):
@@ -126,21 +132,21 @@ def test_worker_is_rejected_with_the_message_of_the_check(settings: Any) -> None
     assert "(hitl_django.E018)" in said
 
 
-def test_doctor_with_unimportable_queue_stops(settings: Any) -> None:
+def test_doctor_with_unimportable_dispatch_setting_reports_the_failing_check(settings: Any) -> None:
     settings.HITL = {"DISPATCH": "shop.queue.Missing"}
     code, said = examined()
     assert code == 1
     assert "(hitl_django.E004)" in said
 
 
-def test_project_migrations_do_not_stop_the_worker() -> None:
+def test_sweep_command_runs_with_unapplied_migrations_of_other_apps() -> None:
     # A deploy may apply them when the last of the old processes is gone.
     MigrationRecorder.Migration.objects.filter(app="sessions").delete()
     call_command("hitl", "sweep", stdout=io.StringIO())
     assert "sessions.0001_initial" in examined()[1]
 
 
-def test_commands_name_an_unavailable_database_immediately(
+def test_sweep_command_with_unreachable_database_raises_command_error_naming_the_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(self: Any) -> None:
@@ -151,7 +157,9 @@ def test_commands_name_an_unavailable_database_immediately(
         call_command("hitl", "sweep")
 
 
-def test_doctor_reports_overdue_runs_without_a_sweep(worker: WorkerHeartbeat) -> None:
+def test_doctor_warns_of_missing_sweep_while_queued_runs_are_overdue(
+    worker: WorkerHeartbeat,
+) -> None:
     with testing.inline():
         runs = [services.start("steps", {"log": []}).id for _ in range(2)]
     Run.objects.update(hinted_at=Now() - timedelta(hours=2), queued_at=Now() - timedelta(hours=3))
@@ -163,7 +171,9 @@ def test_doctor_reports_overdue_runs_without_a_sweep(worker: WorkerHeartbeat) ->
     assert "The sweep is not running" not in examined()[1]
 
 
-def test_doctor_reports_overdue_expiries(worker: WorkerHeartbeat) -> None:
+def test_doctor_warns_of_missing_sweep_if_an_interrupt_expired_an_hour_ago(
+    worker: WorkerHeartbeat,
+) -> None:
     with testing.inline() as advance:
         services.start("approval", {"text": "x"})
         advance()
@@ -173,13 +183,15 @@ def test_doctor_reports_overdue_expiries(worker: WorkerHeartbeat) -> None:
     assert "The sweep is not running" in examined()[1]
 
 
-def test_doctor_with_queue_without_workers_reports_none_missing() -> None:
+def test_doctor_with_inline_dispatcher_reports_no_missing_worker() -> None:
     with override_settings(HITL={"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}):
         code, said = examined()
     assert (code, "No worker" in said) == (0, False)
 
 
-def test_doctor_with_unavailable_database_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_with_unreachable_database_reports_only_this_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(self: Any) -> None:
         raise OperationalError("connection\nrefused")
 
@@ -189,7 +201,9 @@ def test_doctor_with_unavailable_database_stops(monkeypatch: pytest.MonkeyPatch)
     assert "connection refused" in found[0].words
 
 
-def test_doctor_reports_unapplied_migration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_unapplied_migration_of_the_package_as_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     MigrationRecorder.Migration.objects.filter(app="hitl_django").delete()
     code, said = examined()
     assert code == 1
@@ -197,7 +211,7 @@ def test_doctor_reports_unapplied_migration(monkeypatch: pytest.MonkeyPatch) -> 
     assert "manage.py migrate" in said
 
 
-def test_doctor_repeats_failing_checks(
+def test_doctor_repeats_warnings_of_system_checks(
     worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Conf, "WORKERS", 1)
@@ -206,7 +220,7 @@ def test_doctor_repeats_failing_checks(
     assert "warning  Q_CLUSTER['workers'] is 1" in said
 
 
-def test_doctor_unavailable_broker_is_an_error(
+def test_doctor_reports_unreachable_broker_as_error(
     worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Conf, "ORM", None)
@@ -216,14 +230,16 @@ def test_doctor_unavailable_broker_is_an_error(
     assert "broker is unreachable" in said
 
 
-def test_doctor_missing_sweep_schedule_is_an_error(worker: WorkerHeartbeat) -> None:
+def test_doctor_reports_missing_sweep_schedule_as_error(worker: WorkerHeartbeat) -> None:
     Schedule.objects.all().delete()
     code, said = examined()
     assert code == 1
     assert "sweep isn't scheduled" in said
 
 
-def test_doctor_warns_of_reviewers_who_can_edit_queue_schedules(worker: WorkerHeartbeat) -> None:
+def test_doctor_warns_of_reviewers_with_permission_to_change_queue_schedules(
+    worker: WorkerHeartbeat,
+) -> None:
     def may(group: Group, app: str, codename: str) -> None:
         group.permissions.add(
             Permission.objects.get(content_type__app_label=app, codename=codename)
@@ -237,7 +253,7 @@ def test_doctor_warns_of_reviewers_who_can_edit_queue_schedules(worker: WorkerHe
     assert "edit django-q2 schedules: reviewers. (hitl_django.W033)" in examined()[1]
 
 
-def test_doctor_notes_slow_settings(
+def test_doctor_notes_slow_bulk_setting_unless_verbosity_is_0(
     worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "'bulk'] is 1" in examined()[1]
@@ -246,7 +262,7 @@ def test_doctor_notes_slow_settings(
     assert "Task overhead" not in examined()[1]
 
 
-def test_doctor_counts_waiting_and_parked_runs(worker: WorkerHeartbeat) -> None:
+def test_doctor_reports_number_of_queued_and_parked_runs(worker: WorkerHeartbeat) -> None:
     with testing.inline():
         for _ in range(3):
             services.start("steps", {"log": []})
@@ -258,7 +274,9 @@ def test_doctor_counts_waiting_and_parked_runs(worker: WorkerHeartbeat) -> None:
     assert "1 parked run: needs an operator" in said
 
 
-def test_doctor_warns_of_unusable_links(worker: WorkerHeartbeat, settings: Any) -> None:
+def test_doctor_warns_of_missing_site_url_with_active_webhooks(
+    worker: WorkerHeartbeat, settings: Any
+) -> None:
     assert "SITE_URL" not in examined()[1]
     webhook_services.create_webhook("https://crm.example/hooks/hitl")
     assert "warning  HITL['SITE_URL'] isn't set, and there are webhooks" in examined()[1]
@@ -266,7 +284,9 @@ def test_doctor_warns_of_unusable_links(worker: WorkerHeartbeat, settings: Any) 
     assert "SITE_URL" not in examined()[1]
 
 
-def test_doctor_notes_table_growth_and_limits(worker: WorkerHeartbeat, settings: Any) -> None:
+def test_doctor_notes_table_growth_and_missing_retention(
+    worker: WorkerHeartbeat, settings: Any
+) -> None:
     assert "stored in" not in examined()[1]
     with testing.inline():
         for number in range(14):
@@ -281,7 +301,7 @@ def test_doctor_notes_table_growth_and_limits(worker: WorkerHeartbeat, settings:
     assert "RETENTION_DAYS = 90 bounds it" in examined()[1]
 
 
-def test_doctor_warns_of_clock_difference(
+def test_doctor_warns_of_clock_difference_to_the_database(
     worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = diagnosis.timezone.now
@@ -339,7 +359,9 @@ class TestAudit:
             (lambda of: of(3, 2).update(seq=7), 2),
         ],
     )
-    def test_audit_names_the_first_broken_entry(self, tamper: Callable[..., Any], seq: int) -> None:
+    def test_doctor_with_audit_names_the_first_broken_entry_of_a_thread(
+        self, tamper: Callable[..., Any], seq: int
+    ) -> None:
         assert examined("--audit")[0] == 0
         tamper(self.of)
         code, said = examined("--audit")
@@ -347,7 +369,9 @@ class TestAudit:
         assert f"'thread 3' is broken: entry {seq} is the first" in said
         assert "All audit logs are intact" not in said
 
-    def test_audit_of_growing_thread_passes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_audit_check_of_thread_that_grows_during_the_check_finds_no_fault(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         # A run is cancelled between reading its thread and reading the thread's entries.
         runs = list(Run.objects.filter(thread__thread_id="thread 0").values_list("pk", flat=True))
         again: list[str] = []
@@ -367,13 +391,13 @@ class TestAudit:
             assert list(audit.find_faults()) == []
         assert again == ["thread 0"]
 
-    def test_audit_is_checked_only_on_request(self) -> None:
+    def test_doctor_without_audit_option_does_not_check_audit_logs(self) -> None:
         self.of(3).delete()
         assert examined()[0] == 0
 
 
 @pytest.mark.database("postgresql")
-def test_doctor_counts_archive_partitions_as_one_table() -> None:
+def test_doctor_includes_archive_partitions_in_the_table_size() -> None:
     at = timezone.now()
     partitions.make_partitions("default", [at])
     before = tables.measure_tables("default").bytes
@@ -383,7 +407,7 @@ def test_doctor_counts_archive_partitions_as_one_table() -> None:
     assert tables.measure_tables("default").bytes - before > 300_000
 
 
-def test_doctor_site_url_is_optional_without_active_channels(
+def test_doctor_does_not_require_site_url_without_active_installed_channels(
     worker: WorkerHeartbeat,
 ) -> None:
     webhook_services.create_webhook("https://crm.example/hooks/hitl")

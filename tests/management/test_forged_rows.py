@@ -36,14 +36,16 @@ def words() -> str:
     return " ".join(found for _, found in find_forged_rows())
 
 
-def test_unchanged_rows_pass(advance: Callable[[], int]) -> None:
+def test_forged_row_check_of_decided_and_erased_threads_finds_no_fault(
+    advance: Callable[[], int],
+) -> None:
     item = decided(advance)
     assert words() == ""
     services.erase_thread(item.thread.thread_id)
     assert words() == ""
 
 
-def test_rejected_row_passes(advance: Callable[[], int]) -> None:
+def test_forged_row_check_of_rejected_interrupt_finds_no_fault(advance: Callable[[], int]) -> None:
     run = services.start("approval", {"text": "x"})
     advance()
     services.decide(Interrupt.objects.get(run=run.id).pk, "reject", reason="no")
@@ -66,7 +68,7 @@ def test_rejected_row_passes(advance: Callable[[], int]) -> None:
         ),
     ],
 )
-def test_forged_row_is_reported(
+def test_verify_audit_command_reports_rows_that_differ_from_the_audit_log(
     advance: Callable[[], int], forge: Callable[[Any], Any], found: str
 ) -> None:
     forge(decided(advance))
@@ -77,7 +79,7 @@ def test_forged_row_is_reported(
     assert found in errors.getvalue()
 
 
-def test_lost_key_is_reported_and_checks_continue(
+def test_audit_check_with_lost_encryption_key_reports_undecryptable_log_and_continues(
     advance: Callable[[], int], settings: Any
 ) -> None:
     given = settings.HITL

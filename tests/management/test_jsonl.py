@@ -14,16 +14,16 @@ def read(text: str | bytes, graph: str | None = "refund") -> StartRequest:
     return parse_line(StartLine(1, text if isinstance(text, bytes) else text.encode()), graph)
 
 
-def test_plain_object_is_the_input() -> None:
+def test_jsonl_line_without_input_key_is_the_input_itself() -> None:
     assert read('{"amount": 12}') == StartRequest("refund", {"amount": 12}, None)
 
 
-def test_envelope_has_a_key() -> None:
+def test_jsonl_line_with_input_and_key_has_input_and_run_key() -> None:
     request = read('{"input": {"amount": 12}, "key": "r1"}')
     assert request == StartRequest("refund", {"amount": 12}, "r1")
 
 
-def test_envelope_with_subject_context_and_configurable_returns_them() -> None:
+def test_jsonl_line_with_subject_context_and_configurable_returns_these_values() -> None:
     request = read(
         '{"input": {}, "subject": {"type": "shop.order", "id": "7"},'
         ' "context": {"user": "ann"}, "configurable": {"tenant": "t1"}}'
@@ -33,23 +33,23 @@ def test_envelope_with_subject_context_and_configurable_returns_them() -> None:
     assert request == expected
 
 
-def test_unknown_key_of_line_with_graph_is_named() -> None:
+def test_jsonl_line_with_graph_and_unknown_key_raises_error_naming_the_key() -> None:
     with pytest.raises(BadLine, match="unknown key 'subjct'; the keys are configurable"):
         read('{"graph": "refund", "input": {}, "subjct": {}}', graph=None)
 
 
-def test_state_with_input_field_is_not_an_envelope() -> None:
+def test_jsonl_line_with_input_and_other_state_fields_is_the_input_itself() -> None:
     assert read('{"input": "hello", "language": "cy"}').input == {
         "input": "hello",
         "language": "cy",
     }
 
 
-def test_line_can_name_its_graph() -> None:
+def test_jsonl_line_with_graph_key_selects_the_graph() -> None:
     assert read('{"graph": "agent", "input": {}}', graph=None).graph == "agent"
 
 
-def test_null_input_is_passed_to_the_graph() -> None:
+def test_jsonl_line_with_null_input_has_input_none() -> None:
     assert read('{"input": null}') == StartRequest("refund", None, None)
 
 
@@ -84,16 +84,16 @@ def test_null_input_is_passed_to_the_graph() -> None:
         ),
     ],
 )
-def test_invalid_line_is_explained(text: str | bytes, reason: str) -> None:
+def test_jsonl_line_invalid_raises_error_with_reason(text: str | bytes, reason: str) -> None:
     with pytest.raises(BadLine, match=re.escape(reason)):
         read(text)
 
 
-def test_line_without_graph_uses_that_of_the_command() -> None:
+def test_jsonl_line_without_graph_and_without_graph_argument_raises_an_error() -> None:
     with pytest.raises(BadLine, match="no graph: add"):
         read("{}", graph=None)
 
 
-def test_blank_lines_are_counted_and_skipped() -> None:
+def test_jsonl_blank_lines_are_counted_and_skipped() -> None:
     lines = list(read_lines([b"\xef\xbb\xbf{}\n", b"\n", b"  \r\n", b"{}"]))
     assert lines == [StartLine(1, b"{}\n"), StartLine(4, b"{}")]

@@ -93,7 +93,7 @@ def retry(*arguments: str) -> tuple[str, str]:
     return out.getvalue(), ""
 
 
-def test_runs_at_removed_node_are_reported(deploy: Any) -> None:
+def test_preflight_reports_runs_paused_at_a_removed_node(deploy: Any) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         run = hitl.start("deployed", {})
@@ -114,7 +114,7 @@ def test_runs_at_removed_node_are_reported(deploy: Any) -> None:
         hitl.assert_parked(run, "ask")
 
 
-def test_runs_of_removed_graph_are_reported(deploy: Any) -> None:
+def test_preflight_reports_runs_of_a_removed_graph(deploy: Any) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         hitl.start("deployed", {})
@@ -128,7 +128,7 @@ def test_runs_of_removed_graph_are_reported(deploy: Any) -> None:
     assert set(Run.objects.values_list("state", flat=True)) == {"interrupted"}
 
 
-def test_runs_are_counted_by_reason_and_listed_up_to_a_limit(
+def test_preflight_summary_counts_runs_by_reason_and_merges_reasons_above_the_limit(
     deploy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE", 2)
@@ -150,7 +150,7 @@ def test_runs_are_counted_by_reason_and_listed_up_to_a_limit(
     assert preflight("--summary")[0] == "5 runs of deployed 1: other reasons\n"
 
 
-def test_rename_migration_and_pin_are_recognised(deploy: Any) -> None:
+def test_preflight_accepts_renamed_migrated_and_pinned_graphs(deploy: Any) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         run = hitl.start("deployed", {})
@@ -168,7 +168,7 @@ def test_rename_migration_and_pin_are_recognised(deploy: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", ["plain", "fan", "below", "joined"])
-def test_dump_gives_the_same_report_and_contains_no_values(
+def test_preflight_from_dump_gives_an_equal_report_and_dump_contains_no_values(
     deploy: Any, tmp_path: Path, shape: str, django_db_blocker: Any
 ) -> None:
     """Of each kind of pause, where nothing has changed, a node was renamed, or a node is gone."""
@@ -192,7 +192,9 @@ def test_dump_gives_the_same_report_and_contains_no_values(
     assert refused == [False, False, True]
 
 
-def test_changed_type_is_unknown_from_a_dump(deploy: Any, tmp_path: Path) -> None:
+def test_preflight_from_dump_reports_changed_state_type_as_unknown(
+    deploy: Any, tmp_path: Path
+) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         hitl.start("deployed", {"answer": 1})
@@ -208,7 +210,9 @@ def test_changed_type_is_unknown_from_a_dump(deploy: Any, tmp_path: Path) -> Non
     assert "isn't in the dump" in preflight("--shapes", dump)[0]
 
 
-def test_invalid_dump_is_rejected_with_reason(tmp_path: Path) -> None:
+def test_preflight_with_invalid_dump_or_conflicting_options_raises_command_error(
+    tmp_path: Path,
+) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text('{"kind": "run"}\n')
     assert preflight("--shapes", str(wrong))[1].startswith("line 1 is not a valid export: ")
@@ -218,7 +222,7 @@ def test_invalid_dump_is_rejected_with_reason(tmp_path: Path) -> None:
     )
 
 
-def test_retry_command_retries_parked_runs(deploy: Any) -> None:
+def test_retry_command_queues_parked_runs_up_to_the_limit(deploy: Any) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         runs = [hitl.start("deployed", {}) for _ in range(3)]
@@ -231,7 +235,7 @@ def test_retry_command_retries_parked_runs(deploy: Any) -> None:
         assert retry("--state", "failed")[0] == "0 runs queued.\n"
 
 
-def test_retry_command_names_unretryable_run(
+def test_retry_command_names_a_run_that_cannot_be_retried(
     deploy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = uuid4()

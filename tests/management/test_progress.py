@@ -25,13 +25,13 @@ def always_time_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "TERMINAL_INTERVAL", 0.0)
 
 
-def test_terminal_shows_percentage() -> None:
+def test_progress_on_a_terminal_shows_bar_and_percentage() -> None:
     stream = Terminal()
     Progress(OutputWrapper(stream), total=200).show(50, "1 started")
     assert stream.getvalue() == "\r[########......................]  25%  1 started"
 
 
-def test_shorter_text_overwrites_longer_text() -> None:
+def test_progress_text_shorter_than_the_previous_text_overwrites_the_whole_line() -> None:
     stream = Terminal()
     bar = Progress(OutputWrapper(stream), total=None)
     bar.show(1, "a long note")
@@ -39,7 +39,7 @@ def test_shorter_text_overwrites_longer_text() -> None:
     assert stream.getvalue().endswith("\rshort      ")
 
 
-def test_cleared_bar_leaves_empty_line() -> None:
+def test_progress_cleared_on_a_terminal_leaves_an_empty_line() -> None:
     stream = Terminal()
     bar = Progress(OutputWrapper(stream), total=None)
     bar.show(1, "note")
@@ -47,14 +47,16 @@ def test_cleared_bar_leaves_empty_line() -> None:
     assert stream.getvalue() == "\rnote\r    \r"
 
 
-def test_pipe_shows_counts_without_percentage() -> None:
+def test_progress_without_total_shows_counts_without_percentage() -> None:
     stream = Terminal()
     Progress(OutputWrapper(stream), total=None).show(50, "1 started")
     assert "%" not in stream.getvalue()
     assert "1 started" in stream.getvalue()
 
 
-def test_log_has_no_bar_and_no_carriage_return(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_in_a_log_shows_lines_without_bar_or_carriage_return(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(progress, "LOG_INTERVAL", 0.0)
     stream = io.StringIO()
     log = Progress(OutputWrapper(stream), total=200)
@@ -63,7 +65,7 @@ def test_log_has_no_bar_and_no_carriage_return(monkeypatch: pytest.MonkeyPatch) 
     assert stream.getvalue() == "1 started\n"
 
 
-def test_rows_are_counted() -> None:
+def test_progress_count_shows_number_of_rows_in_singular_and_plural() -> None:
     stream = Terminal()
     assert list(Progress(OutputWrapper(stream), total=2).count("ab", "run", "runs")) == ["a", "b"]
     drawn = stream.getvalue().split("\r")
@@ -97,7 +99,9 @@ def threads() -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_long_command_shows_progress(threads: None, arguments: list[str], note: str) -> None:
+def test_long_running_command_shows_and_clears_its_progress(
+    threads: None, arguments: list[str], note: str
+) -> None:
     terminal = Terminal()
     call_command("hitl", *arguments, stdout=io.StringIO(), stderr=terminal)
     drawn = [text.strip() for text in terminal.getvalue().split("\r")]

@@ -33,7 +33,9 @@ def lines(*arguments: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in call(*arguments, "--json").splitlines()]
 
 
-def test_pending_interrupts_are_listed_oldest_first(hitl: GraphEnvironment) -> None:
+def test_list_command_shows_pending_interrupts_oldest_first_with_filters(
+    hitl: GraphEnvironment,
+) -> None:
     assert call("list") == "No results.\n"
     first = hitl.start("approval", {"text": "A"})
     hitl.start("approval", {"text": "B"})
@@ -51,7 +53,9 @@ def test_pending_interrupts_are_listed_oldest_first(hitl: GraphEnvironment) -> N
     assert decided["title"] == "C"
 
 
-def test_runs_are_listed_newest_first_and_by_state(hitl: GraphEnvironment) -> None:
+def test_list_runs_command_shows_runs_newest_first_and_filters_by_state(
+    hitl: GraphEnvironment,
+) -> None:
     first = hitl.start("approval", {"text": "A"}, key="k-1")
     second = hitl.start("approval", {"text": "B"})
     hitl.decide(run=second, type="approve")
@@ -65,7 +69,7 @@ def test_runs_are_listed_newest_first_and_by_state(hitl: GraphEnvironment) -> No
         call("list", "runs", "--state", "open")
 
 
-def test_interrupt_is_shown_with_payload_and_decisions(hitl: GraphEnvironment) -> None:
+def test_show_command_prints_payload_and_decisions_of_an_interrupt(hitl: GraphEnvironment) -> None:
     interrupt = hitl.make_interrupt(
         {"sum": 3, "to": "Dana\u202e\x1b[2J"}, title="Pay?", why="Late."
     )
@@ -81,7 +85,7 @@ def test_interrupt_is_shown_with_payload_and_decisions(hitl: GraphEnvironment) -
     assert (made["type"], made["value"], made["reason"]) == ("respond", {"sum": 4}, "As agreed.")
 
 
-def test_run_is_shown_with_interrupts_and_unknown_id_is_rejected(
+def test_show_command_prints_run_with_interrupts_and_rejects_unknown_ids(
     hitl: GraphEnvironment,
 ) -> None:
     run = hitl.start("approval", {"text": "A"})
@@ -95,7 +99,7 @@ def test_run_is_shown_with_interrupts_and_unknown_id_is_rejected(
         call("show", "nonsense")
 
 
-def test_decide_command_with_and_without_user(
+def test_decide_command_stores_decision_with_or_without_user_and_rejects_second_decision(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
     django_user_model.objects.create_superuser("rita")
@@ -123,7 +127,7 @@ def test_decide_command_with_and_without_user(
         call("decide", other.pk, "respond", "--value", "1")
 
 
-def test_incomplete_approval_shows_missing_count(
+def test_decide_command_below_quorum_prints_number_of_missing_approvals(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
     django_user_model.objects.create_superuser("rita")
@@ -132,7 +136,7 @@ def test_incomplete_approval_shows_missing_count(
     assert said == "Recorded: approve. 2 more approvals required.\n"
 
 
-def test_decide_command_respects_claims_on_request(
+def test_decide_command_with_not_over_claim_rejects_decision_on_claimed_interrupt(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
     interrupt = hitl.make_interrupt("A?")
@@ -143,7 +147,7 @@ def test_decide_command_respects_claims_on_request(
     assert Run.objects.get(pk=interrupt.run_id).state == "queued"
 
 
-def test_graph_command_draws_the_graph(tmp_path: Path) -> None:
+def test_graph_command_draws_graph_as_text_mermaid_or_svg(tmp_path: Path) -> None:
     assert "ask" in call("graph", "approval")
     assert call("graph", "approval", "--format", "mermaid").count("-->") == 2
     assert call("graph", "approval", "--format", "svg", "--output", tmp_path / "a.svg") == ""

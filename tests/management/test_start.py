@@ -67,7 +67,7 @@ def lines(tmp_path: Path) -> Any:
     return write
 
 
-def test_one_run_is_started_per_line(lines: Any) -> None:
+def test_start_command_starts_one_run_per_line(lines: Any) -> None:
     said = Said("counting", "--input", lines({"count": 1}, {"count": 2}, {"count": 3}))
     assert (said.out, said.err, said.failure) == (
         "3 started, 0 already existed, 0 failed.\n",
@@ -77,13 +77,13 @@ def test_one_run_is_started_per_line(lines: Any) -> None:
     assert Run.objects.filter(graph="counting", state="queued").count() == 3
 
 
-def test_audit_log_names_the_command(lines: Any) -> None:
+def test_start_command_is_logged_with_via_command_and_no_user(lines: Any) -> None:
     Said("counting", "--input", lines({"count": 1}))
     entry = AuditEntry.objects.get(verb="start")
     assert (entry.via, entry.actor) == ("command", None)
 
 
-def test_invalid_line_is_reported_and_others_start(lines: Any) -> None:
+def test_start_command_reports_invalid_lines_and_starts_valid_lines(lines: Any) -> None:
     said = Said(
         "counting",
         "--input",
@@ -101,14 +101,14 @@ def test_invalid_line_is_reported_and_others_start(lines: Any) -> None:
     assert Run.objects.count() == 2
 
 
-def test_repeated_file_starts_nothing(lines: Any) -> None:
+def test_start_command_repeated_with_keys_starts_no_second_run(lines: Any) -> None:
     name = lines({"input": {"count": 1}, "key": "a"}, {"input": {"count": 2}, "key": "b"})
     Said("counting", "--input", name)
     assert Said("counting", "--input", name).out == "0 started, 2 already existed, 0 failed.\n"
     assert Run.objects.count() == 2
 
 
-def test_repeated_line_without_key_starts_another_run(lines: Any) -> None:
+def test_start_command_repeated_without_key_starts_another_run_per_line(lines: Any) -> None:
     name = lines({"count": 1}, {"input": {"count": 1}}, {"input": {"count": 2}, "key": "b"})
     assert Said("counting", "--input", name).err == ""
     said = Said("counting", "--input", name)
@@ -119,7 +119,7 @@ def test_repeated_line_without_key_starts_another_run(lines: Any) -> None:
 REPEATED = "If you repeat the command, a line without a key starts another run."
 
 
-def test_failed_file_warns_of_lines_without_key(lines: Any) -> None:
+def test_start_command_with_failed_line_warns_of_runs_started_without_key(lines: Any) -> None:
     said = Said("counting", "--input", lines({"input": {"count": 1}, "key": "a"}, "[]"))
     assert said.err == "line 2: expected an object, got a list\n"
     said = Said("counting", "--input", lines({"count": 2}, "[]", {"input": {"count": 3}}))
@@ -127,7 +127,7 @@ def test_failed_file_warns_of_lines_without_key(lines: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OperationalError])
-def test_stopped_file_warns_of_lines_without_key(
+def test_start_command_stopped_by_error_warns_of_runs_started_without_key(
     lines: Any, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     start, err = services.start, io.StringIO()
@@ -145,7 +145,7 @@ def test_stopped_file_warns_of_lines_without_key(
     assert err.getvalue() == f"Started without a key: 1 line. {REPEATED}\n"
 
 
-def test_key_used_for_other_input_is_rejected(lines: Any) -> None:
+def test_start_command_reports_a_key_used_with_different_input(lines: Any) -> None:
     said = Said(
         "counting",
         "--input",
@@ -155,7 +155,7 @@ def test_key_used_for_other_input_is_rejected(lines: Any) -> None:
     assert "line 2: Idempotency key 'a' was already used" in said.err
 
 
-def test_file_can_start_several_graphs(lines: Any) -> None:
+def test_start_command_without_graph_argument_starts_graphs_named_by_lines(lines: Any) -> None:
     said = Said(
         "--input",
         lines(
@@ -170,7 +170,7 @@ def test_file_can_start_several_graphs(lines: Any) -> None:
     assert 'line 4: no graph: add "graph" to the line' in said.err
 
 
-def test_line_with_subject_links_its_thread(lines: Any) -> None:
+def test_start_command_stores_the_subject_of_a_line_on_the_thread(lines: Any) -> None:
     team = Group.objects.create(name="Night shift")
     subject = {"type": "auth.group", "id": str(team.pk)}
     said = Said("counting", "--input", lines({"input": {"count": 1}, "subject": subject}))
@@ -178,7 +178,7 @@ def test_line_with_subject_links_its_thread(lines: Any) -> None:
     assert Thread.objects.get().subject == team
 
 
-def test_line_with_unknown_subject_is_rejected_with_reason(lines: Any) -> None:
+def test_start_command_reports_unknown_subject_with_reason(lines: Any) -> None:
     wrong = [("auth.grup", "1"), ("group", "1"), ("auth.group", "0"), ("auth.group", "x")]
     said = Said(
         "counting",
@@ -197,7 +197,9 @@ def test_line_with_unknown_subject_is_rejected_with_reason(lines: Any) -> None:
     assert not Thread.objects.exists()
 
 
-def test_line_with_context_and_configurable_stores_them(lines: Any) -> None:
+def test_start_command_stores_context_and_configurable_and_reports_invalid_values(
+    lines: Any,
+) -> None:
     class Caller(BaseModel):
         user_id: str
 
@@ -229,33 +231,33 @@ def test_line_with_context_and_configurable_stores_them(lines: Any) -> None:
     assert reported[-1].startswith("Started without a key: 1 line. ")
 
 
-def test_line_for_other_graph_than_the_command_is_rejected(lines: Any) -> None:
+def test_start_command_rejects_line_naming_another_graph_than_the_argument(lines: Any) -> None:
     said = Said("counting", "--input", lines({"graph": "weighing", "input": {"grams": 1}}))
     assert said.out == "0 started, 0 already existed, 1 failed.\n"
     assert not Run.objects.exists()
 
 
-def test_unknown_graph_is_rejected_before_reading() -> None:
+def test_start_command_with_unregistered_graph_fails_before_reading_the_file() -> None:
     said = Said("guessing", "--input", "no such file")
     assert said.failure.startswith("Graph 'guessing' is not registered.")
 
 
 @pytest.mark.parametrize("name", ["no such file", "."])
-def test_unreadable_file_is_named(name: str) -> None:
+def test_start_command_with_unreadable_file_names_the_file(name: str) -> None:
     assert Said("counting", "--input", name).failure.startswith(f"Can't read {name}: ")
 
 
-def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_command_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"count": 1}\n\n{"count": 2}')))
     assert Said("counting", "--input", "-").out == "2 started, 0 already existed, 0 failed.\n"
 
 
-def test_empty_file_succeeds(lines: Any) -> None:
+def test_start_command_with_empty_file_succeeds(lines: Any) -> None:
     said = Said("counting", "--input", lines())
     assert (said.out, said.failure) == ("0 started, 0 already existed, 0 failed.\n", "")
 
 
-def test_terminal_shows_bar_and_reasons_on_their_own_lines(
+def test_start_command_on_a_terminal_shows_bar_and_failed_lines(
     lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.management.progress.TERMINAL_INTERVAL", 0.0)
@@ -271,7 +273,9 @@ def test_terminal_shows_bar_and_reasons_on_their_own_lines(
     assert "\rline 2: expected an object, got a list" in text
 
 
-def test_ctrl_c_prints_the_counts(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_command_interrupted_by_ctrl_c_prints_counts_and_exits_with_130(
+    lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
@@ -281,7 +285,7 @@ def test_ctrl_c_prints_the_counts(lines: Any, monkeypatch: pytest.MonkeyPatch) -
     assert said.code == 130
 
 
-def test_database_error_is_not_an_invalid_line(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_command_raises_database_errors(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def down(*args: Any, **kwargs: Any) -> None:
         raise OperationalError("the database is away")
 

@@ -14,7 +14,7 @@ from hitl_django.models import Run, Thread
 
 
 @pytest.mark.django_db
-def test_sweep_command_sends_a_lost_message() -> None:
+def test_sweep_command_enqueues_run_whose_message_was_lost() -> None:
     thread = Thread.objects.create(thread_id="t", graph="any")
     long_ago = timezone.now() - timedelta(hours=1)
     Run.objects.create(thread=thread, graph="any", queued_at=long_ago, hinted_at=long_ago)
@@ -24,6 +24,6 @@ def test_sweep_command_sends_a_lost_message() -> None:
     assert OrmQ.objects.count() == 1
 
 
-def test_command_requires_a_verb() -> None:
+def test_hitl_command_without_verb_raises_command_error() -> None:
     with pytest.raises(CommandError, match="VERB"):
         call_command("hitl")

@@ -35,7 +35,7 @@ def threads() -> None:
         hitl.decide(run=ended.pk, type="approve")
 
 
-def test_verify_backup_of_complete_database_passes() -> None:
+def test_verify_backup_command_of_complete_database_reports_no_problems() -> None:
     assert check() == ("2 threads checked: no problems found.\n", "")
     assert check("--json") == ("", "")
 
@@ -70,7 +70,7 @@ def change_the_record() -> None:
         (change_the_record, "waits", "audit log is broken at entry 1"),
     ],
 )
-def test_verify_backup_reports_missing_and_damaged_rows(
+def test_verify_backup_command_names_thread_with_missing_or_damaged_row(
     damage: Callable[[], None], thread: str, words: str
 ) -> None:
     damage()

@@ -111,7 +111,7 @@ class Client:
 
 
 @pytest.mark.parametrize("name", ["plain", "awkward"])
-def test_project_uses_public_names_only(name: str) -> None:
+def test_host_project_imports_public_package_names_only(name: str) -> None:
     used = set()
     for path in (HOSTS / name).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -127,7 +127,7 @@ def test_project_uses_public_names_only(name: str) -> None:
     [("plain", ["manage.py", "test"]), ("awkward", ["-m", "pytest", "-q"])],
     ids=["plain", "awkward"],
 )
-def test_project_test_suite_passes(
+def test_host_project_test_suite_and_system_checks_pass(
     host: Callable[[str], Host], installed: Path, name: str, tests: list[str]
 ) -> None:
     product = host(name)
@@ -163,7 +163,7 @@ def office(host: Callable[[str], Host], tmp_path: Path) -> Iterator[Host]:
 
 
 @pytest.mark.browser
-def test_project_settles_a_claim_despite_a_killed_worker(
+def test_host_project_settles_a_claim_after_a_killed_celery_worker(
     office: Host,
     chromium: Any,  # noqa: F811
 ) -> None:

@@ -30,7 +30,7 @@ def page(metadata: Message) -> str:
     return str(rendered)
 
 
-def test_links_of_package_page_have_targets(page: str) -> None:
+def test_package_index_page_links_have_targets(page: str) -> None:
     targets = re.findall(r'(?:href|src)="([^"]*)"', page)
     anchors = set(re.findall(r'\b(?:id|name)="([^"]+)"', page))
     within = {target for target in targets if target.startswith("#")}
@@ -39,11 +39,11 @@ def test_links_of_package_page_have_targets(page: str) -> None:
     assert [target for target in outside if not target.startswith("https://")] == []
 
 
-def test_relative_readme_links_name_the_source(page: str) -> None:
+def test_package_index_page_shows_relative_readme_links_as_text_with_path(page: str) -> None:
     assert "Tutorial (<code>docs/tutorial.md</code>)" in page
 
 
-def test_package_page_contains_the_readme(page: str) -> None:
+def test_package_index_page_contains_headings_and_tables_of_the_readme(page: str) -> None:
     headings = re.findall(r"(?m)^## (.+)$", (ROOT / "README.md").read_text())
     assert headings
     for heading in headings:
@@ -52,7 +52,7 @@ def test_package_page_contains_the_readme(page: str) -> None:
     assert '<pre lang="python">' in page
 
 
-def test_every_classifier_exists(metadata: Message) -> None:
+def test_package_classifiers_exist_and_name_supported_django_versions(metadata: Message) -> None:
     given = metadata.get_all("Classifier") or []
     assert set(given) <= classifiers
     assert given == sorted(given)

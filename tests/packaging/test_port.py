@@ -45,30 +45,32 @@ LEFT_ALONE = [
 
 
 @pytest.mark.parametrize("source", CHANGED)
-def test_import_is_changed(source: str) -> None:
+def test_port_of_langgraph_import_changes_its_module(source: str) -> None:
     assert port_source(source) == (CHANGED[source], [])
 
 
 @pytest.mark.parametrize("source", KEPT)
-def test_import_without_counterpart_is_kept_and_named(source: str) -> None:
+def test_port_of_import_without_counterpart_keeps_the_line_and_reports_the_reason(
+    source: str,
+) -> None:
     after, (remark,) = port_source(f"\n{source}\n")
     assert after == f"\n{source}\n"
     assert (remark.line, KEPT[source] in remark.text) == (2, True)
 
 
 @pytest.mark.parametrize("source", LEFT_ALONE)
-def test_unrelated_import_is_kept(source: str) -> None:
+def test_port_of_unrelated_import_changes_nothing(source: str) -> None:
     assert port_source(source) == (source, [])
 
 
-def test_caught_interrupt_is_named() -> None:
+def test_port_of_except_clause_catching_interrupts_reports_the_line() -> None:
     source = "try:\n    x = interrupt(1)\nexcept GraphInterrupt:\n    pass\n"
     (remark,) = port_source(source)[1]
     assert (remark.line, "the node pauses anyway" in remark.text) == (3, True)
     assert port_source(source.replace("GraphInterrupt", "ValueError"))[1] == []
 
 
-def test_article_program_is_ported_like_its_test() -> None:
+def test_port_of_article_program_equals_the_program_of_the_compatibility_test() -> None:
     assert port_source(PROGRAM) == (ported("memory"), [])
 
 
@@ -83,7 +85,9 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_dry_run_shows_changes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_command_without_write_prints_diff_and_remarks_and_changes_no_file(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(project)]) == 1
     said = capsys.readouterr()
     assert "+from hitl_django.langgraph.graph import StateGraph" in said.out
@@ -94,7 +98,9 @@ def test_dry_run_shows_changes(project: Path, capsys: pytest.CaptureFixture[str]
     assert (project / "graph.py").read_text() == "from langgraph.graph import StateGraph\n"
 
 
-def test_port_writes_to_the_given_place(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_command_with_write_changes_the_file_and_prints_its_path(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main([str(project), "--write"])
     assert capsys.readouterr().out == f"{project / 'graph.py'}: changed\n"
     changed = (project / "graph.py").read_text()
@@ -103,7 +109,7 @@ def test_port_writes_to_the_given_place(project: Path, capsys: pytest.CaptureFix
     assert main([str(project / "graph.py")]) == 0
 
 
-def test_port_is_a_command(project: Path) -> None:
+def test_port_command_with_missing_path_exits_with_2(project: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "hitl_django.port", str(project / "nowhere")],
         capture_output=True, text=True, check=False,

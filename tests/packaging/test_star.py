@@ -12,12 +12,12 @@ print(sorted(name for name in list(globals()) if name in ("StateGraph", "interru
 """
 
 
-def test_star_import_without_django_has_engine_names() -> None:
+def test_star_import_without_django_settings_has_engine_names() -> None:
     environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
     assert printed(PROGRAM, environment) == "['StateGraph', 'interrupt']"
 
 
-def test_star_import_with_django_has_all_names() -> None:
+def test_star_import_with_django_settings_has_all_names() -> None:
     program = f"import django; django.setup(){PROGRAM}"
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
     assert printed(program, environment) == "['StateGraph', 'interrupt', 'start']"

@@ -47,7 +47,7 @@ print("visited")
 """
 
 
-def test_wheel_contains_the_whole_package(wheel: Path) -> None:
+def test_wheel_contains_all_package_files_and_no_tests(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     present = {
         str(path.relative_to(ROOT))
@@ -68,7 +68,9 @@ def test_source_distribution_contains_the_documentation(wheel: Path) -> None:
     assert {"docs/conf.py", "docs/index.md", "docs/extension/settings.py"} <= names
 
 
-def test_new_project_opens_the_review_queue(wheel: Path, tmp_path: Path) -> None:
+def test_wheel_installed_in_a_new_project_shows_the_review_queue(
+    wheel: Path, tmp_path: Path
+) -> None:
     run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)

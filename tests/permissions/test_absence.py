@@ -87,7 +87,9 @@ def requests_of(method: str, body: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("who", list(WHO))
-def test_api_hides_existing_objects(who: str, world: World) -> None:
+def test_api_response_for_hidden_object_equals_response_for_missing_object(
+    who: str, world: World
+) -> None:
     person, things = PEOPLE[who], world.areas[WHO[who]]
     client, faults, before = world.client(person), [], everything_of_ours()
     every = {**API, **AGENT}
@@ -120,7 +122,9 @@ def ask(client: Client, method: str, path: str, more: dict[str, Any]) -> Any:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("who", list(WHO))
-def test_admin_hides_existing_objects(who: str, world: World) -> None:
+def test_admin_response_for_hidden_object_equals_response_for_missing_object(
+    who: str, world: World
+) -> None:
     person, things = PEOPLE[who], world.areas[WHO[who]]
     client, faults, before = world.client(person), [], everything_of_ours()
     for name, page in ADMIN.items():
@@ -154,7 +158,7 @@ def variants(name: str, page: Page, world: World, things: Things) -> Iterator[An
 
 
 @pytest.mark.promise("P18")
-def test_hidden_object_inside_visible_one_is_absent(world: World) -> None:
+def test_hidden_object_in_url_of_a_visible_object_is_answered_as_missing(world: World) -> None:
     opened, vault = world.areas["open"], world.areas["vault"]
     client = world.client(PEOPLE["minter"])
     path = path_of("hitl_django:link-detail", (opened.interrupt.pk, vault.link.pk))
@@ -169,7 +173,9 @@ def test_hidden_object_inside_visible_one_is_absent(world: World) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_bulk_decision_skips_hidden_interrupts(world: World) -> None:
+def test_bulk_decision_result_for_hidden_interrupt_equals_result_for_missing_interrupt(
+    world: World,
+) -> None:
     client = world.client(PEOPLE["minter"])
     path, vault = path_of("hitl_django:decisions-bulk", ()), world.areas["vault"]
     seen = str(world.areas["open"].free.pk)
@@ -184,7 +190,7 @@ def test_bulk_decision_skips_hidden_interrupts(world: World) -> None:
     assert results == [results[0]] * 3
 
 
-def test_bulk_page_names_no_hidden_request(world: World) -> None:
+def test_bulk_page_for_hidden_request_equals_page_for_missing_request(world: World) -> None:
     client, vault = world.client(PEOPLE["minter"]), world.areas["vault"]
     path = path_of("admin:hitl_django_reviewitem_bulk", ())
     pages = []
@@ -196,7 +202,7 @@ def test_bulk_page_names_no_hidden_request(world: World) -> None:
     assert pages[:2] == pages[2:]
 
 
-def test_action_on_hidden_rows_does_nothing(world: World) -> None:
+def test_admin_action_on_hidden_row_equals_action_on_missing_row(world: World) -> None:
     world_before = everything_of_ours()
     client, vault = world.client(PEOPLE["minter"]), world.areas["vault"]
     path = path_of("admin:hitl_links_reviewlink_changelist", ())
@@ -210,7 +216,9 @@ def test_action_on_hidden_rows_does_nothing(world: World) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_usernames_are_hidden_without_assign_permission(world: World) -> None:
+def test_assignment_without_assign_permission_is_answered_equally_for_known_and_unknown_username(
+    world: World,
+) -> None:
     client, item = world.client(PEOPLE["reviewer"]), world.areas["open"].free
     page = path_of("admin:hitl_django_reviewitem_handling", (item.pk,))
     api = path_of("hitl_django:assign", (item.pk,))
@@ -224,7 +232,7 @@ def test_usernames_are_hidden_without_assign_permission(world: World) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_start_reveals_no_hidden_thread_or_key(world: World) -> None:
+def test_start_on_hidden_thread_or_key_is_answered_as_without_them(world: World) -> None:
     client, shut = world.client(PEOPLE["only start_run"]), world.areas["shut"]
     before = everything_of_ours()
     path = path_of("hitl_django:runs", ())
@@ -240,7 +248,7 @@ def test_start_reveals_no_hidden_thread_or_key(world: World) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_pending_interrupts_error_names_visible_ones_only(world: World) -> None:
+def test_pending_interrupts_error_lists_only_interrupts_visible_to_the_user(world: World) -> None:
     vault = world.areas["vault"]
     thread = vault.thread.thread_id
     body = {"graph": "vault", "input": {"area": "vault"}, "thread_id": thread}

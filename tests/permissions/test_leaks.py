@@ -72,7 +72,9 @@ def may_read(person: Person, area: str, kind: str) -> bool:
 
 
 @pytest.mark.promise("P18")
-def test_responses_contain_no_hidden_values(world: World, people: list[Person]) -> None:
+def test_responses_to_every_user_contain_no_values_hidden_from_the_user(
+    world: World, people: list[Person]
+) -> None:
     faults: dict[str, str] = {}
     seen: set[tuple[str, str]] = set()
     secrets = {
@@ -103,7 +105,7 @@ def test_responses_contain_no_hidden_values(world: World, people: list[Person]) 
 
 
 @pytest.mark.promise("P18")
-def test_hidden_rows_change_no_list_count_search_or_order(empty_world: World) -> None:
+def test_rows_hidden_from_a_user_change_no_list_count_search_or_order(empty_world: World) -> None:
     world = empty_world
     world.fill("open")
     world.hooks = hook()

@@ -36,7 +36,7 @@ def threads(db: None, settings: Any) -> list[Thread]:
     return [Thread.objects.create(thread_id=name, graph=name) for name in ("open", "shut")]
 
 
-def test_code_without_user_sees_every_row(threads: list[Thread]) -> None:
+def test_visible_rows_for_code_without_user_are_all_rows(threads: list[Thread]) -> None:
     every = Thread.objects.all()
     assert select_visible(every, None) is every
     runs = Run.objects.all()
@@ -44,19 +44,23 @@ def test_code_without_user_sees_every_row(threads: list[Thread]) -> None:
 
 
 @pytest.mark.any_database
-def test_rows_are_visible_with_their_threads(threads: list[Thread]) -> None:
+def test_visible_rows_of_a_table_through_thread_are_rows_of_visible_threads(
+    threads: list[Thread],
+) -> None:
     runs = [Run.objects.create(thread=thread, graph=thread.graph) for thread in threads]
     seen = select_visible_through(Run.objects.all(), "thread", AnonymousUser())
     assert [*seen] == runs[:1]
 
 
-def test_no_permission_makes_no_query(world: World, django_assert_num_queries: Any) -> None:
+def test_visible_rows_for_user_without_permission_take_no_query(
+    world: World, django_assert_num_queries: Any
+) -> None:
     with django_assert_num_queries(0):
         assert not select_visible_through(Run.objects.all(), "thread", AnonymousUser())
 
 
 @pytest.mark.parametrize("model", [Interrupt, ReviewItem])
-def test_proxy_is_visible_like_its_model(world: World, model: Any) -> None:
+def test_visible_rows_of_proxy_model_are_those_of_its_model(world: World, model: Any) -> None:
     user = world.crowd.user(PEOPLE["superuser"])
     assert select_visible(model.objects.all(), user).count() == model.objects.count() > 0
     assert not select_visible(model.objects.all(), AnonymousUser())
@@ -64,12 +68,12 @@ def test_proxy_is_visible_like_its_model(world: World, model: Any) -> None:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("key", ["no id", "", None, 7, b"x", [], {}, object()])
-def test_invalid_key_is_absent(db: None, key: Any) -> None:
+def test_find_row_with_invalid_key_raises_run_not_found(db: None, key: Any) -> None:
     with pytest.raises(RunNotFound, match="Run not found"):
         find_row(Run.objects.all(), RunNotFound, pk=key)
 
 
-def test_denial_names_the_row_and_its_thread(world: World) -> None:
+def test_denied_permission_raises_error_with_row_and_thread_id(world: World) -> None:
     run = Run.objects.select_related("thread")[0]
     refuse_unless_may(None, get_policy().may_operate, run, "No.")
     with pytest.raises(NotAllowedError, match="No") as refused:

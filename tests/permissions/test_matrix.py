@@ -58,12 +58,12 @@ RESERVED, SHUT = ("question", "link", "graph", "archived"), (
 )  # fmt: skip
 
 
-def test_every_admin_url_has_a_row() -> None:
+def test_every_url_has_a_row_in_the_permission_matrix() -> None:
     rows = {name for name, _ in {**API, **AGENT}} | {*ADMIN, *FRAME, *PUBLIC, NOTHING, *NOT_THERE}
     assert rows == set(addresses())
 
 
-def test_every_api_method_has_a_row() -> None:
+def test_every_api_method_has_a_row_in_the_permission_matrix() -> None:
     handled = {
         (name, method.upper())
         for name, view in addresses().items()
@@ -92,7 +92,7 @@ def send(client: Client, method: str, path: str, body: Any = None) -> Any:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("rows", [API, AGENT], ids=["ours", "langgraph's"])
-def test_api_status_per_user(
+def test_api_response_status_of_every_user_is_that_of_the_permission_matrix(
     rows: dict[tuple[str, str], Row], world: World, people: list[Person]
 ) -> None:
     faults = []
@@ -124,7 +124,9 @@ def test_api_status_per_user(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("who", STRANGERS)
-def test_unsupported_methods_are_405(who: str, world: World) -> None:
+def test_api_unsupported_method_returns_405_or_403_for_every_kind_of_user(
+    who: str, world: World
+) -> None:
     client, before = world.client(PEOPLE[who]), everything_of_ours()
     things = world.areas["open"]
     for (name, _), row in API.items():
@@ -180,7 +182,9 @@ def row_of(name: str, page: Page, world: World, things: Things) -> Any:
 
 @pytest.mark.any_database
 @pytest.mark.promise("P18")
-def test_admin_get_status_per_user(world: World, people: list[Person]) -> None:
+def test_admin_get_status_of_every_user_is_that_of_the_permission_matrix(
+    world: World, people: list[Person]
+) -> None:
     faults = []
 
     def expect(who: Person, what: str, response: Any, expected: int) -> None:
@@ -218,7 +222,9 @@ def frame(name: str) -> str:
 
 @pytest.mark.any_database
 @pytest.mark.promise("P18")
-def test_admin_post_status_per_user(world: World, people: list[Person]) -> None:
+def test_admin_post_status_of_every_user_is_that_of_the_permission_matrix(
+    world: World, people: list[Person]
+) -> None:
     faults = []
     for person in browsing(people):
         client, before = world.client(person), everything_of_ours()
@@ -248,7 +254,7 @@ def test_admin_post_status_per_user(world: World, people: list[Person]) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_graph_hidden_by_policy_is_absent(world: World) -> None:
+def test_graph_hidden_by_policy_is_unlisted_and_returns_404(world: World) -> None:
     client = world.client(PEOPLE["blindfolded superuser"])
     body = {"graph": SHUT_GRAPH, "input": {"area": "open"}}
     assert send(client, "POST", path_of("hitl_django:runs", ()), body).status_code == FORBIDDEN
@@ -259,7 +265,9 @@ def test_graph_hidden_by_policy_is_absent(world: World) -> None:
 
 @pytest.mark.usefixtures("db")
 @pytest.mark.parametrize("who", ["nobody", "only operate_run", "only decide_interrupt"])
-def test_interrupt_lists_require_view_permission_without_reserved_graphs(who: str) -> None:
+def test_admin_interrupt_lists_without_view_permission_and_reserved_graphs_return_403(
+    who: str,
+) -> None:
     client = Crowd().client(PEOPLE[who])
     for model in ("reviewitem", "interrupt", "decision"):
         path = path_of(f"admin:hitl_django_{model}_changelist", ())
@@ -267,7 +275,9 @@ def test_interrupt_lists_require_view_permission_without_reserved_graphs(who: st
 
 
 @pytest.mark.promise("P18")
-def test_link_page_requires_only_its_secret(world: World, people: list[Person]) -> None:
+def test_review_link_page_is_open_to_every_user_with_its_secret(
+    world: World, people: list[Person]
+) -> None:
     maker = world.crowd.user(PEOPLE["superuser"])
     made = create_review_link(world.areas["open"].free.pk, name="Max", by=maker)
     nowhere = path_of("hitl_django:link", ("nonsense",))

@@ -55,7 +55,7 @@ def expectations(person: Person, area: str, run: Run) -> Iterator[tuple[str, str
 
 
 @pytest.mark.parametrize("area", AREAS)
-def test_starter_sees_run_without_interrupts_of_others(
+def test_run_started_by_the_user_is_visible_without_interrupts_hidden_from_the_user(
     area: str, empty_world: World, people: list[Person]
 ) -> None:
     faults = []
@@ -80,7 +80,7 @@ def test_starter_sees_run_without_interrupts_of_others(
 
 
 @pytest.mark.parametrize("area", AREAS)
-def test_starter_sees_the_result_of_the_run(
+def test_run_result_is_visible_to_the_user_who_started_the_run(
     area: str, empty_world: World, people: list[Person]
 ) -> None:
     faults = []
@@ -105,7 +105,9 @@ def test_starter_sees_the_result_of_the_run(
     assert not faults, "\n".join(faults)
 
 
-def test_starter_sees_no_other_activity_on_the_thread(empty_world: World) -> None:
+def test_run_starter_without_permissions_sees_no_other_run_of_the_thread(
+    empty_world: World,
+) -> None:
     starter = empty_world.crowd.user(PEOPLE["only start_run"])
     client = empty_world.client(PEOPLE["only start_run"])
     run = own_run("open", starter, through=True)

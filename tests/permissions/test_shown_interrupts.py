@@ -112,7 +112,7 @@ def make_user(name: str, *groups: str) -> Any:
     return user
 
 
-def test_interrupts_of_reserved_graph_are_shown_to_its_groups_only(
+def test_interrupts_of_group_reserved_graph_are_shown_to_its_groups_only(
     run: Run, read_all: Callable[[Any], dict[str, str]]
 ) -> None:
     assert Interrupt.objects.count() == 2
@@ -131,7 +131,7 @@ def test_interrupts_of_reserved_graph_are_shown_to_its_groups_only(
     assert state["values"] == {"name": "went on"}
 
 
-def test_interrupt_without_row_is_hidden_from_restricted_users(
+def test_interrupt_without_row_is_hidden_from_users_of_every_group(
     run: Run, read_all: Callable[[Any], dict[str, str]]
 ) -> None:
     Interrupt.objects.all().delete()
@@ -140,7 +140,7 @@ def test_interrupt_without_row_is_hidden_from_restricted_users(
     assert "zqpayloadqz" in str(services.thread_state(run.thread.thread_id))
 
 
-def test_stream_ends_with_interrupts_stored_after_their_event(
+def test_stream_shows_interrupts_whose_rows_are_stored_after_their_event_at_its_end(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = Client(headers={"Last-Event-ID": "-1"})

@@ -92,7 +92,7 @@ def ask(page: Any, words: str) -> None:
         page.get_by_role("button", name="Send").click()
 
 
-def test_chat_continues_after_approval(
+def test_demo_chat_replies_waits_for_review_and_continues_after_approval(
     demo: None,
     log_in: Callable[..., Any],  # noqa: F811
     speech: Speech,
@@ -127,7 +127,7 @@ def test_chat_continues_after_approval(
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_chat_page_fits(
+def test_demo_chat_page_fits_the_viewport(
     look: str,
     demo: None,
     log_in: Callable[..., Any],  # noqa: F811

@@ -142,7 +142,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
             demo.process.wait(PATIENCE)
 
 
-def test_demo_fills_the_queue_executes_decisions_and_restarts(
+def test_demo_command_fills_the_queue_executes_decisions_and_restarts_without_new_runs(
     start: Callable[[], Demo],
 ) -> None:
     demo = start().ready()
@@ -178,7 +178,7 @@ def test_demo_fills_the_queue_executes_decisions_and_restarts(
 
 
 @pytest.mark.parametrize(("word", "name"), [("worker", "worker"), ("runserver", "web server")])
-def test_demo_stops_with_reason_if_one_process_ends(
+def test_demo_command_stops_with_reason_if_one_of_its_processes_ends(
     start: Callable[[], Demo], word: str, name: str
 ) -> None:
     demo = start().ready()
@@ -191,7 +191,7 @@ def test_demo_stops_with_reason_if_one_process_ends(
 
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db(transaction=True)
-def test_remaining_hosts_continue_after_others_are_killed(
+def test_demo_command_with_three_hosts_continues_after_two_hosts_are_killed(
     start: Callable[..., Demo], database_url: str
 ) -> None:
     demo = start("--hosts", "3", database=database_url).ready()
@@ -218,14 +218,18 @@ def test_remaining_hosts_continue_after_others_are_killed(
 @pytest.mark.parametrize(
     ("hosts", "why"), [("3", "SQLite supports a single host only"), ("0", "at least 1, not 0")]
 )
-def test_invalid_number_of_hosts_is_rejected(tmp_path: Path, hosts: str, why: str) -> None:
+def test_demo_command_with_invalid_number_of_hosts_exits_with_1(
+    tmp_path: Path, hosts: str, why: str
+) -> None:
     demo = Demo(tmp_path, free_port(), "--hosts", hosts)
     assert demo.process.wait(PATIENCE) == 1
     assert why in demo.said
     assert not (tmp_path / "demo.sqlite3").exists()
 
 
-def test_port_in_use_is_reported_first(tmp_path: Path) -> None:
+def test_demo_command_with_port_in_use_exits_with_1_before_creating_a_database(
+    tmp_path: Path,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         demo = Demo(tmp_path, holder.getsockname()[1])
         assert demo.process.wait(PATIENCE) == 1
@@ -233,7 +237,7 @@ def test_port_in_use_is_reported_first(tmp_path: Path) -> None:
     assert not (tmp_path / "demo.sqlite3").exists()
 
 
-def test_new_checkout_is_migrated(tmp_path: Path) -> None:
+def test_demo_project_is_migrated_into_a_missing_directory(tmp_path: Path) -> None:
     environment = {**os.environ, "HITL_DEMO_DIR": str(tmp_path / "not" / "there")}
     environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
     command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]

@@ -48,13 +48,13 @@ class Thread:
         self.state = self.graph.invoke(Command(resume=value), self.config)
 
 
-def test_small_refund_is_paid_without_review() -> None:
+def test_demo_refund_below_the_limit_is_paid_without_review() -> None:
     thread = Thread(refund.refund, {**ORDER, "amount": 1500})
     assert thread.interrupts == []
     assert thread.state["outcome"] == "Paid 15.00 EUR for A-1."
 
 
-def test_large_refund_is_paid_as_decided() -> None:
+def test_demo_refund_above_the_limit_pays_the_amount_of_the_response() -> None:
     thread = Thread(refund.refund, ORDER)
     (interrupt,) = thread.interrupts
     assert interrupt.value["title"] == "Refund 120.00 EUR to Dana K.?"
@@ -66,7 +66,7 @@ def test_large_refund_is_paid_as_decided() -> None:
     assert thread.interrupts == []
 
 
-def test_rejected_refund_is_declined() -> None:
+def test_demo_refund_rejected_by_the_reviewer_is_declined() -> None:
     thread = Thread(refund.refund, ORDER)
     thread.answer({"approved": False, "amount": 12000})
     assert thread.state["outcome"] == "Refund of A-1 declined."
@@ -82,7 +82,9 @@ def test_rejected_refund_is_declined() -> None:
         ({"reason": "  "}, "no reason was given"),
     ],
 )
-def test_each_refund_doubt_requires_review_and_is_named(change: dict[str, Any], doubt: str) -> None:
+def test_demo_refund_with_each_doubt_requires_review_and_names_the_doubt(
+    change: dict[str, Any], doubt: str
+) -> None:
     thread = Thread(refund.refund, {**ORDER, "amount": 1500, **change})
     assert doubt in thread.interrupts[0].value["why"]
 
@@ -96,19 +98,21 @@ def test_each_refund_doubt_requires_review_and_is_named(change: dict[str, Any], 
         (24500, "KWD", "24.500 KWD"),
     ],
 )
-def test_money_has_the_decimals_of_its_currency(amount: int, currency: str, text: str) -> None:
+def test_demo_money_text_has_the_decimals_of_its_currency(
+    amount: int, currency: str, text: str
+) -> None:
     assert refund.money(amount, currency) == text
 
 
 @pytest.mark.parametrize(
     "change", [{"amount": 0}, {"amount": "much"}, {"currency": "euro"}, {"colour": "red"}]
 )
-def test_schedule_with_invalid_input_is_rejected(change: dict[str, Any]) -> None:
+def test_demo_refund_with_invalid_input_raises_invalid_input_error(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         refund.refund().compile().validate_input({**ORDER, **change})
 
 
-def test_newsletter_is_sent_as_edited() -> None:
+def test_demo_newsletter_is_sent_with_the_edited_text() -> None:
     thread = Thread(newsletter.newsletter, LETTER)
     assert thread.interrupts[0].value["text"] == "Water off on the 9th."
     thread.answer({"approved": True, "text": "Water off on the 10th."})
@@ -116,7 +120,7 @@ def test_newsletter_is_sent_as_edited() -> None:
     assert thread.state["outcome"].startswith("Sent 22 characters")
 
 
-def test_unsendable_edited_text_is_reviewed_again() -> None:
+def test_demo_newsletter_with_unsendable_edited_text_is_reviewed_again() -> None:
     thread = Thread(newsletter.newsletter, {**LETTER, "limit": 50})
     thread.answer({"approved": True, "text": "x" * 51})
     (second,) = thread.interrupts
@@ -131,13 +135,13 @@ def test_unsendable_edited_text_is_reviewed_again() -> None:
     assert thread.state["rounds"] == 3
 
 
-def test_rejected_newsletter_is_kept_at_any_length() -> None:
+def test_demo_newsletter_rejected_with_too_long_text_is_saved_as_draft() -> None:
     thread = Thread(newsletter.newsletter, {**LETTER, "limit": 50})
     thread.answer({"approved": False, "text": "x" * 51})
     assert thread.state["outcome"] == "Kept as a draft."
 
 
-def test_tool_calls_are_reviewed_separately_and_reported_in_order() -> None:
+def test_demo_agent_tool_calls_are_reviewed_separately_and_reported_in_order() -> None:
     thread = Thread(agent.agent, {"request": "Tidy up.", "calls": CALLS})
     first, second = thread.interrupts
     assert first.value["title"] == "Send an e-mail to dana@example.com?"
@@ -152,19 +156,19 @@ def test_tool_calls_are_reviewed_separately_and_reported_in_order() -> None:
     ]
 
 
-def test_reply_reaches_the_assistant() -> None:
+def test_demo_agent_reports_the_reply_of_the_reviewer() -> None:
     thread = Thread(agent.agent, {"request": "Tidy up.", "calls": CALLS[:1]})
     thread.answer("Ask Dana first.")
     assert thread.state["report"].endswith("The reviewer responded: Ask Dana first.")
 
 
-def test_title_is_built_with_missing_arguments() -> None:
+def test_demo_agent_title_of_tool_call_with_missing_arguments_names_the_tool() -> None:
     assert agent.title_of("send_email", {"subject": "Hello"}) == "Call send_email?"
     assert agent.title_of("delete_files", {"path": "{0.__class__}"}) == "Delete {0.__class__}?"
 
 
 @pytest.mark.django_db
-def test_langchain_agent_refunds_the_approved_amount() -> None:
+def test_demo_langchain_agent_refunds_the_approved_amount() -> None:
     given = {"messages": [{"role": "user", "content": "Order A-7 is broken."}]}
     with hide_graphs(), testing.inline() as advance:
         register_langgraph("support")(support.build_support)

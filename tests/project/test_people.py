@@ -11,7 +11,7 @@ from project import people
 @pytest.mark.django_db
 @pytest.mark.any_database
 @pytest.mark.parametrize("name", people.GROUPS)
-def test_group_has_each_of_its_permissions(name: str) -> None:
+def test_demo_group_has_its_listed_permissions(name: str) -> None:
     people.create()
     codenames = Group.objects.get(name=name).permissions.values_list("codename", flat=True)
     # The app of the demo's customers is not installed in tests.

@@ -27,12 +27,12 @@ def requests() -> list[Any]:
         return [parse_line(line, None) for line in read_lines(source)]
 
 
-def test_every_request_matches_its_input_schema(requests: list[Any]) -> None:
+def test_demo_request_input_is_valid_for_its_graph(requests: list[Any]) -> None:
     for request in requests:
         MODELS[request.graph].model_validate(request.input)
 
 
-def test_subjects_are_the_customers_in_the_inputs(requests: list[Any]) -> None:
+def test_demo_request_subjects_are_the_customers_of_the_inputs(requests: list[Any]) -> None:
     about = [request for request in requests if request.subject is not None]
     assert {request.subject.type for request in about} == {"project.customer"}
     assert {request.subject.id for request in about} == set(CUSTOMERS)
@@ -40,13 +40,13 @@ def test_subjects_are_the_customers_in_the_inputs(requests: list[Any]) -> None:
         assert request.input["customer"] == CUSTOMERS[request.subject.id]
 
 
-def test_there_are_two_hundred_distinct_requests(requests: list[Any]) -> None:
+def test_demo_has_at_least_200_distinct_requests(requests: list[Any]) -> None:
     assert len(requests) >= 200
     assert len({json.dumps(request.input, sort_keys=True) for request in requests}) == len(requests)
     assert len({(request.graph, request.key) for request in requests}) == len(requests)
 
 
-def test_requests_cover_the_relevant_variations(requests: list[Any]) -> None:
+def test_demo_requests_cover_currencies_and_text_lengths(requests: list[Any]) -> None:
     kinds = Counter(request.graph for request in requests)
     assert min(kinds[name] for name in MODELS) >= 40
     refunds = [request.input for request in requests if request.graph == "refund"]

@@ -146,7 +146,7 @@ def page(shop: Shop) -> Iterator[Page]:
         browser.close()
 
 
-def test_tutorial_leads_to_a_reviewed_refund(shop: Shop, page: Page) -> None:
+def test_tutorial_followed_step_by_step_leads_to_a_reviewed_refund(shop: Shop, page: Page) -> None:
     for fence in fences():
         shop.follow(fence)
     assert len(shop.processes) == 2

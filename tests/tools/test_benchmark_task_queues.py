@@ -24,7 +24,7 @@ FOUND = {
 
 @pytest.mark.cluster
 @pytest.mark.any_database
-def test_real_workers_are_measured_and_killed(
+def test_task_queue_benchmark_measures_real_workers_and_loses_no_run(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
@@ -40,18 +40,20 @@ def test_real_workers_are_measured_and_killed(
     assert found["killed"]["lost"] == 0
 
 
-def test_row_is_one_of_the_guide_table() -> None:
+def test_task_queue_benchmark_row_has_the_format_of_the_guide_table() -> None:
     told = command.line(QUEUES["celery-redis"], FOUND)
     assert told.startswith("| Celery, in Redis | 20 ms, one in twenty ")
     assert told.endswith("| 300, 500 | 19, 38 | 2; none; 31 s |")
 
 
-def test_lost_runs_are_counted() -> None:
+def test_task_queue_benchmark_row_shows_the_number_of_lost_runs() -> None:
     lost: Any = {**FOUND, "killed": {**FOUND["killed"], "lost": 3}}
     assert command.line(QUEUES["celery-redis"], lost).endswith("| 2; 3; 31 s |")
 
 
-def test_only_known_queues_can_be_selected(capsys: pytest.CaptureFixture[str]) -> None:
+def test_task_queue_benchmark_with_unknown_queue_exits_with_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit):
         command.parse(["--only", "pigeon"])
     assert "invalid choice: 'pigeon'" in capsys.readouterr().err

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.any_database
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", ["start", "paused"])
-def test_real_processes_are_measured(name: str, database_url: str) -> None:
+def test_worker_benchmark_measures_real_processes(name: str, database_url: str) -> None:
     # Nothing else runs them; what takes the time is a cluster's start.
     kind = command.KINDS[name]
     told = command.measured(kind, command.parse(["--quick"]), {"DATABASE_URL": database_url})
@@ -22,19 +22,19 @@ def test_real_processes_are_measured(name: str, database_url: str) -> None:
     assert min(found["ours"], found["against"], found["ratio"]) > 0
 
 
-def test_start_is_reported_as_median_milliseconds() -> None:
+def test_worker_benchmark_start_is_reported_as_median_milliseconds() -> None:
     found = command.of_starts({"bare": [0.001, 0.002, 0.003], "ours": [0.002, 0.003, 0.1]})
     assert (found["ours"], found["against"]) == pytest.approx((3, 2))
     assert found["ratio"] == pytest.approx(1.5)
 
 
-def test_ratio_is_that_of_adjacent_measurements() -> None:
+def test_worker_benchmark_ratio_is_the_median_of_ratios_of_adjacent_measurements() -> None:
     found = command.of_rates({"bare": [100, 200, 50], "ours": [50, 160, 35]})
     assert (found["ours"], found["against"]) == (50, 100)
     assert found["ratio"] == pytest.approx(0.7)
 
 
-def test_row_reports_whether_it_meets_its_target() -> None:
+def test_worker_benchmark_row_marks_a_missed_memory_target() -> None:
     before, after = {"bytes": 50_000_000, "objects": 7}, {"bytes": 60_000_000, "objects": 9}
     found = command.of_memory([before, after])
     told = command.line("sqlite-steps", command.KINDS["steps"], found)
@@ -43,7 +43,9 @@ def test_row_reports_whether_it_meets_its_target() -> None:
     assert told.endswith("+2 objects")
 
 
-def test_name_parts_select_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_worker_benchmark_rows_are_selected_by_parts_of_their_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     chosen = [name for name in command.ROWS if command.is_chosen(name, ["redis", "sqlite-r"])]
     assert chosen == ["redis-start", "sqlite-rate", "redis-rate", "redis-workers"]
     with pytest.raises(SystemExit):
@@ -51,7 +53,9 @@ def test_name_parts_select_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no row is called nothing" in capsys.readouterr().err
 
 
-def test_signal_reports_event_and_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_worker_benchmark_signal_contains_event_name_and_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     signs = Signs(str(tmp_path))
     monkeypatch.setenv("HITL_BENCH_SIGNS", signs.path)
     for word, name in (("begun", "node"), ("settled", "one"), ("settled", "two")):

@@ -15,14 +15,14 @@ from tools.benchmarks.workloads import WORKLOADS
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_every_workload_reaches_its_result(name: str) -> None:
+def test_benchmark_workload_reaches_its_result_repeatedly(name: str) -> None:
     row = WORKLOADS[name]
     once = row.build(engines.load(engines.OURS), 3)
     assert once() == 3
     assert once() == 3
 
 
-def test_ratio_is_that_of_adjacent_runs() -> None:
+def test_benchmark_ratio_is_the_median_of_ratios_of_adjacent_runs() -> None:
     times = {engines.LANGGRAPH: [2e-6, 8e-6, 4e-6], engines.OURS: [1e-6, 2e-6, 1e-6]}
     found = report.summary(times)
     assert found["ratio"] == pytest.approx(4)
@@ -30,7 +30,7 @@ def test_ratio_is_that_of_adjacent_runs() -> None:
     assert found["spread"] == pytest.approx([2, 4])
 
 
-def test_floor_gives_the_highest_possible_ratio() -> None:
+def test_benchmark_row_with_floor_shows_the_highest_possible_ratio() -> None:
     times = {engines.LANGGRAPH: [8e-6], engines.OURS: [4e-6], engines.FLOOR: [2e-6]}
     found = {**report.summary(times), "statements": 3, "transactions": 1, "bytes": 5}
     row = WORKLOADS["pause"]
@@ -52,24 +52,26 @@ def test_floor_gives_the_highest_possible_ratio() -> None:
         (20, 21, report.MET),
     ],
 )
-def test_target_is_met_or_floor_is_near(ratio: float, floor: float | None, expected: str) -> None:
+def test_benchmark_verdict_is_met_by_target_or_by_a_near_floor(
+    ratio: float, floor: float | None, expected: str
+) -> None:
     found = {"ratio": ratio} if floor is None else {"ratio": ratio, "floor_ratio": floor}
     assert report.verdict(WORKLOADS["ten"], found) == expected
 
 
-def test_agent_may_take_twice_its_model_and_tools() -> None:
+def test_benchmark_agent_meets_its_target_at_twice_the_time_of_its_floor() -> None:
     row = WORKLOADS["agent"]
     assert report.verdict(row, {"ratio": 3.5, "floor_ratio": 7}) == report.MET_BY_FLOOR
     assert report.verdict(row, {"ratio": 3.4, "floor_ratio": 7}) == report.SHORT
 
 
-def test_row_against_its_floor_has_a_ceiling() -> None:
+def test_benchmark_row_against_its_floor_is_short_above_its_ceiling() -> None:
     row = command.ROWS["sqlite-pause-floor"]
     assert report.verdict(row, {"ratio": 1.8}) == report.MET
     assert report.verdict(row, {"ratio": 1.9}) == report.SHORT
 
 
-def test_durable_row_is_measured_beside_its_statements(tmp_path: Path) -> None:
+def test_benchmark_of_durable_rows_writes_ratio_and_verdict_as_json(tmp_path: Path) -> None:
     file = tmp_path / "measured.json"
     rows = ["sqlite-pause-floor", "sqlite-nested-floor"]
     assert command.main(["--quick", "--only", *rows, "--json", str(file)]) == 0
@@ -80,7 +82,7 @@ def test_durable_row_is_measured_beside_its_statements(tmp_path: Path) -> None:
         assert found["ratio"] > 0
 
 
-def test_page_tables_are_written_from_measurements(tmp_path: Path) -> None:
+def test_benchmark_tables_of_pages_are_rewritten_from_measurements(tmp_path: Path) -> None:
     for page in document.PAGES:
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(document.ROOT / page, tmp_path / page)
@@ -109,7 +111,7 @@ def test_page_tables_are_written_from_measurements(tmp_path: Path) -> None:
     assert {page: (tmp_path / page).read_text() for page in document.PAGES} == first
 
 
-def test_overview_names_measured_rows() -> None:
+def test_benchmark_overview_names_only_measured_rows() -> None:
     named = {
         name
         for line in document.LINES
@@ -119,36 +121,38 @@ def test_overview_names_measured_rows() -> None:
     assert named <= command.ROWS.keys()
 
 
-def test_page_without_table_marker_is_an_error() -> None:
+def test_benchmark_page_without_table_marker_raises_value_error() -> None:
     with pytest.raises(ValueError, match="0 places for the table 'growth'"):
         document.replace_table("no place", "growth", "")
 
 
-def test_round_trips_are_shown_if_counted() -> None:
+def test_benchmark_row_shows_round_trips_if_counted() -> None:
     times = {engines.LANGGRAPH: [8e-6], engines.OURS: [4e-6]}
     found = {**report.summary(times), "statements": 3, "transactions": 1, "bytes": 5, "trips": 2}
     assert report.line(WORKLOADS["pause"], found).endswith("3.0, 1.0, 5, 2.0")
 
 
-def test_quadratic_time_has_slope_two() -> None:
+def test_benchmark_slope_of_quadratic_time_is_two() -> None:
     assert report.slope({10: 1.0, 100: 10.0, 1000: 100.0}) == pytest.approx(2)
     assert report.slope({10: 1.0, 100: 1.0}) == pytest.approx(1)
     assert report.slope({10: 1.0}) is None
 
 
-def test_workloads_are_selected_by_name_or_prefix() -> None:
+def test_benchmark_workloads_are_selected_by_name_or_prefix() -> None:
     assert [row.name for row in command.chosen(["sequential"])] == ["sequential"]
     assert [row.name for row in command.chosen(["fanout-a"])] == ["fanout-async"]
     assert len(command.chosen([])) > len(WORKLOADS)
 
 
-def test_unknown_workload_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+def test_benchmark_with_unknown_workload_exits_with_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit):
         command.parse(["--only", "nothing"])
     assert "no workload begins with nothing" in capsys.readouterr().err
 
 
-def test_full_database_is_compared_with_an_empty_one() -> None:
+def test_benchmark_table_compares_full_database_with_empty_database() -> None:
     times = {
         0: {"start": {"ms": 2.0, "statements": 2}, "sweep": {"ms": 1.0, "statements": 9}},
         1_000_000: {"start": {"ms": 2.2, "statements": 2}, "sweep": {"ms": 1.6, "statements": 9}},
@@ -159,7 +163,7 @@ def test_full_database_is_compared_with_an_empty_one() -> None:
     assert sweep.split() == ["sweep", "1.00", "1.60", "1.60", "9", "over"]
 
 
-def test_thread_size_is_compared_with_its_archive() -> None:
+def test_benchmark_size_table_compares_thread_with_its_archive() -> None:
     sizes = {"Thread": [1.0, 200.0, 100.0], "Run": [1.0, 300.0, 150.0]}
     *_, total, archived = filled.sizes_table(sizes, [1.0, 90.0, 40.0]).splitlines()
     assert total.split() == ["all", "2", "500", "250"]
@@ -175,7 +179,7 @@ def test_thread_size_is_compared_with_its_archive() -> None:
         ("all requests, search", 2.0, 0),
     ],
 )
-def test_queue_benchmark_fails_above_its_target(
+def test_queue_benchmark_exits_with_1_above_its_target(
     name: str,
     ms: float,
     code: int,

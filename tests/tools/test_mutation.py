@@ -129,7 +129,7 @@ def accept(sample: Path, *entries: tuple[str, str]) -> None:
 
 
 @pytest.mark.any_database
-def test_mutant_survives_without_a_detecting_test(sample: Path) -> None:
+def test_mutation_run_reports_mutants_that_no_test_detects(sample: Path) -> None:
     code, printed = run(sample, *MODULE)
 
     assert code == 1
@@ -147,7 +147,9 @@ def test_mutant_survives_without_a_detecting_test(sample: Path) -> None:
 
 
 @pytest.mark.any_database
-def test_accepted_survivor_must_survive(sample: Path) -> None:
+def test_mutation_run_reports_accepted_survivors_that_are_killed_or_no_longer_made(
+    sample: Path,
+) -> None:
     accept(sample, *((LINE, survivor) for survivor in SURVIVORS))
     assert run(sample, *MODULE)[0] == 0
 
@@ -162,14 +164,14 @@ def test_accepted_survivor_must_survive(sample: Path) -> None:
     assert "7 mutants, 5 killed, 2 listed, 0 survived" in printed
 
 
-def test_accepted_survivor_requires_a_reason(tmp_path: Path) -> None:
+def test_mutation_survivor_without_reason_raises_value_error(tmp_path: Path) -> None:
     path = tmp_path / "accepted.toml"
     path.write_text("[[survivor]]\nmodule = 'a'\nline = 'b'\nmutant = 'c'\nreason = ' '\n")
     with pytest.raises(ValueError, match="no reason"):
         accepted.read(path)
 
 
-def test_every_accepted_survivor_matches_its_line() -> None:
+def test_mutation_survivors_accepted_in_the_list_match_existing_lines() -> None:
     entries = accepted.read(ACCEPTED)
     modules = {entry.module for entry in entries}
     made = [mutant for path in modules for mutant in mutants(module(ROOT / path))]
@@ -200,7 +202,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("before", "after", "label"), CHANGES, ids=[each[2] for each in CHANGES])
-def test_operator_makes_one_change_per_line(before: str, after: str, label: str) -> None:
+def test_mutation_operator_makes_one_change_per_line(before: str, after: str, label: str) -> None:
     found = {mutant.label: mutant for mutant in mutants(Module("m.py", within(before)))}
     assert Module("m.py", within(before)).apply(found[label]) == within(after)
 
@@ -209,13 +211,13 @@ def within(lines: str) -> str:
     return "def function(self):\n" + indent(lines, "    ") + "\n"
 
 
-def test_permission_decorator_can_be_removed() -> None:
+def test_mutation_of_permission_decorator_removes_the_decorator() -> None:
     source = "@permission('decide')\ndef view(request):\n    return request\n"
     [mutant] = mutants(Module("m.py", source))
     assert Module("m.py", source).apply(mutant).startswith("@(lambda decorated: decorated)\n")
 
 
-def test_prepared_statement_condition_is_mutated() -> None:
+def test_mutation_of_prepared_statement_removes_one_condition() -> None:
     source = "CLOSE = Update(\n    Question,\n    Q(pk=GIVEN, status=OPEN),\n)\n"
     found = {mutant.label: mutant for mutant in mutants(Module("m.py", source))}
     mutant = found["predicate: without status=OPEN"]
@@ -224,13 +226,13 @@ def test_prepared_statement_condition_is_mutated() -> None:
 
 
 @pytest.mark.parametrize("path", ["services/queries.py", "run_leases/claim.py", "worker/runner.py"])
-def test_every_mutant_is_valid_python(path: str) -> None:
+def test_mutation_of_package_modules_gives_valid_python(path: str) -> None:
     found = module(ROOT / "hitl_django" / path)
     for mutant in mutants(found):
         ast.parse(found.apply(mutant))
 
 
-def test_every_package_of_a_promise_exists() -> None:
+def test_mutation_modules_of_promises_exist() -> None:
     for path in MODULES:
         assert (ROOT / "hitl_django" / path).exists(), path
 
@@ -239,7 +241,7 @@ def module(path: Path) -> Module:
     return Module(str(path.relative_to(ROOT)), path.read_text())
 
 
-def test_moved_line_is_found() -> None:
+def test_mutation_line_origins_follow_moved_lines() -> None:
     assert origins("a\nb\nc\n", "a\nb\nc\n") == [1, 2, 3]
     assert origins("a\nb\nc\n", "new\na\nc\n") == [1, 1, 3]
     assert origins("a\nb\n", "a\nb\nmore\n") == [1, 2, 2]

@@ -25,27 +25,27 @@ CHANGELOG = """# Changelog
 """
 
 
-def test_notes_are_the_section_of_the_version() -> None:
+def test_release_notes_are_the_changelog_section_of_the_version() -> None:
     assert find_notes(CHANGELOG, "1.2.0") == "### Fixed\n- a fault\n"
 
 
 @pytest.mark.parametrize("version", ["1.1.0", "1.3.0", "1.2"])
-def test_version_without_changelog_is_not_released(version: str) -> None:
+def test_release_of_version_without_changelog_section_exits_with_an_error(version: str) -> None:
     with pytest.raises(SystemExit, match=f"no section of version {version}"):
         find_notes(CHANGELOG, version)
 
 
-def test_invalid_tag_is_rejected() -> None:
+def test_release_with_tag_of_another_version_exits_with_an_error() -> None:
     with pytest.raises(SystemExit, match=PROJECT["version"]):
         main("v99.0.0")
 
 
-def test_matrix_equals_supported_versions() -> None:
+def test_matrix_contains_the_versions_of_the_classifiers() -> None:
     names = [one.rpartition(" :: ")[2] for one in PROJECT["classifiers"]]
     assert set(PYTHONS) | set(DJANGOS) == {name for name in names if name.count(".") == 1}
 
 
-def test_matrix_excludes_unsupported_pairs() -> None:
+def test_matrix_excludes_unsupported_python_and_django_pairs() -> None:
     command = [sys.executable, "-m", "tools.matrix", "--list"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     combinations = {line for line in listed.stdout.splitlines() if "PostgreSQL" not in line}
@@ -55,6 +55,6 @@ def test_matrix_excludes_unsupported_pairs() -> None:
     }
 
 
-def test_forge_runs_the_required_commands() -> None:
+def test_github_workflows_run_the_ci_script() -> None:
     for name in ("ci", "release"):
         assert "- run: .ci/run\n" in (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()

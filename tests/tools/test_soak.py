@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.promise("P6"), pytest.mark.promise("P7"), pytest.mark.
 @pytest.mark.cluster
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
-def test_soak_with_all_faults_finds_nothing(
+def test_soak_run_with_all_faults_ends_without_findings(
     seed: int, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     command = ["-m", "tools.soak", "--quick", "--hours", str(amount(0, 5) / 60)]
@@ -48,7 +48,7 @@ def watch(tmp_path: Path) -> Watch:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_watch_detects_loss(watch: Watch) -> None:
+def test_soak_watch_reports_lost_runs_and_missing_decisions(watch: Watch) -> None:
     answered, unanswered = (services.start("approval", {"text": "it"}).id for _ in range(2))
     for run in (answered, unanswered):
         runner.advance(str(run))
@@ -66,7 +66,7 @@ def test_watch_detects_loss(watch: Watch) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_watch_detects_missing_notification(watch: Watch) -> None:
+def test_soak_watch_reports_queued_run_without_recent_message(watch: Watch) -> None:
     run = services.start("approval", {"text": "it"}).id
     Run.objects.update(hinted_at=Now() - timedelta(hours=1))
     watch.bound = timedelta(minutes=5)
@@ -74,12 +74,12 @@ def test_watch_detects_missing_notification(watch: Watch) -> None:
     assert watch.faults == [f"run {run} is queued and left alone"]
 
 
-def test_steady_growth_is_named(watch: Watch) -> None:
+def test_soak_watch_reports_steady_growth_of_threads(watch: Watch) -> None:
     watch.readings = [Reading(memory=100, threads=n, messages=0, stored=50) for n in range(1, 41)]
     assert watch.growth() == ["threads grew from 16 to 36"]
 
 
-def test_responses_in_healthy_periods_are_counted(watch: Watch) -> None:
+def test_soak_watch_counts_responses_in_healthy_periods_only(watch: Watch) -> None:
     watch.book.write_text("10.0 10.5\n20.0 95.0\n30.0 30.25\n")
     watch.calm = [(9, 11), (29, 31)]
     assert watch.answers() == [0.5, 0.25]

@@ -54,12 +54,14 @@ def rated(ended: Callable[..., Thread]) -> Thread:
     return thread
 
 
-def test_verb_is_called(rated: Thread) -> None:
+def test_extension_verb_is_callable_as_hitl_command(rated: Thread) -> None:
     assert call("ratings", "--stars", "4") == f"{Rating.objects.get().interrupt_id} 4 stars\n"
     assert call("ratings", "--stars", "1") == ""
 
 
-def test_route_is_served_below_the_api(rated: Thread, client: Client) -> None:
+def test_extension_route_is_served_below_the_api_to_authenticated_users(
+    rated: Thread, client: Client
+) -> None:
     assert client.get("/hitl/api/v1/ratings/").status_code == 403
     client.force_login(User.objects.get(username="rita"))
     [found] = client.get("/hitl/api/v1/ratings/").json()
@@ -67,7 +69,7 @@ def test_route_is_served_below_the_api(rated: Thread, client: Client) -> None:
 
 
 @pytest.mark.parametrize("page", ["reviewitem", "decision"])
-def test_admin_link_is_on_the_queue_and_the_list_of_decisions(
+def test_extension_admin_link_is_shown_on_queue_and_decision_list(
     page: str, rated: Thread, client: Client
 ) -> None:
     client.force_login(User.objects.get(username="boss"))
@@ -78,7 +80,9 @@ def test_admin_link_is_on_the_queue_and_the_list_of_decisions(
     )
 
 
-def test_admin_page_is_on_each_site_with_the_queue(rated: Thread, client: Client) -> None:
+def test_extension_admin_page_is_registered_on_each_site_with_the_queue(
+    rated: Thread, client: Client
+) -> None:
     site = AdminSite()
     register(site)
     assert site.is_registered(Rating)
@@ -86,18 +90,20 @@ def test_admin_page_is_on_each_site_with_the_queue(rated: Thread, client: Client
     assert client.get("/admin/ratings/rating/").status_code == 200
 
 
-def test_rows_require_the_view_permission(rated: Thread) -> None:
+def test_extension_rows_are_visible_only_with_view_permission(rated: Thread) -> None:
     rita = User.objects.get(username="rita")
     assert not select_visible(Rating.objects.all(), rita).exists()
     rita.user_permissions.add(Permission.objects.get(codename="view_rating"))
     assert select_visible(Rating.objects.all(), User.objects.get(username="rita")).exists()
 
 
-def test_anonymous_page_is_served_beside_the_api(rated: Thread, client: Client) -> None:
+def test_extension_url_is_served_to_anonymous_users_beside_the_api(
+    rated: Thread, client: Client
+) -> None:
     assert client.get("/hitl/ratings/").content == b"1 ratings"
 
 
-def test_audit_verb_has_its_label() -> None:
+def test_extension_audit_verb_has_its_label() -> None:
     assert describe_entry(AuditEntry(verb="rate", detail={})) == "Rated a request"
 
 
@@ -125,7 +131,9 @@ class TestPanel:
         url = self.page(interrupt).replace("/change/", "/handling/")
         return self.client(name).post(url, {"verb": "ratings.rate", **data})
 
-    def test_panel_with_permission_is_shown_and_works(self, interrupt: Interrupt) -> None:
+    def test_extension_panel_with_permission_is_shown_and_stores_its_form(
+        self, interrupt: Interrupt
+    ) -> None:
         assert "Ratings (0)" in self.client("rita").get(self.page(interrupt)).content.decode()
         response = self.rate(interrupt, **{"ratings-stars": "4", "ratings-remark": "Clear."})
         assert response.status_code == 302
@@ -135,7 +143,9 @@ class TestPanel:
         [rating] = Rating.objects.values("stars", "remark", "rater_label")
         assert rating == {"stars": 4, "remark": "Clear.", "rater_label": "rita"}
 
-    def test_panel_without_permission_is_hidden(self, interrupt: Interrupt) -> None:
+    def test_extension_panel_without_permission_is_hidden_and_post_returns_403(
+        self, interrupt: Interrupt
+    ) -> None:
         assert "Ratings" not in self.client("nina").get(self.page(interrupt)).content.decode()
         assert self.rate(interrupt, "nina", **{"ratings-stars": "4"}).status_code == 403
         assert not Rating.objects.exists()
@@ -143,7 +153,7 @@ class TestPanel:
     @pytest.mark.parametrize(
         ("stars", "error"), [("9", "less than or equal to 5"), ("1", "is missing")]
     )
-    def test_panel_errors_are_shown_in_the_form(
+    def test_extension_panel_with_invalid_value_shows_error_and_typed_value(
         self, interrupt: Interrupt, stars: str, error: str
     ) -> None:
         page = self.rate(interrupt, **{"ratings-stars": stars}).content.decode()
@@ -151,29 +161,33 @@ class TestPanel:
         assert f'value="{stars}"' in page
         assert not Rating.objects.exists()
 
-    def test_panel_draft_survives_another_action(self, interrupt: Interrupt) -> None:
+    def test_extension_panel_draft_is_restored_after_a_claim(self, interrupt: Interrupt) -> None:
         response = self.rate(interrupt, verb="claim", **{"ratings-remark": "Half a sent"})
         assert response.status_code == 200
         assert "Half a sent" in response.content.decode()
         assert Interrupt.objects.get().claimed_by_label == "rita"
 
-    def test_unknown_panel_action_redirects_to_the_page(self, interrupt: Interrupt) -> None:
+    def test_extension_panel_with_unknown_action_redirects_to_the_request_page(
+        self, interrupt: Interrupt
+    ) -> None:
         for verb in ("ratings.sell", "sales.rate", "ratings"):
             assert self.rate(interrupt, verb=verb)["Location"] == self.page(interrupt)
 
-    def test_panel_is_shown_on_decided_request(self, interrupt: Interrupt) -> None:
+    def test_extension_panel_is_shown_and_accepts_its_form_on_decided_request(
+        self, interrupt: Interrupt
+    ) -> None:
         services.decide(interrupt.pk, "approve")
         assert self.rate(interrupt, **{"ratings-stars": "5"}).status_code == 302
         assert "Ratings (1)" in self.client("rita").get(self.page(interrupt)).content.decode()
 
 
-def test_sweep_calls_the_step(rated: Thread) -> None:
+def test_sweep_calls_the_sweep_step_of_an_extension(rated: Thread) -> None:
     Rating.objects.update(stars=0)
     sweep()
     assert not Rating.objects.exists()
 
 
-def test_failing_step_does_not_stop_the_sweep(
+def test_sweep_logs_failing_step_of_an_extension_and_continues(
     rated: Thread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(Rating, "objects", None)
@@ -182,7 +196,7 @@ def test_failing_step_does_not_stop_the_sweep(
 
 
 @pytest.mark.usefixtures("db")
-def test_doctor_reports_the_finding() -> None:
+def test_doctor_prints_findings_of_an_extension() -> None:
     [extension] = [each for each in list_extensions() if each.name == "ratings"]
     [examine] = extension.doctor
     assert [each.words for each in examine()] == ["Nobody has rated an interrupt."]
@@ -192,7 +206,7 @@ def test_doctor_reports_the_finding() -> None:
     assert "Nobody has rated an interrupt." in output.getvalue()
 
 
-def test_subscriber_rows_are_written_with_the_change(rated: Thread) -> None:
+def test_extension_subscriber_rows_are_rolled_back_with_the_change(rated: Thread) -> None:
     User.objects.filter(username="rita").update(is_superuser=True)
     Interrupt.objects.update(status=Interrupt.Status.PENDING, closed_at=None)
     with transaction.atomic():
@@ -202,7 +216,7 @@ def test_subscriber_rows_are_written_with_the_change(rated: Thread) -> None:
     assert not Rating.objects.filter(stars=0).exists()
 
 
-def test_rows_are_archived_and_restored_with_the_thread(rated: Thread) -> None:
+def test_extension_rows_are_archived_and_restored_with_the_thread(rated: Thread) -> None:
     before = [*Rating.objects.values()]
     assert archive_ended(30, 10) == 1
     assert not Rating.objects.exists()
@@ -210,7 +224,7 @@ def test_rows_are_archived_and_restored_with_the_thread(rated: Thread) -> None:
     assert [*Rating.objects.values()] == before
 
 
-def test_archived_rows_without_the_app_are_rejected_by_name(
+def test_archived_extension_rows_without_the_extension_raise_corrupt_payload_error(
     rated: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive_ended(30, 10)
@@ -219,7 +233,7 @@ def test_archived_rows_without_the_app_are_rejected_by_name(
         document.read_document(ArchivedThread.objects.get())
 
 
-def test_archived_thread_without_rows_of_the_app_is_readable(
+def test_archived_thread_without_extension_rows_is_readable_without_the_extension(
     ended: Callable[..., Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended()
@@ -228,7 +242,7 @@ def test_archived_thread_without_rows_of_the_app_is_readable(
     assert document.read_document(ArchivedThread.objects.get())[Thread]
 
 
-def test_rows_of_a_person_are_exported_and_pseudonymized(rated: Thread) -> None:
+def test_extension_rows_of_a_user_are_exported_and_pseudonymized(rated: Thread) -> None:
     rita = User.objects.get(username="rita")
     found = [each for each in services.export_person(rita) if each.table == "ratings.Rating"]
     assert [(each.columns, dict(each.row), each.thread_id) for each in found] == [
@@ -240,19 +254,19 @@ def test_rows_of_a_person_are_exported_and_pseudonymized(rated: Thread) -> None:
     assert done.rows["ratings.Rating"] == 1
 
 
-def test_archived_rows_of_a_person_are_pseudonymized(rated: Thread) -> None:
+def test_archived_extension_rows_of_a_user_are_pseudonymized(rated: Thread) -> None:
     archive_ended(30, 10)
     done = services.pseudonymize_user(User.objects.get(username="rita"))
     [row] = document.read_document(ArchivedThread.objects.get())[Rating]
     assert (row.rater_id, row.rater_label) == (None, done.pseudonym)
 
 
-def test_columns_are_erased_with_the_thread(rated: Thread) -> None:
+def test_extension_columns_are_erased_with_the_thread(rated: Thread) -> None:
     services.erase_thread(rated.thread_id)
     assert [*Rating.objects.values_list("stars", "remark")] == [(4, "")]
 
 
-def test_rows_are_deleted_with_the_thread(rated: Thread) -> None:
+def test_extension_rows_are_deleted_with_the_thread(rated: Thread) -> None:
     conftest.age(rated.runs.get().pk, 400)
     assert retention.delete_ended(30, 10) == 1
     assert not Rating.objects.exists()

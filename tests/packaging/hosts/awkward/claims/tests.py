@@ -64,7 +64,7 @@ def key(name):
     return {"Authorization": f"Key {name * 3}"}
 
 
-def test_a_claim_is_settled_once_two_have_agreed(ask, claim, client, make_person, hitl):
+def test_claim_is_settled_after_two_approvals(ask, claim, client, make_person, hitl):
     for name in ("rita", "ravi"):
         make_person(name)
     run = ask()
@@ -87,16 +87,18 @@ def test_a_claim_is_settled_once_two_have_agreed(ask, claim, client, make_person
     assert deciders == {"rita@office.example", "ravi@office.example"}
 
 
-def test_a_claim_that_is_reported_twice_is_one_run(ask):
+def test_claim_reported_twice_starts_one_run(ask):
     assert ask() == ask()
 
 
-def test_the_run_knows_the_claim_in_the_other_database(ask, claim):
+def test_claim_in_second_database_is_the_subject_of_its_thread(ask, claim):
     ask()
     assert Thread.objects.get().subject == claim
 
 
-def test_our_answers_are_in_our_form_and_theirs_in_theirs(ask, client, claim, make_person):
+def test_project_and_package_api_responses_have_their_own_error_formats(
+    ask, client, claim, make_person
+):
     ask()
     make_person("rita")
     theirs = client.get(f"{API}interrupts/", headers=key("rita"))
@@ -110,7 +112,7 @@ def test_our_answers_are_in_our_form_and_theirs_in_theirs(ask, client, claim, ma
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_both_sites_have_the_queue(ask, client, make_person, site, hitl):
+def test_both_admin_sites_show_the_queue_and_the_request_page(ask, client, make_person, site, hitl):
     ask()
     rita = make_person("rita")
     assert client.login(email="rita@office.example", password="secret")
@@ -126,7 +128,7 @@ def test_both_sites_have_the_queue(ask, client, make_person, site, hitl):
     assert client.get(f"/{site}/hitl_django/run/").status_code == 200
 
 
-def test_the_page_of_a_claim_shows_what_is_asked(ask, claim, client, make_person):
+def test_claim_admin_page_shows_the_pending_request(ask, claim, client, make_person):
     ask()
     make_person("rita")
     client.login(email="rita@office.example", password="secret")
@@ -135,7 +137,9 @@ def test_the_page_of_a_claim_shows_what_is_asked(ask, claim, client, make_person
     assert "Settle Eva Ö.?" in page.text
 
 
-def test_who_has_left_keeps_their_name_and_decides_no_more(ask, make_person, hitl, client):
+def test_deactivated_reviewer_gets_401_and_is_named_on_past_decisions(
+    ask, make_person, hitl, client
+):
     rita, ravi = make_person("rita"), make_person("ravi")
     ask()
     interrupt = hitl.interrupt("Settle Eva Ö.?")
@@ -150,7 +154,9 @@ def test_who_has_left_keeps_their_name_and_decides_no_more(ask, make_person, hit
     assert "rita@office.example" in page.text
 
 
-def test_what_a_request_rolls_back_was_never_started(client, claim, make_person, monkeypatch):
+def test_run_started_in_a_rolled_back_request_does_not_exist(
+    client, claim, make_person, monkeypatch
+):
     make_person("clerk")
     import claims.views
 

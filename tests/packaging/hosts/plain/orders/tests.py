@@ -42,17 +42,17 @@ class RefundTests(TestCase):
         self.order.refresh_from_db()
         return self.order.refunded
 
-    def test_a_refund_is_paid_once_it_is_approved(self) -> None:
+    def test_refund_is_paid_after_approval(self) -> None:
         run = self.ask()
         self.assertEqual(self.paid(), 0)
         self.hitl.decide("Refund Dana K.?", "approve", by=self.reviewer)
         self.hitl.assert_finished(run)
         self.assertEqual(self.paid(), 12000)
 
-    def test_a_click_twice_is_one_run(self) -> None:
+    def test_refund_requested_twice_starts_one_run(self) -> None:
         self.assertEqual(self.ask(), self.ask())
 
-    def test_less_is_paid_where_the_reviewer_says_so(self) -> None:
+    def test_refund_edited_by_the_reviewer_pays_the_edited_amount(self) -> None:
         interrupt = self.hitl.interrupts(run=self.ask()).get()
         self.client.force_login(self.reviewer)
         response = self.client.post(
@@ -64,7 +64,7 @@ class RefundTests(TestCase):
         self.hitl.advance()
         self.assertEqual(self.paid(), 500)
 
-    def test_an_answer_that_fits_nothing_is_refused(self) -> None:
+    def test_refund_with_negative_amount_returns_422_and_rejection_pays_nothing(self) -> None:
         interrupt = self.hitl.interrupts(run=self.ask()).get()
         self.client.force_login(self.reviewer)
         response = self.client.post(
@@ -76,7 +76,7 @@ class RefundTests(TestCase):
         self.hitl.decide("Refund Dana K.?", "reject", by=self.reviewer, reason="Too late.")
         self.assertEqual(self.paid(), 0)
 
-    def test_the_pages_show_what_waits(self) -> None:
+    def test_queue_request_and_order_pages_show_the_pending_refund(self) -> None:
         interrupt = self.hitl.interrupts(run=self.ask()).get()
         self.client.force_login(self.reviewer)
         self.assertContains(self.client.get(QUEUE), "Refund Dana K.?")
@@ -85,12 +85,12 @@ class RefundTests(TestCase):
             self.client.get(f"/admin/orders/order/{self.order.pk}/change/"), "Refund Dana K.?"
         )
 
-    def test_who_may_not_decide_finds_nothing(self) -> None:
+    def test_clerk_without_permission_deciding_a_refund_raises_interrupt_not_found(self) -> None:
         interrupt = self.hitl.interrupts(run=self.ask()).get()
         with self.assertRaises(InterruptNotFound):
             hitl_django.decide(interrupt.pk, "approve", by=self.clerk)
 
-    def test_what_is_rolled_back_was_never_started(self) -> None:
+    def test_refund_run_started_in_a_rolled_back_transaction_does_not_exist(self) -> None:
         with transaction.atomic():
             run = hitl_django.start("refund", {"order": self.order.pk, "cents": 1})
             transaction.set_rollback(True)
