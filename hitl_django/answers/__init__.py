@@ -1,7 +1,8 @@
-"""Responses that an interrupt accepts, and the resume value of each decision.
+"""The responses that an interrupt accepts, and the resume value of each decision.
 
-Except for ``read_options``, these functions are pure: the same interrupt, decision and value result
-in the same resume value. The admin can therefore show it before the service stores it.
+Except for ``read_options``, the functions are pure: the same interrupt, decision and value result
+in the same resume value. The admin can therefore show the resume value before the service stores
+it.
 """
 
 from __future__ import annotations

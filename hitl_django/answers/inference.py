@@ -1,7 +1,7 @@
 """Inference of the decision from a resume value.
 
-A client that knows the value for the graph may send it directly. It must be the result of an
-allowed decision, so a graph never receives a value that a reviewer couldn't have sent.
+A client that knows the value for the graph may send the value directly. The value must be the
+result of an allowed decision, so a graph never receives a value that a reviewer couldn't have sent.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from .options import AnswerOptions, compose_resume_value, make_resume_value, val
 
 
 def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:
-    """Return the decision that results in this resume value.
+    """Return the decision that results in the given resume value.
 
     Raises:
-        InvalidAnswerError: if no allowed decision results in it, with JSON pointers to the errors.
-        UnserializableError: if the value is not JSON.
-        PayloadLimitError: if the value is too large.
+        InvalidAnswerError: no allowed decision results in the value. The error contains JSON
+            pointers to the faults.
+        UnserializableError: the value is not JSON.
+        PayloadLimitError: the value is too large.
     """
     check_limits(resume)
     validate_resume_value(options, resume)
@@ -55,7 +56,7 @@ def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:
 
 def _makes(options: AnswerOptions, candidate: Candidate, resume: Any) -> bool:
     if candidate.type == REJECT and candidate.value is resume:
-        return True  # composing a rejection would add members that are missing here
+        return True  # Composing a rejection would add members that are missing in the resume value.
     try:
         # The resume value has been validated, so an equal value needs no validation.
         made = compose_resume_value(options, candidate.type, candidate.value)
@@ -65,7 +66,7 @@ def _makes(options: AnswerOptions, candidate: Candidate, resume: Any) -> bool:
 
 
 def _raise_faults(options: AnswerOptions, candidate: Candidate, root: str) -> None:
-    """Raise the errors in the value of a candidate for a decision."""
+    """Raise the faults in the value of a candidate for a decision, if there are any."""
     try:
         make_resume_value(options, candidate.type, candidate.value)
     except InvalidAnswerError as error:

@@ -12,11 +12,11 @@ from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.payload import check_json
 from hitl_django.json_text.reasons import ValidationMessage
 
-#: Maximum number of characters of a reason.
+#: The maximum number of characters of a reason.
 REASON_LENGTH = 10_000
 
 
-#: Descriptions of the checked value: a response, or one that includes the payload.
+#: Descriptions of the checked value: a response, or a response that includes the payload.
 ANSWER = _("The response")
 REPETITION = _("The response, including the original request,")
 
@@ -26,9 +26,13 @@ _BYTES = _("%(what)s is %(found)s bytes; the limit is %(limit)s.")
 
 
 def check_limits(value: Any, what: Any = ANSWER) -> None:
-    """Raise PayloadLimitError if a value is too large, UnserializableError if it isn't JSON.
+    """Check a value against the size limits.
 
     The message of a PayloadLimitError is a ValidationMessage.
+
+    Raises:
+        PayloadLimitError: the value is too large.
+        UnserializableError: the value isn't JSON.
     """
     depth, items = _measure(value)
     _limit(_LEVELS, what, depth, hitl.RESPONSE_MAX_DEPTH)
@@ -45,7 +49,7 @@ def _limit(words: Any, what: Any, found: int, limit: int) -> None:
 
 
 def _measure(value: Any) -> tuple[int, int]:
-    """Return nesting depth and number of values, level by level to avoid a stack overflow."""
+    """Return the nesting depth and the number of values, without recursion."""
     depth = items = 0
     level = [value]
     while level and depth <= hitl.RESPONSE_MAX_DEPTH and items <= hitl.RESPONSE_MAX_ITEMS:

@@ -1,4 +1,4 @@
-"""Decision types that an interrupt allows, and the resume value of each."""
+"""The decision types that an interrupt allows, and the resume value of each type."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class AnswerOptions:
     """The parts of an interrupt that determine the responses it accepts.
 
     Attributes:
-        decisions: the allowed decision types; if empty, all possible ones.
+        decisions: the allowed decision types; if empty, all possible decision types.
         editable: the members, or JSON pointers, that an edit may change; None means all.
-        policy_answers: the resume values that the graph's policy defines for interrupts without a
-            response schema.
-        proposal: a version proposed for approval: ``answer``, ``edited`` and ``patch``.
+        policy_answers: the resume values that the graph's policy defines for interrupts without
+            a response schema.
+        proposal: a version proposed for approval, with the keys ``answer``, ``edited`` and
+            ``patch``.
     """
 
     payload: Any
@@ -44,19 +45,19 @@ class AnswerOptions:
 
     @property
     def rules(self) -> Dialect:
-        """The rules of its dialect."""
+        """The rules of the interrupt's dialect, i.e. of its payload format."""
         return DIALECTS[self.dialect]
 
     @property
     def possible(self) -> tuple[str, ...]:
-        """The possible decision types, in the order of display."""
+        """The decision types that are possible for the interrupt, in the order of display."""
         return self.rules.decisions(self)
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The allowed decision types.
+        """The decision types that reviewers may use.
 
-        A proposal can always be approved.
+        Approving a proposal is always allowed.
         """
         types = self.decisions or self.possible
         if self.proposal is None or APPROVE in types:
@@ -65,7 +66,7 @@ class AnswerOptions:
 
     @property
     def start(self) -> Any:
-        """The initial value of a form or an edit: from the payload, or from the proposal."""
+        """The initial value of a form or an edit: the proposal, or without one the payload."""
         if self.proposal is not None:
             return self.proposal["edited"]
         return self.original
@@ -76,23 +77,23 @@ class AnswerOptions:
         return self.rules.prefill(self)
 
     def mask_answer(self, answer: Any) -> Any:
-        """Return a resume value without secrets."""
+        """Return a resume value with its secrets replaced."""
         return mask_secrets(self.rules.answer_schema(self), answer)
 
     def mask_quotes(self, answer: Any, text: str) -> str:
-        """Return a text about a resume value, such as an error, without quoted secrets."""
+        """Return a text about a resume value, such as an error, with quoted secrets replaced."""
         return mask_quotes(self.rules.answer_schema(self), answer, text)
 
     def mask_edited(self, edited: Any, hidden: str = HIDDEN) -> Any:
-        """Return the edited value without secrets."""
+        """Return the edited value with its secrets replaced."""
         return mask_secrets(self.rules.edited_schema(self), edited, hidden)
 
     def mask_patch(self, patch: Any) -> Any:
-        """Return the changes of an edit without secrets."""
+        """Return the JSON Patch of an edit with its secrets replaced."""
         return mask_patch(self.rules.edited_schema(self), patch)
 
     def mask_proposal(self) -> dict[str, Any] | None:
-        """Return the proposal without secrets."""
+        """Return the proposal with its secrets replaced, or None if there is no proposal."""
         if self.proposal is None:
             return None
         return {
@@ -103,7 +104,7 @@ class AnswerOptions:
 
     @property
     def policy_values(self) -> Mapping[str, Any]:
-        """The resume values of the policy that apply to this interrupt."""
+        """The resume values of the graph's policy that apply to this interrupt."""
         return {} if self.schema is not None or self.kind != "interrupt" else self.policy_answers
 
 
@@ -122,7 +123,7 @@ def read_options(interrupt: Interrupt) -> AnswerOptions:
 
 
 def choose_decisions(options: AnswerOptions, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the wanted decision types that are possible; all possible ones if none is."""
+    """Return the wanted decision types that are possible, or all possible ones if none is."""
     possible = options.possible
     if options.editable is not None and not options.editable:
         possible = tuple(type_ for type_ in possible if type_ != EDIT) or possible
@@ -136,9 +137,10 @@ def make_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> 
     """Return the resume value of a decision, checked against limits and the response schema.
 
     Raises:
-        InvalidAnswerError: if the value is not valid, with JSON pointers to the errors.
-        UnserializableError: if the value is not JSON.
-        PayloadLimitError: if the value is too large.
+        InvalidAnswerError: the value is not valid. The error contains JSON pointers to the
+            faults.
+        UnserializableError: the value is not JSON.
+        PayloadLimitError: the value is too large.
     """
     answer = compose_resume_value(options, type, value)
     validate_resume_value(options, answer)
@@ -153,7 +155,7 @@ def validate_resume_value(options: AnswerOptions, answer: Any) -> None:
 
 
 def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> Any:  # noqa: A002
-    """Return the same as ``make_resume_value``, without the check of the response schema."""
+    """Return the resume value of a decision, without a check of the response schema."""
     allowed = options.allowed
     if type not in allowed:
         raise InvalidAnswerError(
@@ -166,8 +168,8 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
         return options.proposal["answer"]
     answer = options.rules.compose(options, type, value)
     if value is UNSET and type != REJECT and not isinstance(answer, bool):
-        # It repeats the payload, which may exceed the limits of a response. A rejection must be
-        # possible in any case.
+        # The value repeats the payload, which may exceed the limits of a response. A rejection must
+        # always be possible.
         check_limits(answer, REPETITION)
     if options.editable is not None and value is not UNSET and _may_edit(options, type, value):
         _refuse_if_fixed(options, type, value)
@@ -175,7 +177,7 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
 
 
 def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
-    """Return the value of a decision. In some dialects, this is the reason of a rejection."""
+    """Return the value of a decision, or the reason if the dialect sends it with a rejection."""
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value
 
@@ -187,7 +189,8 @@ def make_decision_patch(
 ) -> list[dict[str, Any]] | None:
     """Return the changes of a decision to the payload, as a JSON Patch.
 
-    None for a decision without an edit. For an approved proposal, the changes of the proposal.
+    Return None for a decision without an edit. For an approved proposal, return the changes of the
+    proposal.
     """
     if not DECISION_TYPES[type].may_edit:
         return None
@@ -198,7 +201,7 @@ def make_decision_patch(
 
 
 def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) -> dict[str, Any]:  # noqa: A002
-    """Return the proposal of a decision for others to approve (AnswerOptions.proposal)."""
+    """Return the proposal that a decision creates for approval (AnswerOptions.proposal)."""
     edited = options.original
     if DECISION_TYPES[type].may_edit:
         edited = _merge_edit(options, type, value)
@@ -237,7 +240,7 @@ def _refuse_if_fixed(options: AnswerOptions, type: str, value: Any) -> None:  # 
 
 
 def describe_faults(faults: list[tuple[str, str]]) -> str:
-    """Return a sentence about the first error of a response."""
+    """Return a sentence about the first fault of a response."""
     pointer, reason = faults[0]
     more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"Invalid response: {pointer or 'the value'}: {reason}{more}."

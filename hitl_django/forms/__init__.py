@@ -1,7 +1,7 @@
 """Typed Django forms generated from a JSON schema or from a payload.
 
-``read_shape`` and ``infer_shape`` return the schema tree of the value; ``AnswerForm`` is its form.
-A form submitted without changes returns exactly the original value.
+``read_shape`` and ``infer_shape`` return the schema tree of a value, and ``AnswerForm`` is the form
+of a schema tree. A form submitted without changes returns exactly the original value.
 """
 
 from __future__ import annotations

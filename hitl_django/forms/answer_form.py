@@ -1,4 +1,4 @@
-"""Form for a whole response, with one field per leaf of its schema tree."""
+"""The form for a whole response, with one field per leaf of its schema tree."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ FIELDS: dict[Kind, type[AnswerField]] = {
 }
 
 NAME = "answer"
-#: Maximum length of an original value shown next to a changed field.
+#: The maximum length of an original value shown next to a changed field.
 MAX_ORIGINAL = 200
-#: Number of blank rows of a list, and of rows added by its button.
+#: The number of blank rows of a list, and of rows added by the list's button.
 SPARE, MORE = 1, 3
-#: Maximum number of fields in the blank rows of one list.
+#: The maximum number of fields in the blank rows of one list.
 MAX_SPARE = 50
 #: Lists of objects with more members are not shown as tables.
 MAX_COLUMNS = 6
 
-#: Labels of unnamed alternatives.
+#: Labels of alternatives without a name.
 KIND_WORDS: dict[Kind, Any] = {
     "boolean": _("Yes or no"),
     "choice": _("One of several choices"),
@@ -79,14 +79,15 @@ KIND_WORDS: dict[Kind, Any] = {
 
 @dataclass(frozen=True)
 class Row:
-    """Row of the page: a field (``bound``), a ``group`` of rows, or a list with ``entries``.
+    """A row of the page: a field (``bound``), a ``group`` of rows, or a list with ``entries``.
 
     A list of small objects is a table with ``columns``. For a union, ``kinds`` are the
-    alternatives, and ``bound`` is the field that selects one.
+    alternatives, and ``bound`` is the field that selects an alternative.
 
-    ``hidden`` lists invisible characters in the field's text. Typed values of a field that
-    ``is_secret`` are not shown again. ``original`` is the field's original value, and ``changed``
-    tells whether the value differs. For a long text, ``spans`` has the differences word by word.
+    ``hidden`` lists the invisible characters in the field's text. If ``is_secret`` is true, typed
+    values of the field are not shown again. ``original`` is the field's original value, and
+    ``changed`` is true if the value differs from ``original``. For a long text, ``spans`` contains
+    the differences word by word.
     """
 
     bound: forms.BoundField | None = None
@@ -106,18 +107,18 @@ class Row:
 
 @dataclass(frozen=True)
 class RowKind:
-    """One alternative of a union: the button that selects it, and its rows."""
+    """One alternative of a union: the button that selects the alternative, and its rows."""
 
     radio: forms.boundfield.BoundWidget
     rows: Sequence[Row] = ()
 
 
 class AnswerForm(forms.Form):
-    """Form for a value of the given schema tree, with ``original`` as initial value.
+    """A form for a value of the given schema tree, with ``original`` as initial value.
 
     After successful validation, ``answer`` is the JSON value. Unchanged parts are identical to
-    ``original``, and members unknown to the schema are preserved. ``more`` names a list that needs
-    more blank rows: the submitted values are then shown again without validation.
+    ``original``, and members that the schema doesn't define are preserved. ``more`` names a list
+    that needs more blank rows. The submitted values are then shown again without validation.
     """
 
     def __init__(
@@ -147,11 +148,11 @@ class AnswerForm(forms.Form):
 
     @property
     def answer(self) -> JSON:
-        """The JSON value; if the form is invalid, without the invalid parts."""
+        """The JSON value; if the form is invalid, the value without the invalid parts."""
         return self._compose(self.tree)
 
     def is_edited(self) -> bool:
-        """Return whether an original value was changed; for valid forms only."""
+        """Return whether an original value was changed; only for valid forms."""
         for node in self.tree.nodes():
             if isinstance(node, Group) and self._is_taken_away(node):
                 return True
@@ -191,7 +192,7 @@ class AnswerForm(forms.Form):
         ]
 
     def original_members(self) -> dict[str, JSON]:
-        """Return the original members that have a field of their own."""
+        """Return the members of the original value that have their own field."""
         if not isinstance(self.tree, Group):
             return {}
         return {
@@ -201,7 +202,7 @@ class AnswerForm(forms.Form):
         }
 
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show errors of a response, given as (JSON pointer, reason), at their fields."""
+        """Show errors of a response, given as (JSON pointer, reason) pairs, at their fields."""
         for pointer, reason in faults:
             node, rest = self._find(pointer)
             reason = say(reason)
@@ -218,7 +219,7 @@ class AnswerForm(forms.Form):
             self.add_error(node.name, reason)
 
     def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show errors of a partly invalid response, except for the invalid parts."""
+        """Show errors of a partly invalid response, except at fields that already have errors."""
         self.add_faults(
             [
                 (pointer, reason)
@@ -266,7 +267,7 @@ class AnswerForm(forms.Form):
         return Row(group=node, bound=self[node.choice], kinds=kinds)
 
     def _columns(self, node: Rows) -> list[forms.BoundField]:
-        """Return the fields of the columns if the list is shown as a table, otherwise none."""
+        """Return the fields of the columns if the list is shown as a table, or an empty list."""
         items, first = node.shape.items, node.entries[0].node
         if items is None or not items.is_flat() or len(items.properties) > MAX_COLUMNS:
             return []
@@ -362,7 +363,7 @@ class AnswerForm(forms.Form):
     def _has_room(self, shape: SchemaNode, original: JSON) -> bool:
         """Reserve space for a list as rows of objects; return False if the form would be too large.
 
-        The result is independent of the submitted values, so a list is always shown in the same
+        The result doesn't depend on the submitted values, so a list is always shown in the same
         way.
         """
         assert shape.items is not None
@@ -378,7 +379,7 @@ class AnswerForm(forms.Form):
         return True
 
     def _blank_rows(self, rows: Rows) -> int:
-        """Return the number of blank rows: those submitted, and more if requested."""
+        """Return the number of blank rows: the submitted number, and more if requested."""
         assert rows.shape.items is not None
         posted = str(self.data.get(rows.count, "")) if self.is_bound else ""
         wanted = int(posted) if posted.isascii() and posted.isdecimal() and len(posted) < 4 else 0
@@ -387,7 +388,7 @@ class AnswerForm(forms.Form):
         return max(SPARE, min(wanted, MAX_SPARE // _count_fields(rows.shape.items)))
 
     def _leave_out_blanks(self) -> None:
-        """Leave out new objects without any input."""
+        """Omit new objects without any input."""
         for node in self.tree.nodes():
             if isinstance(node, Group):
                 absent = not isinstance(node.original, dict) and node.is_optional()
@@ -425,14 +426,18 @@ class AnswerForm(forms.Form):
         return bool(group.absent and self[group.absent].data)
 
     def _is_present(self, entry: Entry) -> bool:
-        """Return whether an entry is in the value: an original not removed, or one with input."""
+        """Return whether an entry is part of the value.
+
+        An original entry is part of the value unless it is removed, a new entry only if it has
+        input.
+        """
         if entry.removed:
             return not self[entry.removed].data
         return not self._is_blank(entry.node)
 
     def _compose(self, node: Node) -> JSON:
         if isinstance(node, Leaf):
-            # Invalid parts have no value, but the others are processed.
+            # Invalid parts have no value, but valid parts are processed.
             return self.cleaned_data.get(node.name, MISSING)
         if isinstance(node, OneOf):
             chosen = node.chosen(self._chosen_number(node))
@@ -456,7 +461,7 @@ class AnswerForm(forms.Form):
         return node, parts
 
     def _resolve_node(self, node: Node) -> Node:
-        """Return the selected alternative of a union; any other node unchanged."""
+        """Return the selected alternative of a union; other nodes are returned unchanged."""
         while isinstance(node, OneOf):
             chosen = node.chosen(self._chosen_number(node))
             if chosen is None:
@@ -475,7 +480,7 @@ class AnswerForm(forms.Form):
 
 
 def make_field(shape: SchemaNode, original: JSON, *, wanted: bool, label: str) -> AnswerField:
-    """Return the first type of field that can show the original value completely."""
+    """Return a field of the first type that can show the original value completely."""
     if shape.secret:
         inner = make_field(replace(shape, secret=False), MISSING, wanted=True, label=label)
         return SecretField(inner, original, wanted=wanted, label=label)
@@ -489,7 +494,7 @@ def make_field(shape: SchemaNode, original: JSON, *, wanted: bool, label: str) -
 
 
 def make_label(name: str, shape: SchemaNode | None = None) -> str:
-    """Return a property's title, or its name as words."""
+    """Return a property's title, or the property's name as words."""
     words = name.replace("_", " ").strip()
     title = shape.title if shape else ""
     # Pydantic's default titles are capitalized names, but labels in the admin use sentence case.
@@ -509,9 +514,9 @@ def _count_fields(shape: SchemaNode) -> int:
 
 
 def find_alternative(shape: SchemaNode, original: JSON) -> str | None:
-    """Return the number of the alternative matching a value; "" for no value.
+    """Return the number of the alternative that matches a value, or "" for a missing value.
 
-    Returns None if none matches. The value is then edited as JSON text.
+    Return None if no alternative matches. The value is then edited as JSON text.
     """
     if original is MISSING or (original is None and shape.nullable):
         return ""
@@ -538,6 +543,6 @@ def kind_label(node: Node | None) -> Any:
 
 
 def is_identical(one: JSON, other: JSON) -> bool:
-    """Return whether two values are the same JSON; MISSING equals nothing."""
-    # Compared as JSON, because in Python 1 equals True and 1.0.
+    """Return whether two values are the same JSON; MISSING is not identical to any value."""
+    # The values are compared as JSON, because in Python 1 equals True and 1.0.
     return one is not MISSING and to_json(one) == to_json(other)

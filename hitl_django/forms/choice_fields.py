@@ -20,12 +20,12 @@ from .fields import LARGE, AnswerField, DecimalField, IntegerField, NumberField,
 from .json_input import escape_hidden, format_number, is_number, normalize_newlines, to_json
 from .schema_tree import JSON, MISSING, Kind, SchemaNode
 
-#: Maximum number of invalid lines in an error message.
+#: The maximum number of invalid lines in an error message.
 MAX_FAULTS = 20
 
 
 class ChoiceField(AnswerField):
-    """Choice of one value."""
+    """A choice of one value."""
 
     widget = forms.Select
     default_error_messages: ClassVar[dict[str, Any]] = {"required": _("Choose one.")}
@@ -61,7 +61,7 @@ class ChoiceField(AnswerField):
 
 
 class BooleanField(ChoiceField):
-    """Choice of yes or no, without a default, so that it requires a deliberate answer."""
+    """A choice of yes or no, without a default, so that the reviewer must choose deliberately."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         shape = replace(shape, options=(True, False))
@@ -76,7 +76,7 @@ class BooleanField(ChoiceField):
 
 
 class TickField(AnswerField):
-    """Checkbox for a boolean with an original value."""
+    """A checkbox for a boolean with an original value."""
 
     widget = forms.CheckboxInput
 
@@ -104,7 +104,7 @@ class TickField(AnswerField):
 
 
 class ChoicesField(AnswerField):
-    """Choice of several distinct values."""
+    """A choice of several distinct values."""
 
     widget = forms.CheckboxSelectMultiple
 
@@ -138,13 +138,13 @@ class ChoicesField(AnswerField):
 
     def parse(self, raw: Sequence[str]) -> list[JSON]:
         chosen = {_number(one, self.values) for one in raw}
-        # Original values keep their order; new values follow.
+        # Original values keep their order. New values follow.
         kept = [int(number) for number in self.initial if int(number) in chosen]
         return [self.values[n] for n in [*kept, *sorted(chosen.difference(kept))]]
 
 
 class LinesField(AnswerField):
-    """List of simple values, one per line."""
+    """A list of simple values, with one value per line."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         attrs = {"rows": min(max(len(original or ()) + 1, 3), 12), "class": LARGE}
@@ -155,8 +155,8 @@ class LinesField(AnswerField):
     def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         if not isinstance(original, list) or shape.items is None:
             return super().fits(shape, original)
-        # Fits only values that survive as a line: without line ends, not blank, without surrounding
-        # spaces, and not parsed as another type.
+        # A value fits on a line only if parsing the line returns the same value: no line ends, not
+        # blank, no surrounding spaces, and not parsed as another type.
         lines = [_spell(shape.items, value) for value in original]
         options = [_line(value) for value in shape.items.options]
         if len(set(options)) < len(options):
@@ -208,7 +208,7 @@ class LinesField(AnswerField):
         return answer
 
     def reader(self) -> Callable[[str], JSON]:
-        """Return the function that parses a line; an unchanged line gives its original value."""
+        """Return the function that parses a line; an unchanged line returns its original value."""
         items = self.shape.items
         assert items is not None
         known: dict[str, JSON] = {}
@@ -239,7 +239,7 @@ ITEMS: dict[Kind, type[AnswerField]] = {
 
 
 def _position(values: Sequence[JSON], wanted: JSON) -> int | None:
-    # In JSON, true is not 1, but in Python it is.
+    # In JSON, true differs from 1, but in Python both are equal.
     for number, value in enumerate(values):
         if type(value) is type(wanted) and value == wanted:
             return number

@@ -1,4 +1,4 @@
-"""Form class of the project, used instead of the form generated from a schema."""
+"""A form class of the project, used instead of the form generated from a schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .schema_tree import JSON, MISSING
 
 
 class CustomForm:
-    """Adapter of a Django form whose fields are named like the members of an object.
+    """An adapter of a Django form whose fields are named like the members of an object.
 
     Unchanged values, and members without a field, are preserved. Other values are the form's
     cleaned data as JSON, validated against the schema like any other response.
@@ -47,33 +47,32 @@ class CustomForm:
 
     @property
     def is_bound(self) -> bool:
-        """Return whether the form has submitted values."""
+        """Whether the form has submitted values."""
         return self.form.is_bound
 
     @property
     def errors(self) -> Any:
-        """Errors by field."""
+        """The errors by field."""
         return self.form.errors
 
     @property
     def non_field_errors(self) -> Any:
-        """Errors that belong to no field, or to several."""
+        """Errors that belong to no field, or to several fields."""
         return self.form.non_field_errors()
 
     @property
     def answer(self) -> JSON:
-        """The JSON value; if the form is invalid, without the invalid parts."""
+        """The JSON value; if the form is invalid, the value without the invalid parts."""
         cleaned = getattr(self.form, "cleaned_data", {})
         made = {name: self._value(name, value) for name, value in cleaned.items()}
         return {name: value for name, value in {**self.original, **made}.items()
                 if value is not MISSING}  # fmt: skip
 
     def is_valid(self) -> bool:
-        """Return whether the form is valid."""
         return self.form.is_valid()
 
     def is_edited(self) -> bool:
-        """Return whether an original value was changed; for valid forms only."""
+        """Return whether an original value was changed; only for valid forms."""
         answer = self.answer
         return any(not is_identical(answer[name], value) for name, value in self.original.items())
 
@@ -85,12 +84,12 @@ class CustomForm:
         ]
 
     def original_members(self) -> dict[str, JSON]:
-        """Return the original members that have a field of their own."""
+        """Return the members of the original value that have their own field."""
         shown = {field.name for field in self.form.visible_fields()}
         return {name: value for name, value in self.original.items() if name in shown}
 
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show errors of a response, given as (JSON pointer, reason), at their fields."""
+        """Show errors of a response, given as (JSON pointer, reason) pairs, at their fields."""
         for pointer, reason in faults:
             name = (parse_pointer(pointer) or [""])[0]
             if name in self.form.fields:
@@ -100,7 +99,7 @@ class CustomForm:
                 self.form.add_error(None, where + say(reason))
 
     def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show errors of a partly invalid response, except for the invalid parts."""
+        """Show errors of a partly invalid response, except at fields that already have errors."""
         self.add_faults(
             [
                 (pointer, reason)
@@ -122,7 +121,8 @@ class CustomForm:
 
     def _value(self, name: str, value: Any) -> JSON:
         if value in (None, "") and name in self.original and _is_secret(self.form[name]):
-            return self.original[name]  # secrets are never shown, so an empty value means unchanged
+            # Secrets are never shown, so an empty value means that the secret is unchanged.
+            return self.original[name]
         touched = name not in self.form.fields or name in self.form.changed_data
         if not touched and name in self.original:
             return self.original[name]

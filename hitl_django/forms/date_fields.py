@@ -20,7 +20,7 @@ from .schema_tree import JSON, SchemaNode
 
 
 class MomentField(AnswerField):
-    """Base class of these fields, which parses ISO text."""
+    """The base class of date and time fields, which parses ISO text."""
 
     input_type: ClassVar[str]
     pattern: ClassVar[re.Pattern[str]]
@@ -39,7 +39,7 @@ class MomentField(AnswerField):
 
     @classmethod
     def read(cls, text: str) -> Any:
-        """Return the value of an ISO text, or None."""
+        """Return the value of an ISO text, or None if the text is invalid."""
         if not cls.pattern.fullmatch(text):
             return None
         try:
@@ -52,7 +52,7 @@ class MomentField(AnswerField):
         raise NotImplementedError
 
     def is_unchanged(self, raw: Any) -> bool:
-        # Compare values and not texts, because browsers write 12:00:00 as 12:00.
+        # Values are compared instead of texts, because browsers write 12:00:00 as 12:00.
         if not raw or not self.initial:
             return bool(raw) == bool(self.initial)
         return self.read(raw) == self.read(self.initial)
@@ -69,7 +69,7 @@ class MomentField(AnswerField):
 
 
 class DateField(MomentField):
-    """Date."""
+    """A field for a date."""
 
     input_type = "date"
     pattern = re.compile(r"[1-9]\d{3}-\d\d-\d\d", re.ASCII)
@@ -83,7 +83,7 @@ class DateField(MomentField):
 
 
 class TimeField(MomentField):
-    """Time of day."""
+    """A field for a time of day."""
 
     input_type = "time"
     pattern = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
@@ -97,7 +97,7 @@ class TimeField(MomentField):
 
 
 class DateTimeField(MomentField):
-    """Datetime in the reviewer's time zone, to the second."""
+    """A field for a datetime in the reviewer's time zone, to the second."""
 
     input_type = "datetime-local"
     pattern = re.compile(
@@ -123,7 +123,7 @@ class DateTimeField(MomentField):
         return gettext("Time zone: %(zone)s.") % {"zone": timezone.get_current_timezone_name()}
 
     def is_naive(self) -> bool:
-        """Return whether the value has no time zone, according to its schema or its original."""
+        """Return whether the value has no time zone, in its schema or its original value."""
         if self.shape.is_naive:
             return True
         moment = self.read(self.original) if isinstance(self.original, str) else None
@@ -131,7 +131,8 @@ class DateTimeField(MomentField):
 
     def write(self, moment: datetime.datetime) -> str:
         if timezone.is_naive(moment) and not self.is_naive():
-            # Raises ValidationError for a time that is skipped or repeated by daylight saving time.
+            # The function raises ValidationError for a time that is skipped or repeated by daylight
+            # saving time.
             moment = from_current_timezone(moment)
             if not settings.USE_TZ:
                 moment = timezone.make_aware(moment)

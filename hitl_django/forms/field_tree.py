@@ -1,4 +1,4 @@
-"""Tree of a form's fields: objects and lists, with a field at each leaf."""
+"""The tree of a form's fields: objects and lists, with a field at each leaf."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .schema_tree import JSON, MISSING, SchemaNode
 
 
 class TreeNode:
-    """Base class of the nodes."""
+    """The base class of nodes in a tree of fields."""
 
     def children(self) -> Iterable[Node]:
-        """Return the direct children."""
+        """Return the direct children of the node."""
         return ()
 
     def nodes(self) -> Iterator[Node]:
@@ -61,7 +61,10 @@ class Group(TreeNode):
 
 @dataclass
 class Entry:
-    """An object of a list. ``removed`` names the checkbox that removes it; None for a new one."""
+    """An object of a list.
+
+    ``removed`` is the name of the checkbox that removes the object, or None for a new object.
+    """
 
     node: Node
     removed: str = ""
@@ -69,7 +72,7 @@ class Entry:
 
 @dataclass
 class Rows(TreeNode):
-    """A list of objects: the original entries, followed by blank ones.
+    """A list of objects: the original entries, followed by blank entries.
 
     ``count`` is the name of the hidden input with the number of ``blank`` entries.
     """
@@ -88,7 +91,7 @@ class Rows(TreeNode):
         return [entry.node for entry in self.entries]
 
     def empty_value(self) -> JSON:
-        """Return the value of an empty list from which nothing was removed."""
+        """Return the value of an empty list from which no entry was removed."""
         if self.original is MISSING:
             return [] if self.wanted else MISSING
         return self.original
@@ -96,10 +99,10 @@ class Rows(TreeNode):
 
 @dataclass
 class OneOf(TreeNode):
-    """A value with several possible schemas: a field that selects one, and a node for each.
+    """A value with several possible schemas: a field that selects a schema, and a node for each.
 
-    ``choice`` is the name of that field. ``start`` is the number of the alternative that matches
-    the original value, or "".
+    ``choice`` is the name of the selecting field. ``start`` is the number of the alternative that
+    matches the original value, or "".
     """
 
     name: str
@@ -116,13 +119,13 @@ class OneOf(TreeNode):
         return self.alternatives
 
     def chosen(self, number: str) -> Node | None:
-        """Return the alternative with the submitted number; None without a selection."""
+        """Return the alternative with the submitted number, or None for an invalid number."""
         known = number.isascii() and number.isdecimal() and len(number) < 4
         at = int(number) if known else len(self.alternatives)
         return self.alternatives[at] if at < len(self.alternatives) else None
 
     def empty_value(self) -> JSON:
-        """Return the value without a selection: MISSING or null."""
+        """Return the value if no alternative is selected: MISSING or null."""
         if not self.wanted and (self.original is MISSING or not self.shape.nullable):
             return MISSING
         return None if self.shape.nullable else MISSING

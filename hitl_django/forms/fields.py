@@ -1,7 +1,7 @@
 """Form fields with JSON values: text and numbers.
 
-A field knows its original value. A submitted value that equals the displayed text is the original
-value, with its type and all digits. Only changed values are parsed.
+A field stores its original value. If the submitted text equals the displayed text, the field
+returns the original value, with its type and all digits. Only changed texts are parsed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .schema_tree import JSON, MISSING, SchemaNode
 
 LINE = 80
 LARGE = "vLargeTextField"
-#: Maximum number of characters compared with the original text.
+#: The maximum number of characters compared with the original text.
 MAX_COMPARED = 20_000
 
 
 class AnswerField(forms.Field):
-    """Field with a JSON value.
+    """A field with a JSON value.
 
     ``original`` is the initial value, or MISSING. ``wanted`` makes the field's key required.
     """
@@ -66,7 +66,7 @@ class AnswerField(forms.Field):
         return "" if self.original is MISSING or self.original is None else str(self.original)
 
     def help(self) -> Any:
-        """Return a hint about the input format if the schema has no description."""
+        """Return help about the input format if the schema has no description."""
         return ""
 
     def is_blank(self, raw: Any) -> bool:
@@ -79,11 +79,11 @@ class AnswerField(forms.Field):
 
     @property
     def is_needed(self) -> bool:
-        """Return whether input is required, which the page marks at the label."""
+        """Whether input is required, which the page marks at the label."""
         return not self.may_be_blank()
 
     def is_unchanged(self, raw: Any) -> bool:
-        """Return whether the submitted value equals the displayed one."""
+        """Return whether the submitted value equals the displayed value."""
         return is_same_text(raw, self.initial)
 
     def format_value(self, raw: Any) -> str:
@@ -91,7 +91,7 @@ class AnswerField(forms.Field):
         return "" if raw is None else str(raw)
 
     def format_original(self, length: int) -> str:
-        """Return the original value as text; empty if it is too long."""
+        """Return the original value as text; empty if the text is too long."""
         text = "" if self.original is MISSING else self.format_value(self.initial)
         return escape_hidden(text) if len(text) <= length else ""
 
@@ -100,7 +100,11 @@ class AnswerField(forms.Field):
         return []
 
     def clean(self, value: Any) -> Any:
-        """Return the JSON value, or MISSING."""
+        """Return the JSON value of the submitted value, or MISSING.
+
+        Raises:
+            ValidationError: the submitted value is invalid.
+        """
         if self.left_out:
             return MISSING
         if self.original is not MISSING and self.is_unchanged(value):
@@ -117,7 +121,11 @@ class AnswerField(forms.Field):
             ) from None
 
     def blank_value(self) -> Any:
-        """Return the value of an empty input: MISSING or null. Raise an error if it is required."""
+        """Return the value of an empty input: MISSING or null.
+
+        Raises:
+            ValidationError: input is required.
+        """
         if not self.wanted and (self.original is MISSING or not self.shape.nullable):
             return MISSING
         if self.shape.nullable:
@@ -125,16 +133,16 @@ class AnswerField(forms.Field):
         raise ValidationError(self.error_messages["required"], code="required")
 
     def parse(self, raw: Any) -> Any:
-        """Parse the submitted value.
+        """Return the JSON value of a submitted value that was changed.
 
         Raises:
-            ValueError: if it is invalid.
+            ValueError: the submitted value is invalid.
         """
         raise NotImplementedError
 
 
 class TextField(AnswerField):
-    """Text; an empty input is an empty text, unless the schema allows null."""
+    """A text field; an empty input is an empty text, unless the schema allows null."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         text = original if isinstance(original, str) else ""
@@ -175,15 +183,16 @@ class TextField(AnswerField):
         return [Span(span.kind, escape_hidden(span.text)) for span in compare_words(old, new)]
 
     def parse(self, raw: str) -> str:
-        # Browsers submit all line ends as CR LF. Text uses LF, unless the original used CR LF.
+        # Browsers submit all line ends as CR LF. The response uses LF, unless the original text
+        # used CR LF.
         crlf = isinstance(self.original, str) and "\r\n" in self.original
         return normalize_newlines(raw).replace("\n", "\r\n") if crlf else normalize_newlines(raw)
 
 
 class SecretField(AnswerField):
-    """Secret value, typed in a password input and never displayed; ``inner`` parses it.
+    """A secret value, typed in a password input and never displayed; ``inner`` parses it.
 
-    If left empty, the original value is kept.
+    If the input is left empty, the original value is kept.
     """
 
     def __init__(self, inner: AnswerField, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
@@ -197,7 +206,7 @@ class SecretField(AnswerField):
 
     @property
     def has_original(self) -> bool:
-        """Return whether the field has an original value."""
+        """Whether the field has an original value."""
         return self.original is not MISSING and self.original is not None
 
     def initial_value(self) -> str:
@@ -222,14 +231,14 @@ class SecretField(AnswerField):
 
 
 class SecretTextarea(forms.Textarea):
-    """Text area that is always displayed empty."""
+    """A text area that is always displayed empty."""
 
     def format_value(self, value: Any) -> str:
         return ""
 
 
 class IntegerField(AnswerField):
-    """Integer."""
+    """A field for an integer."""
 
     widget = forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"})
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -248,7 +257,7 @@ class IntegerField(AnswerField):
 
 
 class NumberField(IntegerField):
-    """Number, integer or not."""
+    """A field for a number, integer or not."""
 
     widget = forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"})
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -260,7 +269,7 @@ class NumberField(IntegerField):
 
 
 class DecimalField(NumberField):
-    """Exact decimal, a string or a number in JSON."""
+    """A field for an exact decimal, which is a string or a number in JSON."""
 
     @classmethod
     def fits(cls, shape: SchemaNode, original: JSON) -> bool:
@@ -276,7 +285,7 @@ class DecimalField(NumberField):
 
 
 class JSONField(AnswerField):
-    """Any JSON value, as JSON text."""
+    """A field for any JSON value, edited as JSON text."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         lines = 1 if original is MISSING else to_json(original, indent=2).count("\n") + 1
@@ -316,7 +325,7 @@ class JSONField(AnswerField):
 
 
 class ConstField(AnswerField):
-    """Constant value, read-only."""
+    """A read-only field for a constant value."""
 
     widget = forms.TextInput(attrs={"readonly": True})
 
@@ -338,7 +347,7 @@ class ConstField(AnswerField):
         return True
 
     def clean(self, value: Any) -> JSON:
-        # The submitted value is ignored, because a browser can change read-only inputs.
+        # The submitted value is ignored, because a user can change read-only inputs in the browser.
         if self.left_out or (self.original is MISSING and not self.wanted):
             return MISSING
         return self.value()

@@ -21,7 +21,7 @@ from hitl_django.json_text.strict_json import (
 )
 
 TOO_MANY_DIGITS = _("Integers are limited to %(limit)s digits.")
-#: Error messages for well-formed JSON beyond a limit.
+#: Error messages for well-formed JSON that exceeds a limit.
 TOO_MUCH = {
     "integer_too_long": TOO_MANY_DIGITS,
     "nested_too_deeply": _("This is nested too deeply."),
@@ -33,7 +33,7 @@ AMBIGUOUS = _(
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-#: With a comma as decimal separator, the point may be a thousands separator.
+#: If the decimal separator is a comma, the point may be a thousands separator.
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 
 
@@ -41,8 +41,8 @@ def parse_integer(text: str) -> int:
     """Parse an integer.
 
     Raises:
-        ValueError: if it isn't an integer.
-        ValidationError: if it has too many digits.
+        ValueError: the text isn't an integer.
+        ValidationError: the integer has too many digits.
     """
     text = text.strip()
     if not _INTEGER.fullmatch(text):
@@ -53,7 +53,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_number(text: str, *, like: Any = None) -> int | float:
-    """Parse a finite number: a float if ``like`` is one, otherwise an int if it is whole."""
+    """Parse a finite number: a float if ``like`` is a float, otherwise an int if it is whole."""
     return _read_number(_use_decimal_point(text), like)
 
 
@@ -71,7 +71,7 @@ def _read_number(text: str, like: Any) -> int | float:
 def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> Any:
     """Parse a decimal and return it in the JSON type of ``like``.
 
-    Without ``like``, or if a JSON number would change the value, the result is a string.
+    Without ``like``, or if a JSON number would change the value, return a string.
     """
     text = _use_decimal_point(text)
     if not _NUMBER.fullmatch(text):
@@ -86,7 +86,8 @@ def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> 
 def format_number(value: float | str) -> str:
     """Format a number, or a decimal given as text, with the reader's decimal separator.
 
-    Nothing is rounded and thousands are not separated, so that parsing returns the same number.
+    The number is not rounded and thousands are not separated, so that parsing returns the same
+    number.
     """
     text = value if isinstance(value, str) else to_json(value)
     return text.replace(".", _get_decimal_separator())
@@ -100,7 +101,7 @@ def _use_decimal_point(text: str) -> str:
     """Return the number with a decimal point.
 
     Raises:
-        ValidationError: if the number is ambiguous.
+        ValidationError: the number is ambiguous.
     """
     text = text.strip()
     if _get_decimal_separator() == ".":
@@ -137,8 +138,8 @@ def from_json(text: str) -> Any:
     """Parse JSON text strictly: without NaN, infinity, duplicate keys or excessive nesting.
 
     Raises:
-        ValueError: if it isn't valid JSON; the message has the position.
-        ValidationError: if it exceeds a limit.
+        ValueError: the text isn't valid JSON. The message contains the position.
+        ValidationError: the text exceeds a limit.
     """
     try:
         return parse_strict(text.lstrip("\ufeff"), max_digits=MAX_INTEGER_DIGITS)
@@ -153,7 +154,7 @@ def _too_much(rule: str) -> ValidationError:
 
 
 def is_same_text(raw: Any, shown: Any) -> bool:
-    """Return whether a submitted text equals the displayed one, ignoring changed line ends."""
+    """Return whether a submitted text equals the displayed text, ignoring changed line ends."""
     return (
         isinstance(raw, str)
         and isinstance(shown, str)
@@ -166,8 +167,8 @@ def normalize_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-#: Invisible characters, and characters that change the display of others: control and format
-#: characters (including bidirectional ones), line separators, private use.
+#: Invisible characters, and characters that change the display of other characters: control and
+#: format characters (including bidirectional control characters), line separators, private use.
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _HIDDEN_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
 
@@ -175,7 +176,8 @@ _HIDDEN_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
 def escape_hidden(text: str) -> str:
     """Replace each invisible character by its code point.
 
-    Line feeds and tabs are kept, and so are joiners, which Persian and emoji require.
+    Line feeds and tabs are not replaced. Joiners, which Persian and emoji require, are not replaced
+    either.
     """
     text = text.replace("\r\n", "\n")
     return "".join(

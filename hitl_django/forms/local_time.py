@@ -9,7 +9,7 @@ from django.utils.timezone import is_aware, localtime
 
 
 def to_local(moment: datetime) -> datetime:
-    """Return a time in the current time zone. With USE_TZ off, it is naive and already local."""
+    """Return a time in the current time zone; a naive time is already local (USE_TZ off)."""
     return localtime(moment) if is_aware(moment) else moment
 
 
@@ -19,5 +19,5 @@ def format_moment(moment: datetime) -> str:
 
 
 def format_with_zone(moment: datetime) -> str:
-    """Format a time with its time zone, for readers who may be in another one."""
+    """Format a time with its time zone, for readers who may be in another time zone."""
     return f"{format_moment(moment)} {to_local(moment).tzname() or ''}".rstrip()

@@ -1,4 +1,4 @@
-"""Schema tree: a JSON schema or a payload as a small tree of form values."""
+"""The schema tree: a JSON schema or a payload as a small tree of form values."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Kind = Literal[
     "union",
 ]
 
-#: Deeper objects, and larger forms, are edited as JSON text. Django accepts a thousand fields per
-#: form.
+#: Objects nested deeper, and parts of larger forms, are edited as JSON text. Django accepts a
+#: thousand fields per form.
 MAX_DEPTH = 5
 MAX_FIELDS = 200
 
@@ -49,7 +49,7 @@ FORMATS: dict[str, Kind] = {
 
 
 class NoValue(Enum):
-    """Marker of a missing value, different from null."""
+    """The type of the marker for a missing value, which differs from null."""
 
     MISSING = "missing"
 
@@ -71,15 +71,15 @@ class Property:
 
 @dataclass(frozen=True)
 class SchemaNode:
-    """Kind and display of one value.
+    """The kind of one value, and the settings for displaying it.
 
-    ``options`` are the values of a choice, and ``labels`` their names if they have any. ``items``
-    is the node of a list's lines or rows. ``alternatives`` are the nodes of a union, distinguished
-    by the member ``discriminator``. ``spelling`` lists the JSON types allowed for a decimal
-    (number, string). With ``takes_text``, input that isn't valid JSON is text. ``limits`` are shown
-    only; the response is validated against its schema. ``display`` is the display format on the
-    request page. ``is_naive`` marks a datetime without a time zone. A ``secret`` value has a
-    password input and is never displayed.
+    ``options`` are the values of a choice, and ``labels`` are their names, if they have names.
+    ``items`` is the node of a list's lines or rows. ``alternatives`` are the nodes of a union,
+    distinguished by the member ``discriminator``. ``spelling`` lists the JSON types allowed for a
+    decimal (number, string). With ``takes_text``, input that isn't valid JSON is text. ``limits``
+    are only displayed; the response is validated against its schema. ``display`` is the display
+    format on the request page. ``is_naive`` marks a datetime without a time zone. A ``secret``
+    value has a password input and is never displayed.
     """
 
     kind: Kind
@@ -105,7 +105,7 @@ class SchemaNode:
         return replace(self, properties=tuple(p for p in self.properties if p.name != name))
 
     def restrict_to(self, pointers: Sequence[str], path: str = "") -> SchemaNode:
-        """Return a copy with only the members on the path of a JSON pointer."""
+        """Return a copy with only the members on the paths of the JSON pointers."""
         if self.kind != "object":
             return self
         kept = []
@@ -131,7 +131,7 @@ class SchemaNode:
         )
 
     def leaves(self) -> Iterator[SchemaNode]:
-        """Yield all nodes with a form field."""
+        """Yield all nodes that have a form field."""
         if self.kind != "object":
             yield self
         for shape in (*(prop.shape for prop in self.properties), *self.alternatives):
@@ -144,7 +144,7 @@ class SchemaNode:
         return self.kind == "object" and not any(m.kind in large or m.long for m in members)
 
     def holds(self, value: JSON) -> bool:
-        """Return whether a value matches this node's kinds and constants."""
+        """Return whether a value matches the kinds and constants of this node."""
         if value is None and self.nullable:
             return True
         match self.kind:
@@ -284,9 +284,9 @@ class _Reader:
     def resolve(
         self, schema: dict[str, JSON], seen: frozenset[str]
     ) -> tuple[dict[str, JSON], bool, frozenset[str]]:
-        """Resolve references and remove "or null" wrappers.
+        """Resolve references and remove wrappers that allow null.
 
-        Returns the schema, whether it allows null, and the references followed.
+        Return the schema, whether it allows null, and the references that were followed.
         """
         nullable = False
         # Each iteration either follows a new reference or removes a wrapper, so the loop ends. A
@@ -297,7 +297,7 @@ class _Reader:
                 if ref in seen or target is None:
                     return {**_words(schema), "$ref": ref}, nullable, seen
                 seen |= {ref}
-                # A model's title names the model and not the field.
+                # A model's title names the model, not the field.
                 target = {k: v for k, v in target.items() if k != "title"}
                 schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
             elif found := _only_part(schema):
@@ -328,7 +328,7 @@ class _Reader:
         return schema, nullable, seen
 
     def find(self, ref: str) -> dict[str, JSON] | None:
-        """Resolve a reference within the schema; nothing is fetched."""
+        """Resolve a reference within the schema; other references return None."""
         if not ref.startswith("#"):
             return None
         found = self.root
@@ -370,7 +370,7 @@ class _Reader:
 
 
 def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
-    """Return a list of objects as rows; nested lists of objects keep the given node."""
+    """Return a list of objects as rows; nested lists of objects keep the node ``known``."""
     shapes = items.alternatives if items.kind == "union" else (items,)
     if not all(shape.kind == "object" and shape.properties for shape in shapes):
         return known
@@ -380,7 +380,7 @@ def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
 
 
 def _parts(schema: dict[str, JSON]) -> list[dict[str, JSON]]:
-    """Return the alternatives of a schema that is only a union; empty for other schemas."""
+    """Return the alternatives of a schema that is only a union, or an empty list."""
     keys = schema.keys() & {"anyOf", "oneOf"}
     if len(keys) != 1 or not schema.keys().isdisjoint({"type", "properties", "allOf", "not"}):
         return []
@@ -405,7 +405,7 @@ def to_label(value: JSON) -> str:
 
 
 def _discriminator(schema: dict[str, JSON], read: list[SchemaNode]) -> str | None:
-    """Return the member with the constant that distinguishes objects: explicit, or the only one."""
+    """Return the member whose constant distinguishes objects: explicit, or the only one."""
     constants = []
     for alternative in read:
         found = {p.name: to_label(p.shape.options[0]) for p in alternative.properties
@@ -421,7 +421,7 @@ def _discriminator(schema: dict[str, JSON], read: list[SchemaNode]) -> str | Non
 
 
 def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
-    """Return an alternative in which the distinguishing constant is required and used as name.
+    """Return an alternative whose distinguishing constant is required and used as its name.
 
     The constant is preferred to a class name, but not to an explicit title.
     """
@@ -439,7 +439,7 @@ def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
 
 
 def _add_null(shape: SchemaNode) -> SchemaNode:
-    """Return a node with null as an additional choice, if its empty field already has a value."""
+    """Return a node with null as an additional choice, if an empty input already has a value."""
     if not shape.nullable:
         return shape
     plain = replace(shape, nullable=False, title="", description="")
@@ -463,14 +463,14 @@ def _split_class_name(name: str) -> str:
 
 
 def _is_same(one: JSON, other: JSON) -> bool:
-    # In JSON, true is not 1, but in Python it is.
+    # In JSON, true differs from 1, but in Python both are equal.
     return type(one) is type(other) and bool(one == other)
 
 
 def _only_part(schema: dict[str, JSON]) -> tuple[dict[str, JSON], bool] | None:
     """Return the only non-null part of an anyOf, oneOf or allOf, and whether null is allowed.
 
-    Returns None if the part is an additional condition, next to a type of the schema itself.
+    Return None if the part is an additional condition for a type that the schema itself declares.
     """
     if not schema.keys().isdisjoint({"type", "properties", "enum", "const"}):
         return None
@@ -505,7 +505,10 @@ def _choice(options: list[JSON], known: SchemaNode) -> SchemaNode:
 
 
 def _find_decimal_spelling(schema: dict[str, JSON]) -> tuple[str, ...]:
-    """Detect pydantic's schema of a Decimal: a number, or the same number as a string."""
+    """Return the JSON types of pydantic's schema of a Decimal: number and string.
+
+    Return an empty tuple for any other schema.
+    """
     parts = schema.get("anyOf")
     if not isinstance(parts, list) or len(parts) != 2:
         return ()
@@ -520,7 +523,7 @@ def _string(schema: dict[str, JSON], known: SchemaNode) -> SchemaNode:
     if kind:
         return replace(known, kind=kind, is_naive=schema["format"] == LOCAL_DATETIME)
     if str(schema.get("pattern", "")).startswith("^(?!^[-+.]*$)"):
-        # A Decimal in a schema generated for serialization.
+        # This is a Decimal in a schema generated for serialization.
         return replace(known, kind="decimal", spelling=("string",))
     longest = schema.get("maxLength")
     long = (isinstance(longest, int) and longest > 255) or str(

@@ -1,8 +1,8 @@
 """Reading of a submitted form within Django's limits, and without files.
 
 Django checks its limits while reading, and writes uploaded files to disk without counting them.
-Here the declared length is checked before reading, and the first file ends the reading. No form of
-this package accepts files.
+This module checks the declared length before reading, and stops reading at the first file. No form
+of this package accepts files.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest, QueryDict
 from django.http.multipartparser import MultiPartParserError
 
-#: Errors raised by ``read_form`` for a form larger than Django's limits.
+#: Errors raised by ``read_form`` for a form that exceeds Django's limits.
 TOO_LARGE = (RequestDataTooBig, TooManyFieldsSent)
 #: Errors raised by ``read_form`` for a form that can't be read completely.
 UNREADABLE = (BadRequest, MultiPartParserError, OSError)
 
-#: Number of bytes read from a refused body: browsers show no response before sending all of it.
+#: The maximum number of bytes read from a rejected body, and the bytes read at a time. Browsers
+#: show no response before they have sent the whole body.
 MOST, PART = 8 * 1024 * 1024, 64 * 1024
 
 
 def read_form(request: HttpRequest) -> QueryDict:
     """Return the fields of a form.
 
-    Django's error reports, which may be sent by email, exclude these fields from then on.
+    From then on, Django's error reports, which may be sent by email, exclude the fields.
 
     Raises:
         One of TOO_LARGE or UNREADABLE.
@@ -35,11 +36,12 @@ def read_form(request: HttpRequest) -> QueryDict:
     hide_from_reports(request)
     try:
         _refuse_declared_length(request)
-        if not hasattr(request, "_files"):  # a middleware of the project may have read it
+        if not hasattr(request, "_files"):  # A middleware of the project may have read the form.
             request.upload_handlers = [_NoFiles(request)]
         return request.POST
     except (*TOO_LARGE, *UNREADABLE):
-        # As in Django: accessing the form for an error report would raise the same error again.
+        # Django does the same: accessing the form for an error report would raise the same error
+        # again.
         request._mark_post_parse_error()  # type: ignore[attr-defined]
         raise
 
@@ -56,7 +58,7 @@ def discard_body(request: HttpRequest) -> None:
         while read < MOST and (part := request.read(PART)):
             read += len(part)
     except (OSError, ValueError):
-        pass  # already read, or the client disconnected
+        pass  # The body was already read, or the client disconnected.
 
 
 class _NoFiles(FileUploadHandler):

@@ -1,8 +1,8 @@
 """Compatibility of stored threads with the current structure of their graphs.
 
-A run refers to a structure by its fingerprint. Each structure is stored once, so that another
+A run refers to a graph structure by its fingerprint. Each structure is stored once, so that another
 version of the code can describe the differences. ``created_at`` is the last time at which a process
-stored it.
+stored the structure.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from .registry import RegisteredGraph
 
 logger = logging.getLogger("hitl_django")
 
-#: Seconds after which a process stores a structure again, and searches for unused ones again.
+#: Seconds after which a process stores a structure again, and searches for unused structures again.
 AGAIN = 3600.0
-#: How long an unused structure is kept. A process that has stored it may be about to start a run
-#: with it, so this must be much longer than AGAIN and any transaction.
+#: The time for which an unused structure is kept. A process that has stored a structure may be
+#: about to start a run with it, so this must be much longer than AGAIN and any transaction.
 KEPT = timedelta(days=1)
 BATCH = 100
 
-#: Until when this process assumes that a structure is stored: (alias, fingerprint).
+#: The time until which this process assumes that a structure is stored, by alias and fingerprint.
 _stored: dict[tuple[str, str], float] = {}
-#: When this process searches for unused structures, by alias.
+#: The time at which this process next searches for unused structures, by alias.
 _looked: dict[str, float] = {}
 
 
 def store_shape(registered: RegisteredGraph) -> None:
-    """Store the structure of a graph, unless this process has stored it recently."""
+    """Store the structure of a graph, unless this process has stored the structure recently."""
     using = router.db_for_write(GraphShape)
     known = (using, registered.fingerprint)
     until = monotonic() + AGAIN
@@ -62,21 +62,22 @@ def store_shape(registered: RegisteredGraph) -> None:
         unique_fields=["fingerprint"],
         update_fields=["created_at"],
     )
-    # Only after the commit, since the caller's transaction may roll back.
+    # The time is set only after the commit, because the caller's transaction may be rolled back.
     transaction.on_commit(lambda: _stored.update({known: until}), using=using)
 
 
 def remove_unused_shapes() -> int:
-    """Delete a batch of structures that no run refers to; return their number.
+    """Delete a batch of structures to which no run refers, and return their number.
 
-    This is done once per AGAIN seconds.
+    Structures are deleted once per AGAIN seconds. Otherwise, the function does nothing and returns
+    0.
     """
     using = router.db_for_write(GraphShape)
     if monotonic() < _looked.get(using, 0.0):
         return 0
     _looked[using] = monotonic() + AGAIN
-    # Instead of Exists: if all runs have the same structure, PostgreSQL would search all of them
-    # for another one. The next entry in the index is found at once.
+    # Exists is slower: if all runs have the same structure, PostgreSQL would search all of them for
+    # another structure. The next entry in the index is found immediately.
     at_or_behind = Run.objects.filter(fingerprint__gte=OuterRef("pk")).order_by("fingerprint")
     shapes = GraphShape.objects.using(using).annotate(
         named=Subquery(at_or_behind.values("fingerprint")[:1])
@@ -84,12 +85,12 @@ def remove_unused_shapes() -> int:
     is_unused = Q(named__isnull=True) | ~Q(named=F("pk"))
     unused = shapes.filter(is_unused, created_at__lt=Now() - KEPT)
     found = list(unused.values_list("pk", flat=True)[:BATCH])
-    # Checked again by the DELETE, since one may have been stored again.
+    # The DELETE checks the condition again, because a structure may have been stored again.
     return unused.filter(pk__in=found).delete()[0] if found else 0
 
 
 def clear_shapes() -> None:
-    """Discard the knowledge of this process about stored structures, for tests."""
+    """Discard this process's cache of stored structures, for tests."""
     _stored.clear()
     _looked.clear()
 
@@ -104,8 +105,8 @@ def refuse_if_changed(
 ) -> None:
     """Raise GraphChangedError if a thread stored with the structure ``stored`` can't continue.
 
-    With ``new_input``, only the values of its channels matter. The thread continues from its newest
-    checkpoint, or from ``checkpoint_id``.
+    With ``new_input``, only the values of the thread's channels are checked. The thread continues
+    from its newest checkpoint, or from ``checkpoint_id``.
     """
     if stored in ("", registered.fingerprint):
         return
@@ -145,17 +146,18 @@ def refuse_if_changed(
 def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: RegisteredGraph) -> None:
     """Store that a run continues with the graph's current structure.
 
-    This happens before any node runs. If the worker is killed later, the next one compares with
-    this structure.
+    The structure is stored before any node runs. If the worker is killed later, the next worker
+    compares with the new structure.
 
     Raises:
-        GraphChangedError: if the thread can't continue.
-        LeaseLostError: if another worker has the lease.
+        GraphChangedError: the thread can't continue with the current structure.
+        LeaseLostError: another worker has the lease.
     """
     refuse_if_changed(thread, stored, registered)
     using = router.db_for_write(Thread)
     with transaction.atomic(using=using):
-        # The lock and the epoch exclude a worker that has lost its lease. Zero rows: it has.
+        # The lock and the epoch exclude a worker that has lost its lease. Zero rows: this worker
+        # has lost its lease.
         own_rows = Thread.objects.using(using).select_for_update()
         if not own_rows.filter(pk=thread.pk, epoch=thread.epoch).exists():
             raise LeaseLostError

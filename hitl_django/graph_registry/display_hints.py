@@ -1,7 +1,7 @@
 """Display hints: formats for values on an interrupt's page, such as ``"money EUR"``.
 
-They come only from code: a graph's review policy or a response schema. Without a hint, values of a
-payload are displayed as plain text.
+Display hints come only from code: a graph's review policy or a response schema. Without a display
+hint, values of a payload are displayed as plain text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A format with its argument."""
+    """A display format with its argument."""
 
     format: str
     argument: str = ""
@@ -41,10 +41,10 @@ class Hint:
 
     @classmethod
     def parse(cls, text: Any) -> Hint:
-        """Parse a hint such as ``"money EUR"``.
+        """Parse a display hint such as ``"money EUR"``.
 
         Raises:
-            ValueError: if the format is unknown.
+            ValueError: the format is unknown.
         """
         name, _, argument = text.partition(" ") if isinstance(text, str) else ("", "", "")
         if name not in FORMATS or (argument and not FORMATS[name]):
@@ -53,7 +53,7 @@ class Hint:
 
 
 def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
-    """Parse hints by member name, or by JSON pointer without positions in lists."""
+    """Parse display hints by member name, or by JSON pointer without positions in lists."""
     return {
         tuple(parse_pointer(way)) if way.startswith("/") else (way,): Hint.parse(text)
         for way, text in display.items()

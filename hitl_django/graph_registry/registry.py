@@ -1,6 +1,7 @@
-"""Registry of graphs by name. The module ``graphs`` of each app is imported at startup.
+"""Registry of graphs by name.
 
-Graphs are registered only by code. A database row with an import path would allow running any code.
+The module ``graphs`` of each app is imported at startup. Graphs are registered only by code. A
+database row with an import path would allow running any code.
 """
 
 from __future__ import annotations
@@ -42,29 +43,29 @@ class RegisteredGraph:
 
     name: str
     version: str
-    title: Any  # a str, or a lazy translation
+    title: Any  # A str or a lazy translation.
     graph: Pregel
     shape: GraphStructure
     fingerprint: str
-    #: The kinds of events that its runs store by default.
+    #: The kinds of events that the graph's runs store by default.
     events: str
     #: Keys whose values are hidden in events.
     redact: tuple[str, ...]
-    #: When its runs store checkpoints.
+    #: When the graph's runs store checkpoints.
     durability: str
-    #: Whether its runs stay with this version.
+    #: Whether runs that start with this version continue with this version.
     pin: bool = False
     migrate_state: MigrateState | None = None
     renames: Renames = NO_RENAMES
-    #: A schema with the secret values of the graph; None if there are none.
+    #: A schema with the secret values of the graph, or None if the graph has no secrets.
     secrets: dict[str, Any] | None = None
 
     def mask(self, values: Any) -> Any:
-        """Return an input, output or state, as JSON, without secrets."""
+        """Return an input, output or state as JSON, with its secrets replaced."""
         return values if self.secrets is None else mask_secrets(self.secrets, values)
 
     def mask_context(self, context: Any) -> Any:
-        """Return a run's context, as JSON, without secrets."""
+        """Return a run's context as JSON, with its secrets replaced."""
         return mask_secrets(describe_context(self.graph) or {}, context)
 
     def with_graph(self, graph: Pregel) -> RegisteredGraph:
@@ -74,7 +75,7 @@ class RegisteredGraph:
 
 @dataclass(frozen=True, slots=True)
 class BrokenGraph:
-    """A graph that can't be built: its registration and the reason."""
+    """A graph that can't be built, with its registration and the reason."""
 
     name: str
     version: str
@@ -101,12 +102,12 @@ class _Entry:
 
 
 DURABILITIES: tuple[str, ...] = get_args(Durability)
-#: Seconds before a failed factory is called again. Most fail until the code is fixed and would slow
-#: down each list; some need a service that may become available.
+#: Seconds before a failed factory is called again. Most factories fail until the code is fixed, and
+#: would slow down each list of graphs. Others need a service that may become available.
 REST = 10.0
-#: The policy of a graph without its own, or one that is unknown here.
+#: The policy of a graph without a review policy, or of a graph that isn't registered here.
 _ORDINARY = ReviewPolicy()
-#: The option of a run that stays with its version.
+#: The option of a run that continues with its version.
 PINNED = "pinned"
 #: The newest version of each name, which new runs use.
 _entries: dict[str, _Entry] = {}
@@ -116,7 +117,8 @@ _duplicates: dict[str, list[str]] = {}
 #: Name and version.
 _Key = tuple[str, str]
 _built: dict[_Key, RegisteredGraph] = {}
-#: The reason why a graph could not be built, and until when it isn't tried again.
+#: The reason why a graph could not be built, and the time until which its factory isn't called
+#: again.
 _failed: dict[_Key, tuple[str, float]] = {}
 _lock = threading.RLock()
 
@@ -138,41 +140,41 @@ def register(
 ) -> Callable[[Factory], Factory]:
     """Register the decorated function as the factory of the graph ``name``.
 
-    The factory returns a StateGraph, compiled or not. It is called once, on first use. If it fails,
-    it is called again on the next use after ten seconds. The result of ``@entrypoint`` is already a
-    graph, and is registered as it is. If a name is registered twice, neither graph can be built,
-    and a system check reports both factories; otherwise the order of imports would determine the
-    graph of stored threads.
+    The factory returns a StateGraph, compiled or not. The factory is called once, on first use. If
+    it fails, it is called again on the next use after ten seconds. The result of ``@entrypoint`` is
+    already a graph, and is registered unchanged. If a name is registered twice, neither graph can
+    be built, and a system check reports both factories. Otherwise, the order of imports would
+    determine the graph of stored threads.
 
     Args:
-        version: the version of the graph. Numbers in it are compared as numbers, so "10" is newer
-            than "9".
+        version: the version of the graph. Numbers in versions are compared as numbers, so "10"
+            is newer than "9".
         title: the name shown to people, by default ``name``. It may be a lazy translation.
-        events: the kinds of events that runs store: stream modes in addition to the states. With
-            ``()``, no events are stored.
+        events: the kinds of events that runs store: stream modes in addition to the states.
+            With ``()``, no events are stored.
         redact: keys whose values are hidden in events.
-        durability: when runs store checkpoints. "sync": after each super-step, before the next one.
-            "async": during the next super-step. "exit": when the run pauses, fails, ends or is
-            requeued. After a crash, super-steps since the last checkpoint run again. If a node
-            calls ``once`` or ``transact``, earlier super-steps are stored first.
+        durability: when runs store checkpoints. "sync": after each super-step, before the next
+            super-step. "async": during the next super-step. "exit": when the run pauses, fails,
+            ends or is requeued. After a crash, super-steps since the last checkpoint run again.
+            If a node calls ``once`` or ``transact``, earlier super-steps are stored first.
         review: how the graph's interrupts are reviewed.
-        api: whether runs can be started over the API and with the admin's form, and whether the API
-            may fork with other values. If False, only your project's code can start runs.
-            Interrupts are reviewed as usual.
-        startable_by: the names of groups whose members may start runs, in addition to superusers.
-            If empty, users need the permission to start runs.
-        renamed: the new names of nodes and state keys by their old names. Threads stored with the
-            old names continue with the new ones.
+        api: whether runs can be started over the API and with the admin's form, and whether the
+            API may fork with other values. If False, only your project's code can start runs.
+            Interrupts can still be reviewed everywhere.
+        startable_by: the names of groups whose members may start runs, in addition to
+            superusers. If empty, users need the permission to start runs.
+        renamed: the new names of nodes and state keys by their old names. Threads stored with
+            the old names continue with the new names.
         migrate_state: a function of a state and its version that returns the state for this
-            version. It is called once when a thread stored by another version continues. Its result
-            is stored with the next checkpoint.
-        pin: whether runs that start with this version stay with it. Other versions can then be
-            registered as well: pinned runs continue with their own version, and new runs use the
-            newest. All versions except the newest must be pinned.
+            version. It is called once when a thread stored by another version continues. Its
+            result is stored with the next checkpoint.
+        pin: whether runs that start with this version continue with this version. Other
+            versions can then also be registered. Pinned runs continue with their own version,
+            and new runs use the newest version. All versions except the newest must be pinned.
 
     Raises:
-        ValueError: if a name, an event kind or the durability is not valid.
-        TypeError: if an argument has the wrong type.
+        ValueError: a name, an event kind or the durability is not valid.
+        TypeError: an argument has the wrong type.
     """
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(
@@ -233,13 +235,13 @@ def _forget(name: str) -> None:
 
 
 def _get_age(entry: _Entry) -> list[tuple[int, int, str]]:
-    """Return the sort key of a version, with numbers as numbers."""
+    """Return the sort key of a version; numbers in a version are compared as numbers."""
     parts = re.findall(r"\d+|\D+", entry.version)
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 
 
 def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
-    """Return the factories that are registered for the same version, or not pinned."""
+    """Return the factories that conflict: registered for the same version, or not pinned."""
     versions = [entry.version for entry in entries]
     found = [
         entry
@@ -253,7 +255,7 @@ def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
 
 @contextmanager
 def hide_graphs() -> Iterator[None]:
-    """Hide all graphs during the block, and remove those registered in it, for tests."""
+    """Hide all graphs during the block, and remove graphs registered in the block, for tests."""
     tables: tuple[dict[Any, Any], ...] = (_entries, _versions, _duplicates, _built, _failed)
     kept = [dict(table) for table in tables]
     for table in tables:
@@ -271,19 +273,22 @@ def list_names() -> list[str]:
 
 
 def get_title(name: str) -> Any:
-    """Return the title of a graph, also if it can't be built here; else its name."""
+    """Return the title of a graph, or ``name`` if the graph isn't registered.
+
+    The graph isn't built.
+    """
     entry = _entries.get(name)
     return name if entry is None else entry.title
 
 
 def get_review_policy(name: str) -> ReviewPolicy:
-    """Return the review policy of a graph, also if it can't be built here."""
+    """Return the review policy of a graph, without building the graph."""
     entry = _entries.get(name)
     return _ORDINARY if entry is None else entry.review
 
 
 def get_present_name(name: str, node: str) -> str:
-    """Return the current name of a node, also if its graph can't be built here."""
+    """Return the current name of a node, even if its graph can't be built here."""
     entry, passed = _entries.get(name), set[str]()
     while entry is not None and node in entry.renamed and node not in passed:
         passed.add(node)
@@ -292,7 +297,7 @@ def get_present_name(name: str, node: str) -> str:
 
 
 def list_display_hints() -> dict[str, Mapping[str, str]]:
-    """Return the display hints of review policies, by graph."""
+    """Return the display hints of review policies, by graph name."""
     return {
         name: entry.review.display
         for name, entry in sorted(_entries.items())
@@ -301,7 +306,7 @@ def list_display_hints() -> dict[str, Mapping[str, str]]:
 
 
 def list_reviewer_groups() -> dict[str, frozenset[str]]:
-    """Return the names of reviewer groups by graph, for graphs that only some groups review."""
+    """Return the names of reviewer groups by graph name, for graphs reserved for groups."""
     return {
         name: frozenset(entry.review.groups)
         for name, entry in sorted(_entries.items())
@@ -322,7 +327,7 @@ def get_starter_groups(name: str) -> frozenset[str]:
 
 
 def list_starter_groups() -> dict[str, frozenset[str]]:
-    """Return the names of starter groups by graph, for graphs that only some groups may start."""
+    """Return the names of starter groups by graph name, for graphs reserved for groups."""
     return {
         name: entry.startable_by for name, entry in sorted(_entries.items()) if entry.startable_by
     }
@@ -347,7 +352,10 @@ def get_redacted_keys(name: str) -> tuple[str, ...]:
 
 
 def mask_values(name: str, values: Any) -> Any:
-    """Return an input of a graph without secrets; HIDDEN if they aren't known here."""
+    """Return an input of a graph with its secrets replaced.
+
+    If the graph can't be built here, its secrets aren't known, and HIDDEN is returned.
+    """
     try:
         return get_graph(name).mask(values)
     except (UnknownGraphError, BrokenGraphError):
@@ -355,16 +363,20 @@ def mask_values(name: str, values: Any) -> Any:
 
 
 def describe_context(graph: Pregel) -> dict[str, Any] | None:
-    """Return the JSON schema of a run's context; None if the graph declares none.
+    """Return the JSON schema of a run's context, or None if the graph declares no context schema.
 
-    The graph's own ``get_context_jsonschema`` raises for a schema without fields, such as dict.
+    The graph's own ``get_context_jsonschema`` raises an error for a schema without fields, such as
+    dict.
     """
     schema = graph.context_schema
     return None if schema is None else build_json_schema(schema)
 
 
 def mask_context(name: str, context: Any) -> Any:
-    """Return a context of a graph without secrets; HIDDEN if they aren't known here."""
+    """Return a context of a graph with its secrets replaced.
+
+    If the graph can't be built here, its secrets aren't known, and HIDDEN is returned.
+    """
     try:
         return get_graph(name).mask_context(context)
     except (UnknownGraphError, BrokenGraphError):
@@ -372,12 +384,12 @@ def mask_context(name: str, context: Any) -> Any:
 
 
 def list_versions(name: str) -> list[str]:
-    """List the registered versions of a graph, newest last."""
+    """Return the registered versions of a graph, newest last."""
     return [entry.version for entry in sorted(_versions.get(name, ()), key=_get_age)]
 
 
 def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
-    """Return a registered graph; a BrokenGraph if it can't be built."""
+    """Return a registered graph, or a BrokenGraph if the graph can't be built."""
     try:
         return get_graph(name)
     except BrokenGraphError as error:
@@ -386,11 +398,11 @@ def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
 
 
 def get_graph(name: str) -> RegisteredGraph:
-    """Return the graph with this name, built on first use.
+    """Return the graph with this name, which is built on first use.
 
     Raises:
-        UnknownGraphError: if it isn't registered.
-        BrokenGraphError: if its factory fails or failed recently.
+        UnknownGraphError: the graph isn't registered.
+        BrokenGraphError: the graph's factory fails or has failed recently.
     """
     entry = _entries.get(name)
     if entry is None:
@@ -399,14 +411,14 @@ def get_graph(name: str) -> RegisteredGraph:
 
 
 def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> RegisteredGraph:
-    """Return the graph with which a run continues that started with this version.
+    """Return the graph with which a run continues that started with ``version``.
 
-    This is the same version if it is pinned, else the newest one.
+    A pinned run continues with the same version, any other run with the newest version.
 
     Raises:
-        UnknownVersionError: if the run is pinned to a version that isn't registered.
-
-    It also raises the errors of ``get_graph``.
+        UnknownVersionError: the run is pinned to a version that isn't registered.
+        UnknownGraphError: the graph isn't registered.
+        BrokenGraphError: the graph's factory fails or has failed recently.
     """
     for entry in _versions.get(name, ()):
         if entry.pin and entry.version == version:
@@ -417,7 +429,7 @@ def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> Reg
 
 
 def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of a new run, with the pin if its graph is pinned."""
+    """Return the options of a new run, with the pin if the run's graph is pinned."""
     rest = {name: value for name, value in (options or {}).items() if name != PINNED}
     return ({**rest, PINNED: True} if registered.pin else rest) or None
 
@@ -433,10 +445,10 @@ def _get_built(entry: _Entry) -> RegisteredGraph:
             factories = ", ".join(_duplicates[entry.name])
             raise BrokenGraphError(entry.name, f"registered in {factories}.")
         if key not in _built:
-            _refuse_if_failed(key)  # another thread may have tried in the meantime
+            _refuse_if_failed(key)  # Another OS thread may have called the factory in the meantime.
             try:
                 _built[key] = _build(entry)
-            except Exception as error:  # any error of the project's factory
+            except Exception as error:  # The project's factory may raise any error.
                 reason = f"{type(error).__name__}: {error}"
                 _failed[key] = (reason, monotonic() + REST)
                 raise BrokenGraphError(entry.name, reason) from error
@@ -479,7 +491,7 @@ def _build(entry: _Entry) -> RegisteredGraph:
 
 
 def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
-    """Return the schemas of a graph that declare secrets, combined; None without secrets."""
+    """Return the graph's schemas that declare secrets, combined, or None without secrets."""
     state = getattr(graph, "state_schema", None)
     schemas = [
         graph.get_input_jsonschema(),

@@ -17,18 +17,19 @@ from .display_hints import parse_hints
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewPolicy:
-    """How the interrupts of a graph are reviewed.
+    """The rules for the review of a graph's interrupts.
 
     Attributes:
-        groups: names of the groups whose members, in addition to superusers, can see and decide the
-            interrupts. If empty, the model permissions apply.
+        groups: names of the groups whose members, in addition to superusers, can see and decide
+            the interrupts. If empty, the model permissions apply.
         quorum: the default number of approvals needed.
-        no_self_approval: by default, whether the user who started the run may not approve.
+        no_self_approval: by default, whether the user who started the run is excluded from
+            approving.
         claim_required: by default, whether only a user with a claim may decide.
         dialect: the default payload format.
         answers: resume values by decision type, for interrupts without a response schema:
-            ``{"approve": "yes", "edit": {"text": VALUE}}``. VALUE stands for the person's value or,
-            for "approve", for the payload.
+            ``{"approve": "yes", "edit": {"text": VALUE}}``. VALUE is replaced by the person's
+            value or, for "approve", by the payload.
         resume_on: whether the run resumes after "each" decision, or when "all" of its pending
             interrupts are decided.
         display: formats of values by member name or JSON pointer: ``{"letter": "markdown",

@@ -22,7 +22,11 @@ VERSION = "graph_version"
 
 
 def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -> dict[str, Any]:
-    """Return the metadata of a run's checkpoints: its id, and a version other than its own."""
+    """Return the metadata of a run's checkpoints.
+
+    The metadata contains the run's id, and the graph's version if it differs from the version with
+    which the run began.
+    """
     metadata = {"run_id": str(run_id)}
     if began_with != registered.version:
         metadata[VERSION] = registered.version
@@ -30,7 +34,7 @@ def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -
 
 
 def find_version(saved: CheckpointTuple) -> str | None:
-    """Return the version that stored a checkpoint; None if it wasn't stored by a run."""
+    """Return the version that stored a checkpoint, or None if no run stored the checkpoint."""
     metadata: Mapping[str, Any] = saved.metadata
     if VERSION in metadata:
         return str(metadata[VERSION])
@@ -43,7 +47,7 @@ def find_version(saved: CheckpointTuple) -> str | None:
 
 
 def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) -> bool:
-    """Return whether a checkpoint's state has another version that can be migrated."""
+    """Return whether a checkpoint's state was stored by another version and can be migrated."""
     if registered.migrate_state is None or saved is None:
         return False
     return find_version(saved) not in (None, registered.version)
@@ -52,10 +56,11 @@ def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) 
 def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) -> RegisteredGraph:
     """Return the graph for a thread that continues from a checkpoint, with migrated state.
 
-    Nothing is stored.
+    The function stores nothing.
 
     Raises:
-        GraphChangedError: if the function fails, or its result is not a state of the graph.
+        GraphChangedError: the migration function fails, or its result is not a state of the
+            graph.
     """
     if saved is None or not needs_migration(registered, saved):
         return registered
@@ -66,7 +71,7 @@ def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) ->
     stored = read_values(graph.spec, restore_channels(graph.spec, renamed.checkpoint))
     try:
         made = registered.migrate_state(stored, version)
-    except Exception as error:  # any error of the project's function
+    except Exception as error:  # The project's function may raise any error.
         raise _build_error(registered, version, f"{type(error).__name__}: {error}") from error
     if not isinstance(made, Mapping):
         raise _build_error(

@@ -1,6 +1,6 @@
 """SVG pictures of graphs with the position of a thread.
 
-The state of a node is shown by a mark, by a CSS class, and in words for screen readers.
+The state of a node is shown by a mark and a CSS class, and described in text for screen readers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hitl_django.json_text.sanitize import escape_invisible
 if TYPE_CHECKING:
     from hitl_django.engine.graph.pregel import Pregel
 
-#: Maximum number of names per state in the description, which screen readers read completely.
+#: The maximum number of names per state in the description, which screen readers read completely.
 NAMED = 30
 
 
@@ -41,11 +41,11 @@ def draw_svg(
     failed: Collection[str] = (),
     ident: str = "hitl-graph",
 ) -> SafeString:
-    """Return a picture as SVG; nodes in each state are given by their ids.
+    """Return a picture as SVG; ``visited`` and the other states contain ids of nodes.
 
-    ``ident`` is the prefix of the ids in the drawing, which must be unique within a page.
+    ``ident`` is the prefix of the ids in the drawing and must be unique on a page.
     """
-    # A node in several states is shown in the last one.
+    # If a node has several states, the last state in this dict is shown.
     nodes = {VISITED: visited, NEXT: next, FAILED: failed, PAUSED: paused}
     drawn = write_svg(
         picture,
@@ -56,7 +56,7 @@ def draw_svg(
         say=escape_invisible,
         ident=ident,
     )
-    return SafeString(drawn)  # every text in it has been escaped
+    return SafeString(drawn)  # All texts in the drawing have been escaped.
 
 
 def _describe_graph(picture: Picture, nodes: dict[str, Collection[str]]) -> str:

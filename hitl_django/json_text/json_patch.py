@@ -15,15 +15,15 @@ from .sequence_diff import StepBudget, align_sequences
 
 Patch = list[dict[str, Any]]
 
-#: Maximum number of steps for comparing all lists of a document.
+#: The maximum number of steps for comparing all lists of a document.
 MAX_STEPS = 500_000
 
 
 def make_patch(old: Any, new: Any) -> Patch:
     """Return the patch that converts ``old`` to ``new``; empty if they are the same JSON.
 
-    It contains only add, remove and replace operations, on the deepest possible path. As in JSON,
-    true differs from 1, and 1 from 1.0.
+    The patch contains only add, remove and replace operations, each on the deepest possible path.
+    As in JSON, true differs from 1, and 1 differs from 1.0.
     """
     patch: Patch = []
     _compare(old, new, "", patch, StepBudget(MAX_STEPS))
@@ -34,7 +34,8 @@ def apply_patch(document: Any, patch: Patch) -> Any:
     """Return a copy of the document with the patch applied.
 
     Raises:
-        ValueError: if an operation can't be applied, or ``make_patch`` doesn't create it.
+        ValueError: an operation can't be applied, or is of a kind that ``make_patch`` doesn't
+            create.
     """
     root = {"": copy.deepcopy(document)}
     for step in patch:
@@ -49,7 +50,6 @@ def apply_patch(document: Any, patch: Patch) -> Any:
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are the same JSON."""
     return _text(one) == _text(other)
 
 
@@ -79,7 +79,10 @@ def _compare_objects(
 def _compare_lists(
     old: list[Any], new: list[Any], path: str, patch: Patch, budget: StepBudget
 ) -> None:
-    """Append the operations in order, so that each path refers to the list patched so far."""
+    """Append the operations to ``patch``.
+
+    Each path refers to the list after the preceding operations.
+    """
     for block in align_sequences([*map(_text, old)], [*map(_text, new)], budget):
         if block.same:
             continue

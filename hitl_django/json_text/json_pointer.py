@@ -9,22 +9,22 @@ _STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
 
 
 def escape_part(part: str | int) -> str:
-    """Return a member's name or a list index as an escaped part of a pointer."""
+    """Return a member name or a list index as an escaped part of a JSON pointer."""
     return str(part).replace("~", "~0").replace("/", "~1")
 
 
 def format_pointer(parts: Iterable[str | int]) -> str:
-    """Return the path as a JSON pointer; without parts, the whole document."""
+    """Return the path as a JSON pointer; a path without parts is the whole document."""
     return "".join(f"/{escape_part(part)}" for part in parts)
 
 
 def parse_pointer(pointer: str) -> list[str]:
-    """Return the unescaped parts of a pointer."""
+    """Return the unescaped parts of a JSON pointer."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
 def read_index(part: str) -> int | None:
-    """Return the list index in a part of a pointer; None if it isn't an index.
+    """Return the list index in a part of a JSON pointer, or None if the part isn't an index.
 
     The number of digits is limited, because Python raises an error for thousands of digits.
     """

@@ -1,8 +1,8 @@
 """Validation of responses by JSON Schema, Draft 2020-12.
 
-Patterns are matched in linear time (``engine.state.patterns``); a schema with an unsupported
-pattern is invalid. Nothing is fetched: references outside of the schema are invalid. Lists in
-``items`` and ``dependencies`` are applied as in draft-07. The work of a validation is limited
+Patterns are matched in linear time (``engine.state.patterns``). A schema with an unsupported
+pattern is invalid. References outside of the schema are invalid, and nothing is fetched. Lists in
+``items``, and ``dependencies``, are applied as in draft-07. The work of a validation is limited
 (``schema_keywords``).
 """
 
@@ -20,13 +20,13 @@ from .json_pointer import format_pointer
 from .reasons import ValidationMessage, explain
 
 MAX_FAULTS = 50
-#: Keywords that contain values, not schemas.
+#: Keywords that contain values instead of schemas.
 VALUES = ("const", "default", "enum", "examples")
 TOO_COMPLEX = _("is too complex to validate: send fewer or less deeply nested values")
 
 
 def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the properties of an object schema, or None for any other."""
+    """Return the properties of an object schema, or None for any other schema."""
     found = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(found, dict):
         return None
@@ -34,7 +34,7 @@ def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
-    """Return the validation errors as (JSON pointer, reason), in document order."""
+    """Return the validation errors as (JSON pointer, reason) pairs, in document order."""
     found: list[tuple[str, str]] = []
     try:
         with schema_keywords.limit_work():
@@ -47,7 +47,8 @@ def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
                     break
     except schema_keywords.BudgetSpentError:
         found = found or [("", ValidationMessage.make(TOO_COMPLEX))]
-    except Exception as error:  # a schema with an invalid reference or a keyword of the wrong type
+    # The schema has an invalid reference or a keyword of the wrong type.
+    except Exception as error:
         unusable = _("the request’s response schema can’t be applied (%(error)s)")
         return [("", ValidationMessage.make(unusable, error=type(error).__name__))]
     return sorted(set(found))
@@ -59,7 +60,10 @@ def _reason(error: ValidationError) -> str:
 
 
 def _remove_dialect(schema: Any) -> Any:
-    """Remove ``$schema``, with which jsonschema would use its own keywords in that part."""
+    """Return the schema without ``$schema`` at any level.
+
+    With ``$schema``, jsonschema would use its own keywords for the part.
+    """
     if isinstance(schema, list):
         return [_remove_dialect(below) for below in schema]
     if not isinstance(schema, dict):

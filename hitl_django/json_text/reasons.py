@@ -1,6 +1,6 @@
-"""Validation messages and limits of values, as translatable text.
+"""Validation messages and descriptions of limits, as translatable text.
 
-A message is English text, as sent by the API, and can be translated for display.
+A message is English text, as sent by the API. It can be translated for display.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy, override
 
-#: Maximum number of characters of a value quoted in a message.
+#: The maximum number of characters of a value quoted in a message.
 QUOTED = 80
 
 
 class ValidationMessage(str):
-    """Validation message in English, with its translation for the current language."""
+    """A validation message in English, with its translation for the current language."""
 
     words: Any
     params: dict[str, Any]
 
     @classmethod
     def make(cls, words: Any, **params: Any) -> ValidationMessage:
-        """Return the message of a translatable template and its parameters."""
+        """Return the message for a translatable template and its parameters."""
         with override(None):
             made = cls(words % params)
         made.words, made.params = words, params
         return made
 
     def sentence(self) -> str:
-        """Return the translation as a sentence."""
+        """Return the translated message as a sentence."""
         shown = {name: _localized(value) for name, value in self.params.items()}
         return f"{capfirst(str(self.words % shown)).removesuffix('.')}."
 
 
 def say(reason: str) -> str:
-    """Return the translated message if available, otherwise the text itself."""
+    """Return the translated message if ``reason`` has a translation, otherwise the text itself."""
     return reason.sentence() if isinstance(reason, ValidationMessage) else reason
 
 
 def explain(keyword: str, rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
-    """Return the message for a violated keyword of a schema; None if there is no text for it."""
+    """Return the message for a violated keyword of a schema, or None if there is no message."""
     explain_keyword = _FAULTS.get(keyword)
     return None if explain_keyword is None else explain_keyword(rule, value, schema)
 
@@ -67,7 +67,7 @@ def describe_limits(schema: dict[str, Any]) -> list[ValidationMessage]:
     return [limit for limit in found if limit is not None]
 
 
-#: Examples of text formats. Formats with a form field of their own have none.
+#: Examples of text formats. Formats that have their own form field have no example.
 EXAMPLES = {
     "duration": "P3DT4H",
     "email": "dana@example.com",
@@ -109,7 +109,7 @@ _TYPES = {
     "string": _("must be a string"),
 }
 
-#: Text for both limits, for the lower one only, and for the upper one only.
+#: The text for both limits, for the lower limit only, and for the upper limit only.
 _BETWEEN = (
     _("between %(least)s and %(most)s"),
     _("at least %(least)s"),
@@ -164,7 +164,7 @@ def _within(
     least, most = schema.get(low), schema.get(high)
     has_least, has_most = _is_number(least), _is_number(most)
     if low != "minimum" and least in (0, 1) and has_least and not params:
-        # A minimum of 1 makes the value required, which the form marks.
+        # A minimum of 1 makes the value required, which the form already marks.
         has_least = False
     if has_least and has_most:
         return ValidationMessage.make(words[0], least=least, most=most, **params)
@@ -216,7 +216,8 @@ def _explain_additional(rule: Any, value: Any, schema: Any) -> ValidationMessage
     return ValidationMessage.make(_("has unexpected keys: %(names)s"), names=_list(names))
 
 
-#: Message by violated keyword, from the keyword's value, the instance and the schema.
+#: Maps a violated keyword to a function that returns the message for the keyword's value, the
+#: instance and the schema.
 _FAULTS: dict[str, Callable[[Any, Any, Any], ValidationMessage | None]] = {
     "additionalProperties": _explain_additional,
     "anyOf": lambda rule, value, schema: ValidationMessage.make(

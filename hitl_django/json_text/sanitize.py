@@ -17,7 +17,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def escape_invisible(text: str) -> str:
-    """Return the text on one line, with invisible characters replaced by code points."""
+    """Return the text on one line, with invisible characters replaced by their code points."""
     line = " ".join(text.split())
     if line.isascii() and line.isprintable():
         return line
@@ -30,24 +30,24 @@ def escape_invisible(text: str) -> str:
 
 
 def is_joiner(text: str, at: int) -> bool:
-    """Return whether a character joins letters or symbols, as in Persian and emoji."""
+    """Return whether a character joins letters or symbols, as in Persian text and emoji."""
     if text[at] not in _JOINERS or not 0 < at < len(text) - 1:
         return False
     return not text[at - 1].isascii() and not text[at + 1].isascii()
 
 
 def format_count(number: int, one: str, several: str) -> str:
-    """Return ``1 run`` or ``3 runs``: the number with the noun in singular or plural."""
+    """Return the number with the noun in singular or plural, such as ``1 run`` or ``3 runs``."""
     return f"{number} {one if number == 1 else several}"
 
 
 def escape_unstorable(text: str) -> str:
-    """Return the text with characters invalid in a database or in UTF-8 as code points."""
+    """Return the text with characters that a database can't store replaced by code points."""
     return _UNSTORABLE.sub(lambda found: _code_point(found[0]), text)
 
 
 def make_title(payload: Any, node: str) -> str:
-    """Return an interrupt's one-line title, from its payload or otherwise from its node."""
+    """Return an interrupt's title of one line, from its payload or, if that has none, its node."""
     words = payload
     if isinstance(payload, dict):
         words = next((payload[key] for key in TITLE_KEYS if _has_words(payload.get(key))), None)
@@ -57,7 +57,7 @@ def make_title(payload: Any, node: str) -> str:
 
 
 def shorten(line: str, length: int = TITLE_LENGTH) -> str:
-    """Shorten a line at a word boundary."""
+    """Return a line shortened at a word boundary to at most ``length`` characters."""
     if len(line) <= length:
         return line
     cut = line[: length - 1]

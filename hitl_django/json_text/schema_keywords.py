@@ -1,13 +1,13 @@
 """JSON Schema keywords for the validation of responses, with limited work.
 
-The work of some schemas grows exponentially: a recursive union is tried in every combination on
+The work of some schemas grows exponentially. A recursive union is tried in every combination on
 each level, and ``uniqueItems`` compares all pairs. Therefore all work is counted: one unit for each
 keyword applied to a part of the value, and more for keywords that process long parts. When the
-budget is exhausted, validation stops.
+limit is reached, validation stops.
 
 Common cases are also optimized. Unique items are found in one pass. Each branch of a union stops at
-its first error, and ``const`` and ``enum`` are checked first. If no branch matches, the errors are
-those of the branch with the value's type.
+its first error, and ``const`` and ``enum`` are checked first. If no branch matches, the reported
+errors are those of the branch that has the value's type.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from . import text_formats
 Errors = Iterable[ValidationError]
 Keyword = Callable[[Any, Any, Any, Any], Errors]
 
-#: Units of work for a validation, about 0.3 s of CPU time. With an ordinary model's schema, a
-#: response with the maximum number of values uses half of it.
+#: The maximum units of work for a validation, about 0.3 s of CPU time. With an ordinary model's
+#: schema, a response with the maximum number of values uses half of this limit.
 BUDGET = 110_000
-#: Maximum length of an error message, and of a text checked for a format.
+#: The maximum length of an error message, and of a text checked for a format.
 LONGEST_MESSAGE, LONGEST_FORMATTED = 300, 8_000
 
 
@@ -45,7 +45,7 @@ class InapplicableSchemaError(Exception):
 
 
 class Budget:
-    """Remaining work, and cached facts about parts of the schema."""
+    """The remaining work, and cached facts about parts of the schema."""
 
     __slots__ = ("known", "left")
 
@@ -54,10 +54,10 @@ class Budget:
         self.known: dict[int, tuple[list[Any], frozenset[str]]] = {}
 
     def spend(self, units: int) -> None:
-        """Use units of work.
+        """Subtract units from the remaining work.
 
         Raises:
-            BudgetSpentError: if none are left.
+            BudgetSpentError: no units are left.
         """
         self.left -= units
         if self.left < 0:
@@ -69,7 +69,7 @@ _budget: ContextVar[Budget | None] = ContextVar("hitl_schema_budget", default=No
 
 @contextmanager
 def limit_work() -> Iterator[Budget]:
-    """Create a budget for the block, or use the enclosing block's."""
+    """Limit the work of the block; inside an enclosing block, use that block's limit."""
     known = _budget.get()
     if known is not None:
         yield known
@@ -165,9 +165,10 @@ def _one_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors
 
 
 class _Attempts:
-    """Validation of a value by each branch of a union; only one branch is validated completely.
+    """Validation of a value by each branch of a union.
 
-    This is the branch that matches the value's type, if there is exactly one.
+    Only one branch is validated completely: the branch that matches the value's type, if there is
+    exactly one.
     """
 
     def __init__(self) -> None:
@@ -181,24 +182,25 @@ class _Attempts:
             return True
         if not _is_of_another_kind(first):
             self.likely += 1
-            # Other branches are dropped at once, because each error keeps all errors below it.
+            # The errors of other branches are dropped immediately, because each error references
+            # all errors below it.
             self.kept = chain([first], errors) if self.likely == 1 else ()
         return False
 
     def faults(self) -> Errors:
-        """Yield the errors of the matching branch, or one error about all branches."""
+        """Return the errors of the matching branch, or one error about all branches."""
         return self.kept or [ValidationError("matches none of the given schemas")]
 
 
 def _is_of_another_kind(fault: ValidationError) -> bool:
-    """Return whether the branch has another type or another constant than the value."""
+    """Return whether the branch requires another type or another constant than the value has."""
     if fault.validator == "type":
         return not fault.path
     return fault.validator == "const" and len(fault.path) <= 1
 
 
 def _select_by_discriminator(branches: Any, instance: Any, schema: Any) -> list[Any]:
-    """Return the branch selected by an OpenAPI discriminator as a list, otherwise an empty one."""
+    """Return a list with the branch selected by an OpenAPI discriminator, or an empty list."""
     discriminator = schema.get("discriminator")
     if not isinstance(discriminator, dict) or not isinstance(instance, dict):
         return []
@@ -231,10 +233,10 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Er
 
 
 def _get_canonical_texts(values: list[Any]) -> frozenset[str]:
-    """Return the values of an enum as texts, cached for the validation."""
+    """Return the values of an enum as texts, which are cached for the validation."""
     open_budget = _budget.get()
     known = {} if open_budget is None else open_budget.known
-    # kept with its texts, because the id of a deleted list may be reused
+    # The list is stored with its texts, because the id of a deleted list may be reused.
     if id(values) not in known:
         known[id(values)] = values, frozenset(map(_to_canonical_text, values))
     return known[id(values)][1]
@@ -243,8 +245,8 @@ def _get_canonical_texts(values: list[Any]) -> frozenset[str]:
 def _to_canonical_text(value: Any) -> str:
     """Return a text that is the same for equal values in JSON Schema, such as 1 and 1.0.
 
-    Texts are safe in a set, because their hashes are randomized. Numbers with the same hash are
-    easy to find.
+    Texts are safe in a set, because their hashes are randomized. In contrast, an attacker can
+    easily find numbers with the same hash.
     """
     if isinstance(value, str):
         return '"' + value
@@ -272,7 +274,7 @@ def _format(validator: Any, name: Any, instance: Any, schema: Any) -> Errors:
 
 
 def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Errors:
-    """Apply items, which may be a list up to draft 2019-09 (now prefixItems)."""
+    """Apply ``items``, which may be a list as in draft 2019-09 and earlier (now prefixItems)."""
     if not isinstance(items, list):
         yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
     elif isinstance(instance, list):
@@ -292,7 +294,7 @@ def _additional_items(validator: Any, rule: Any, instance: Any, schema: Any) -> 
 
 
 def _dependencies(validator: Any, rules: Any, instance: Any, schema: Any) -> Errors:
-    """Apply dependencies, replaced by dependentRequired and dependentSchemas in draft 2019-09."""
+    """Apply ``dependencies``, since draft 2019-09 dependentRequired and dependentSchemas."""
     if not isinstance(instance, dict):
         return
     for name, rule in rules.items():
@@ -345,7 +347,7 @@ _UNEVALUATED_PROPERTIES = Draft202012Validator.VALIDATORS["unevaluatedProperties
 
 
 def _counted(keyword: str, apply: Keyword) -> Keyword:
-    """Wrap a keyword to count its work, including processed parts and messages."""
+    """Return the keyword with its work counted, including processed parts and messages."""
     cost = COSTS.get(keyword)
 
     def counted(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
@@ -361,7 +363,7 @@ def _counted(keyword: str, apply: Keyword) -> Keyword:
 
 
 def _shorten_message(message: str) -> str:
-    """Shorten the quoted value in a message, keeping its beginning and the text after it."""
+    """Shorten the quoted value in a message; its beginning and the text after it remain."""
     return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
 
 
@@ -388,7 +390,7 @@ def _pairs(rule: Any, instance: Any) -> int:
     return _size(instance) + _size(instance) ** 2 // 50 if isinstance(instance, list | dict) else 0
 
 
-#: Additional cost by keyword, for the processed parts of the schema or value.
+#: The additional cost of each keyword, for the processed parts of the schema or value.
 COSTS: dict[str, Callable[[Any, Any], int]] = {
     "$ref": lambda rule, instance: 6,
     "$dynamicRef": lambda rule, instance: 60,

@@ -1,8 +1,8 @@
-"""Redaction of values declared secret by a JSON schema.
+"""Redaction of values that a JSON schema declares secret.
 
 A part of a value is secret if its schema has ``"format": "password"`` or ``"writeOnly": true``, as
 pydantic generates for SecretStr and SecretBytes. If any branch of a schema declares a part secret,
-the part is secret, regardless of which branch matches the value.
+the part is secret, regardless of the branch that matches the value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ JSON = Any
 #: Replaces a secret value for users and API clients.
 HIDDEN = "[redacted]"
 
-#: Keywords with one schema, and with several schemas, for the same value.
+#: Keywords with one schema for the same value, and keywords with several schemas for the same
+#: value.
 _SAME = ("if", "then", "else", "not")
 _SAME_LISTS = ("allOf", "anyOf", "oneOf")
 #: Keywords with a schema for any part of the value.
@@ -58,7 +59,7 @@ def leads_to_secrets(schema: JSON, root: JSON) -> bool:
 
 
 def mask_secrets(schema: JSON, value: JSON, hidden: str = HIDDEN) -> JSON:
-    """Return the value with each secret part replaced; None stays None.
+    """Return the value with each secret part replaced; None is not replaced.
 
     Values don't have to match the schema. Schemas with errors are applied as far as possible.
     """
@@ -66,7 +67,7 @@ def mask_secrets(schema: JSON, value: JSON, hidden: str = HIDDEN) -> JSON:
 
 
 def mask_patch(schema: JSON, patch: JSON) -> JSON:
-    """Return a JSON Patch of such a value with its secret values replaced."""
+    """Return a JSON Patch of a value of the schema, with its secret values replaced."""
     if not patch or not has_secrets(schema):
         return patch
     return [_mask_step(schema, step) for step in patch]
@@ -147,7 +148,7 @@ def _open_root(schema: JSON) -> list[_Node]:
 
 
 def _expand(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return the schemas and all schemas for the same value: references and branches."""
+    """Return the schemas and all schemas that apply to the same value: references and branches."""
     found: list[_Node] = []
     seen: set[int] = set()
     left: list[tuple[JSON, Mapping[str, JSON]]] = list(nodes)
@@ -156,7 +157,7 @@ def _expand(nodes: Iterable[_Node]) -> list[_Node]:
         if not isinstance(schema, Mapping) or id(schema) in seen:
             continue
         seen.add(id(schema))
-        # A subschema with an id of its own is the base of its references.
+        # A subschema with an id is the base of its references.
         root = schema if isinstance(schema.get("$id"), str) else root
         found.append((schema, root))
         left += [(target, root) for target in _find_targets(schema, root)]
@@ -185,7 +186,7 @@ def _find_targets(schema: Mapping[str, JSON], root: Mapping[str, JSON]) -> Itera
 
 
 def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
-    """Return the schemas of a member or of an item at an index."""
+    """Return the schemas of a member, or of an item at an index."""
     found: list[_Node] = []
     for schema, root in nodes:
         properties = schema.get("properties")
@@ -202,6 +203,6 @@ def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
 
 
 def _find_items(items: Sequence[JSON], part: str) -> Sequence[JSON]:
-    """Return the item at an index as a list; empty if it doesn't exist."""
+    """Return a list with the item at an index, or an empty list if the item doesn't exist."""
     index = read_index(part)
     return () if index is None else items[index : index + 1]

@@ -1,12 +1,13 @@
 """Shortest edit script between two sequences, with a limited number of steps.
 
-The algorithm is Myers' (An O(ND) Difference Algorithm, 1986). It is fast for long, similar
-sequences. Very different sequences reach the limit and count as replaced.
+The algorithm is Myers' (An O(ND) Difference Algorithm, 1986). The algorithm is fast for long,
+similar sequences. Very different sequences reach the limit and are treated as replaced.
 
-``difflib.SequenceMatcher`` can be limited only by the length of its input. Its steps grow with the
-square of an element's repetitions, and every second element of a text is a space. For two texts of
-3,000 words with three changes it takes 3 s, and this module 3 ms. With ``autojunk`` it is fast, but
-finds only 48 of the 612 elements common to two texts of 300 words.
+``difflib.SequenceMatcher`` can be limited only by the length of its input. Its number of steps
+grows with the square of an element's repetitions, and every second element of a text is a space.
+For two texts of 3,000 words with three changes, difflib takes 3 s, and this module 3 ms. With
+``autojunk``, difflib is fast, but finds only 48 of the 612 elements common to two texts of 300
+words.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-#: After this many steps, everything between the first and the last difference counts as replaced.
+#: After this number of steps, everything between the first and the last difference is treated as
+#: replaced.
 MAX_STEPS = 2_000_000
 
 
 class StepBudget:
-    """Number of remaining steps, for one or several alignments."""
+    """The number of remaining steps for one or several alignments."""
 
     __slots__ = ("left",)
 
@@ -29,7 +31,7 @@ class StepBudget:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Replacement of ``old[i:j]`` by ``new[k:l]``; if ``same``, the parts are equal."""
+    """A replacement of ``old[i:j]`` by ``new[k:l]``; with ``same``, both parts are equal."""
 
     same: bool
     i: int
@@ -64,10 +66,10 @@ def _count_equal(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
 def _find_matches(
     old: Sequence[Hashable], new: Sequence[Hashable], budget: StepBudget
 ) -> list[tuple[int, int]]:
-    """Return the positions common to both in a shortest edit; empty if the budget is exceeded.
+    """Return the pairs of equal positions in a shortest edit; empty if the limit is exceeded.
 
     ``ends[k]`` is the furthest position in ``old`` on diagonal k with a given number of edits.
-    ``trace`` stores it for each number of edits, to reconstruct the path.
+    ``trace`` stores ``ends`` for each number of edits, in order to reconstruct the path.
     """
     if not old or not new:
         return []

@@ -16,14 +16,14 @@ from typing import Any, Literal
 
 from hitl_django.engine.errors import PayloadLimitError
 
-#: Maximum digits of an integer in a form or in the API. Parsing time grows with the square of the
-#: digits, and Python itself allows only a few thousand.
+#: The maximum number of digits of an integer in a form or in the API. Parsing time grows with the
+#: square of the digits, and Python itself allows only a few thousand digits.
 MAX_INTEGER_DIGITS = 100
-#: Maximum number of characters of invalid input quoted in a message.
+#: The maximum number of characters of invalid input quoted in a message.
 QUOTED = 80
 
-# Everything up to the next bracket or comma outside a string. The possessive quantifiers keep this
-# linear on any input, as does treating an unfinished string as one.
+# Matches everything up to the next bracket or comma outside a string. The possessive quantifiers
+# keep the time linear on any input. Treating an unfinished string as a string has the same effect.
 _STRUCTURE = re.compile(
     r'(?:[^"\[\]{},]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+([\[\]{},]|\Z)', re.DOTALL
 )
@@ -61,7 +61,7 @@ class Violation:
 
 
 class StrictJSONError(ValueError):
-    """JSON that only lenient parsers accept; ``violation`` is the reason."""
+    """An error for JSON that only lenient parsers accept; ``violation`` is the reason."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(str(violation))
@@ -72,8 +72,8 @@ def parse_strict(text: str, *, max_digits: int | None = None) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        StrictJSONError: for the first violation.
-        ValueError: if the text isn't JSON; the message has the position.
+        StrictJSONError: the text violates a rule. The error contains the first violation.
+        ValueError: the text isn't JSON. The message contains the position.
     """
     try:
         value, violations = collect_violations(text, max_digits=max_digits)
@@ -90,11 +90,11 @@ def collect_violations(
     """Return the value of a JSON text, and all violations in document order.
 
     In the value, each violation replaces the rejected part. With ``storable``, characters that
-    can't be stored are violations, too.
+    can't be stored are also violations.
 
     Raises:
-        json.JSONDecodeError: if the text isn't JSON.
-        RecursionError: if it is nested too deeply (see ``check_extent``).
+        json.JSONDecodeError: the text isn't JSON.
+        RecursionError: the text is nested too deeply (see ``check_extent``).
     """
     is_refused = False
 
@@ -139,12 +139,12 @@ def collect_violations(
 
 
 def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
-    """Check nesting depth and number of values before parsing.
+    """Check the nesting depth and the number of values of a JSON text before parsing.
 
     Values are counted at all levels. The text may be invalid JSON.
 
     Raises:
-        PayloadLimitError: if a limit is exceeded.
+        PayloadLimitError: a limit is exceeded.
     """
     levels = values = 0
     for match in _STRUCTURE.finditer(text):
@@ -166,7 +166,7 @@ def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
 
 
 def _locate(value: Any, path: tuple[str | int, ...], storable: bool) -> Iterator[Violation]:
-    """Yield the violations within a value, with their paths."""
+    """Yield the violations within a value, each with its path."""
     if isinstance(value, str):
         if storable and _UNSTORABLE.search(value):
             yield Violation("unstorable_text", value, path)

@@ -10,10 +10,10 @@ from typing import Any, Literal
 from .json_patch import is_same_json
 from .sequence_diff import align_sequences
 
-#: Longer texts are compared line by line.
+#: Texts with more words are compared line by line.
 MAX_WORDS = 20_000
 
-# A word, whitespace or punctuation mark; for scripts without spaces, a character.
+# A word, whitespace or punctuation mark. For scripts without spaces, a character.
 _PIECES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\s+|[^\W\u3040-\u9fff]+|.", re.S)
 
 
@@ -21,8 +21,8 @@ _PIECES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\s+|[^\W\u3040-
 class FieldChange:
     """One value that was added, removed or changed.
 
-    ``path`` consists of member names and list indexes. ``old`` has no meaning for an added value,
-    ``new`` none for a removed one.
+    ``path`` consists of member names and list indexes. For an added value, ``old`` has no meaning.
+    For a removed value, ``new`` has no meaning.
     """
 
     path: tuple[str | int, ...]
@@ -42,7 +42,8 @@ class Span:
 def compare_fields(old: Any, new: Any) -> list[FieldChange]:
     """Return the differences member by member, in the order of ``old``.
 
-    Lists of the same length are compared by position; other lists are different as a whole.
+    Lists of the same length are compared by position. Lists of different lengths are one
+    difference.
     """
     return list(_changed(old, new, ()))
 
@@ -50,7 +51,7 @@ def compare_fields(old: Any, new: Any) -> list[FieldChange]:
 def compare_words(old: str, new: str) -> list[Span]:
     """Return both texts merged, with unchanged, removed and added words.
 
-    To limit the time, long texts are compared by lines, and very different ones are replaced as a
+    To limit the time, long texts are compared by lines. Very different texts are replaced as a
     whole.
     """
     spans: list[Span] = []

@@ -1,6 +1,7 @@
 """Text formats of JSON Schema, independent of installed libraries.
 
-A datetime may have no time zone, because pydantic accepts and generates such datetimes.
+A datetime may have no time zone, because pydantic accepts and generates datetimes without a time
+zone.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _EMAIL = EmailValidator()
 
 
 def is_uri(text: str) -> bool:
-    """Return whether a text is an absolute URI, in ASCII."""
+    """Return whether a text is an absolute URI, which contains only ASCII."""
     return text.isascii() and is_iri(text)
 
 
 def is_iri(text: str) -> bool:
-    """Return whether a text is an absolute IRI, with any letters."""
+    """Return whether a text is an absolute IRI, which may contain any letters."""
     if not (_SCHEME.match(text) and _REFERENCE.fullmatch(text)):
         return False
     try:
@@ -51,17 +52,15 @@ def is_reference(text: str) -> bool:
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text is a date."""
     return _DATE.fullmatch(text) is not None and _reads(datetime.date.fromisoformat, text)
 
 
 def is_time(text: str) -> bool:
-    """Return whether a text is a time of day."""
     return _TIME.fullmatch(text) is not None and _reads(datetime.time.fromisoformat, text.upper())
 
 
 def is_moment(text: str) -> bool:
-    """Return whether a text is a datetime."""
+    """Return whether a text is a datetime, with or without a time zone."""
     return is_date(text[:10]) and text[10:11] in ("T", "t", " ") and is_time(text[11:])
 
 
@@ -76,7 +75,7 @@ def is_email(text: str) -> bool:
 
 
 def is_international_email(text: str) -> bool:
-    """Return whether a text is an email address, with any letters."""
+    """Return whether a text is an email address, which may contain any letters."""
     name, at, host = text.rpartition("@")
     return bool(at and name) and not re.search(r"[\s@]", name) and is_international_host(host)
 
@@ -87,7 +86,7 @@ def is_host(text: str) -> bool:
 
 
 def is_international_host(text: str) -> bool:
-    """Return whether a text is a hostname, with any letters."""
+    """Return whether a text is a hostname, which may contain any letters."""
     if len(text) > 253:
         return False
     try:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-#: Keys of strings that are fragments of JSON. Keys inside of a fragment can't be recognized, so
-#: secret values could not be hidden. The complete message contains the arguments of a tool call as
-#: an object.
+#: Keys of strings that are fragments of JSON. Keys inside a fragment can't be recognized, so secret
+#: values could not be hidden. The complete message contains the arguments of a tool call as an
+#: object.
 _PIECES = frozenset({"args", "arguments", "input", "partial_json"})
 #: The members of a message that may contain fragments.
 _HOLDERS = ("content", "additional_kwargs", "tool_call_chunks", "invalid_tool_calls")
 
 
 def describe_message(shown: Any, attempt: int) -> Any:
-    """Return a redacted message and its metadata as they are stored.
+    """Return a redacted message and its metadata in the form in which they are stored.
 
     ``run_attempt`` in the metadata distinguishes the output of a node that runs again.
     """
     if not (isinstance(shown, list) and len(shown) == 2 and isinstance(shown[1], dict)):
-        return shown  # it was truncated
+        return shown  # The message was truncated.
     message, metadata = shown
     if isinstance(message, dict):
         message = {

@@ -1,7 +1,7 @@
 """Values as JSON for display: limited in size, without secrets, and always storable.
 
-Programs should read the thread's state instead. No code of a value's class is run, except for
-attribute access, so any value can be shown.
+Programs should read the thread's state instead. Apart from attribute access, no code of a value's
+class is run, so any value can be displayed.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _SECRET = re.compile(
     r"|credentials?|cookie)$",
     re.IGNORECASE,
 )
-_EXACT = 2**53  # the largest integers that all JSON parsers represent exactly
+_EXACT = 2**53  # The largest integer up to which all JSON parsers represent integers exactly.
 
 
 def redact_value(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any, bool]:
     """Return the value as JSON of about ``most`` bytes, and whether a part was omitted.
 
-    ``redact`` are additional keys whose values are hidden, at any depth.
+    ``redact`` lists additional keys whose values are hidden at any depth.
     """
     view = _Redaction(most, frozenset(redact))
     try:
         return view.convert(value, 0), view.cut
-    except Exception:  # raised by the value's class, or the value was changed by another thread
+    except Exception:  # The value's class raised an error, or another OS thread changed the value.
         return f"<{type(value).__name__}>", True
 
 
@@ -79,7 +79,7 @@ class _Redaction:
     def _other(self, value: Any, depth: int) -> Any:
         if isinstance(value, Enum):
             return self.convert(value.value, depth + 1)
-        if isinstance(value, (str, int, float)):  # instances of subclasses
+        if isinstance(value, (str, int, float)):  # These are instances of subclasses.
             return self.convert(_to_builtin(value), depth + 1)
         if isinstance(value, (date, time)):
             return self._text(value.isoformat())
@@ -91,12 +91,12 @@ class _Redaction:
             return self._attributes(value, [field.name for field in fields(value)], depth)
         if isinstance(named := getattr(type(value), "model_fields", None), dict):
             return self._attributes(value, named, depth)
-        # Its own text could contain anything, such as a memory address.
+        # The value's own text could contain anything, such as a memory address.
         return self._text(f"<{type(value).__name__}>")
 
     def _attributes(self, value: Any, names: Iterable[str], depth: int) -> Any:
         held = getattr(value, "__dict__", None)
-        if held is None:  # its class has __slots__
+        if held is None:  # The value's class has __slots__.
             return self._pairs(((name, getattr(value, name, None)) for name in names), depth)
         return self._pairs(((name, held.get(name)) for name in names), depth)
 
@@ -135,7 +135,7 @@ class _Redaction:
         return found
 
     def _text(self, text: str) -> str:
-        if _is_simple(text) and len(text) < self.left:  # the most frequent case
+        if _is_simple(text) and len(text) < self.left:  # This is the most frequent case.
             self.left -= len(text) + 2
             return text
         room = max(self.left, 1)
@@ -158,7 +158,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_simple(text: str) -> bool:
-    """Return whether a string has as many bytes in JSON as characters."""
+    """Return whether a string has the same number of bytes in JSON as characters."""
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 

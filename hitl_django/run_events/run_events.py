@@ -1,9 +1,9 @@
 """Events of a run with consecutive numbers.
 
-A run's state is changed only under its thread's lock, or by the worker with the thread's epoch.
-The writer therefore knows the number of the last event without locking a counter. A worker
-continues from the number in its claim. The run's row has the number at the last change of state.
-After a worker has died in between, the number is read from the events.
+A run's state is changed only under its thread's lock, or by the worker with the thread's epoch. The
+writer therefore knows the number of the last event without locking a counter. A worker continues
+from the number returned by its claim. The run's row contains the number at the last change of
+state. If a worker has died since that change, the number is read from the events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .redaction import redact_value
 if TYPE_CHECKING:
     from hitl_django.engine.types import Chunk
 
-#: Inserts events; a number that exists raises IntegrityError, and nothing is written.
+#: Inserts events. If a number already exists, IntegrityError is raised and nothing is written.
 ADD = BulkInsert(RunEvent, ["run", "seq", "kind", "ns", "data", "truncated"], fresh=True)
 
 #: Finds the number of a run's last event.
@@ -45,7 +45,7 @@ LAST = PreparedSelect(
 
 
 class RedactedEvent(NamedTuple):
-    """The data of an event as it is stored: redacted, and truncated if it is too large."""
+    """The data of an event in its stored form: redacted, and truncated if it is too large."""
 
     data: Any
     truncated: bool
@@ -54,8 +54,8 @@ class RedactedEvent(NamedTuple):
 class EventLog:
     """Adds events of a run to batches; ``last`` is the number of the newest event.
 
-    ``attempt`` increases with each claim of the run. It is stored with the output of models, which
-    a repeated node generates again.
+    ``attempt`` increases with each claim of the run. It is stored with the output of models,
+    because a node that runs again generates the output again.
     """
 
     __slots__ = ("_attempt", "_known", "choice", "graph", "last", "run_id")
@@ -63,12 +63,12 @@ class EventLog:
     def __init__(self, run_id: UUID, graph: str, choice: str, last: int, attempt: int = 0) -> None:
         self.run_id, self.graph, self.choice, self.last = run_id, graph, choice, last
         self._attempt = attempt
-        #: The committed number in the run's row; the events themselves may have been deleted.
+        #: The committed number in the run's row. The events themselves may have been deleted.
         self._known = last
 
     @classmethod
     def for_run(cls, run: Run) -> EventLog:
-        """Return the log of a run whose thread is locked."""
+        """Return the event log of a run whose thread is locked."""
         return cls(run.pk, run.graph, run.events, run.last_event)
 
     @property
@@ -78,27 +78,27 @@ class EventLog:
 
     @property
     def subgraphs(self) -> bool:
-        """Whether the chunks of subgraphs are stored as well."""
+        """Whether the chunks of subgraphs are also stored."""
         return includes_subgraphs(self.choice)
 
     def catch_up(self, using: str) -> None:
-        """Read the last number from the events.
+        """Read the number of the last event from the stored events.
 
         A worker that has died may have added events after the number in the run's row. After a
-        failed commit, counted events may not be stored.
+        failed commit, events included in ``last`` may not be stored.
         """
         if self.choice:
             found = LAST.run(using, run=self.run_id)
             self.last = max(self._known, found[0][0] if found else 0)
 
     def append_state(self, batch: WriteBatch, state: str, **about: Any) -> int:
-        """Add the event for a state of the run; return its number."""
+        """Add the event for a state of the run, and return the number of the last event."""
         if self.choice:
             batch.insert(ADD, [self._row(str(state), "", about, False)])
         return self.last
 
     def append_chunks(self, batch: WriteBatch, chunks: Sequence[Chunk]) -> None:
-        """Add the stream chunks of a commit."""
+        """Add the stream chunks of a commit as events."""
         rows = []
         for ns, mode, data in chunks:
             if mode in self.modes:
@@ -110,7 +110,7 @@ class EventLog:
         batch.insert(ADD, rows)
 
     def redact(self, data: Any) -> RedactedEvent:
-        """Return the data of a chunk as it is stored."""
+        """Return the data of a chunk in its stored form."""
         return RedactedEvent(
             *redact_value(data, int(hitl.EVENT_MAX_BYTES), registry.get_redacted_keys(self.graph))
         )
@@ -121,17 +121,18 @@ class EventLog:
 
 
 def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
-    """Add the event that a run resumes, with the reason; return the number for the run's row.
+    """Add the event that a run resumes, with the reason.
 
-    The caller has locked the thread before reading the run.
+    Return the event's number, which the caller stores in the run's row. The caller must have locked
+    the thread before reading the run.
     """
     return EventLog.for_run(run).append_state(batch, Run.State.QUEUED, reason=reason)
 
 
 def append_event(batch: WriteBatch, run: Run, state: str, **about: Any) -> None:
-    """Add the event for a state of a run; the caller has locked the thread.
+    """Add the event for a state of a run; the caller must have locked the thread.
 
-    The number in the run's row is updated at once, in the caller's transaction.
+    The number in the run's row is updated immediately, in the caller's transaction.
     """
     if not run.events:
         return

@@ -1,8 +1,9 @@
 """Interface to the task queue, which carries messages to workers.
 
-A message consists of the name of a function and the id of a run or of an app's row. It may be lost,
-repeated or late: the state is in the rows, and the sweep enqueues another message for each row that
-waits too long. Functions are named by dotted paths, so that web processes don't import the worker.
+A message consists of the name of a function and the id of a run or of an app's row. A message may
+be lost, repeated or late. The state is stored in the rows, and the sweep enqueues another message
+for each row that waits too long. Functions are named by dotted paths, so that web processes don't
+import the worker.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from hitl_django.extensions import list_extensions
 ADVANCE = "hitl_django.worker.advance"
 SWEEP = "hitl_django.worker.sweep"
 REPORT = "hitl_django.task_queue.heartbeat.report_idle"
-#: Maximum nesting of calls in a dispatcher that calls immediately; each takes about twenty frames.
+#: The maximum nesting of calls in a dispatcher that calls functions immediately. Each call takes
+#: about twenty stack frames.
 DEEPEST = 10
 
 
 class Dispatcher(ABC):
     """A task queue that carries messages to workers.
 
-    ``HITL["DISPATCH"]`` names a subclass. Only ``enqueue`` must be implemented. All other methods
+    ``HITL["DISPATCH"]`` names a subclass. A subclass must implement ``enqueue``. All other methods
     have defaults.
     """
 
@@ -41,9 +43,10 @@ class Dispatcher(ABC):
     def enqueue(self, function: str, argument: str) -> None:
         """Enqueue a call of the function with this dotted path and argument.
 
-        This is called after all other writes of the transaction, or directly after the transaction
-        if it is a single statement. A queue outside of the database must wait for the commit, and
-        must not undo it on errors: ``transaction.on_commit(send, robust=True)``.
+        The method is called after all other writes of the transaction, or directly after the
+        transaction if the transaction is a single statement. A queue outside of the database must
+        send the message after the commit, and an error of the queue must not undo the commit:
+        ``transaction.on_commit(send, robust=True)``.
         """
 
     def message_row(self, function: str, argument: str) -> models.Model | None:
@@ -55,49 +58,50 @@ class Dispatcher(ABC):
         return None
 
     def time_slice(self) -> float | None:
-        """Return the maximum seconds of a task for one run; None without a limit."""
+        """Return the maximum seconds that a task may spend on one run, or None without a limit."""
         return None
 
     def stop_errors(self) -> Mapping[type[BaseException], str]:
         """Return the errors that this queue raises in a task to stop it, with their reasons.
 
-        They aren't treated as errors of the running node. A reason is followed by the node's name,
-        such as in "exceeded the timeout of 60 s in node 'search'".
+        These errors aren't treated as errors of the running node. A reason is followed by the
+        node's name, as in "exceeded the timeout of 60 s in node 'search'".
         """
         return {}
 
     def install(self, using: str) -> None:  # noqa: B027  # a queue without schedules needs nothing
-        """Schedule regular calls of SWEEP; ``using`` was just migrated."""
+        """Schedule regular calls of SWEEP; called after the database ``using`` was migrated."""
 
     def check(self) -> Sequence[CheckMessage]:
         """Return system check messages about the queue's settings."""
         return ()
 
     def probe(self) -> Sequence[CheckMessage]:
-        """Return check messages about the queue's current state; CRITICAL if it is down."""
+        """Return check messages about the queue's current state; CRITICAL if the queue is down."""
         return ()
 
     def command(self) -> Sequence[str]:
-        """Return the management command that starts workers; empty if none is needed."""
+        """Return the management command that starts workers; empty if the queue needs none."""
         return ()
 
     def reports_when_idle(self) -> bool:
         """Return whether idle workers store heartbeats, because they run the scheduled sweep.
 
-        If not, the sweep enqueues a message for this once or twice a minute.
+        If idle workers store no heartbeats, the sweep enqueues a message for a heartbeat once or
+        twice a minute.
         """
         return False
 
     def environment(self) -> Mapping[str, str]:
-        """Return environment variables for that command."""
+        """Return the environment variables for the management command that starts workers."""
         return {}
 
 
 class InlineDispatcher(Dispatcher):
-    """Calls functions in this process after the commit, for tests and scripts.
+    """A dispatcher that calls functions in this process after the commit, for tests and scripts.
 
-    Calls are lost if this process ends, so it is not a queue. Deeply nested calls are deferred,
-    since each waiting run is started at the end of the one before it.
+    The dispatcher is not a queue: if the process ends, the calls are lost. Deeply nested calls are
+    deferred, because each waiting run is started at the end of the previous run.
     """
 
     def reports_when_idle(self) -> bool:
@@ -109,14 +113,14 @@ class InlineDispatcher(Dispatcher):
 
 
 class _Nesting(threading.local):
-    """Nested calls of this OS thread."""
+    """The nested calls of this OS thread."""
 
     def __init__(self) -> None:
         self.depth = 0
         self.left: deque[Callable[[], object]] = deque()
 
     def perform(self, call: Callable[[], object]) -> None:
-        """Make a call, or defer it to the outermost call if the nesting is too deep."""
+        """Make a call, or let the outermost call make it if the nesting is too deep."""
         if self.depth >= DEEPEST:
             self.left.append(call)
             return
@@ -147,12 +151,12 @@ def _find_dispatcher(path: str) -> type[Dispatcher]:
 
 
 def enqueue(run_id: object, batch: WriteBatch) -> None:
-    """Add the message for a run to the batch."""
+    """Add a message to the batch that makes a worker execute the run."""
     _add_message(ADVANCE, run_id, batch)
 
 
 def enqueue_task(function: str, argument: object, batch: WriteBatch) -> None:
-    """Add the message for a task of an optional app to the batch."""
+    """Add a message to the batch for a task function of an optional app."""
     _add_message(function, argument, batch)
 
 
@@ -167,7 +171,7 @@ def enqueue_report(batch: WriteBatch) -> None:
 
 
 def get_time_slice() -> float | None:
-    """Return the maximum seconds that a worker spends on one run; None without a limit."""
+    """Return the maximum seconds that a worker spends on one run, or None without a limit."""
     if hitl.TIME_SLICE_SECONDS is not None:
         return float(hitl.TIME_SLICE_SECONDS)
     return get_dispatcher().time_slice()

@@ -1,7 +1,8 @@
-"""Heartbeats of worker processes: one row each, updated after tasks.
+"""Heartbeats of worker processes: one row per process, updated after tasks.
 
-A queue may be blocked although its processes are alive, so heartbeats are not written by a timer
-but after a task. If idle workers of a queue have no tasks, the sweep enqueues one.
+A queue may be blocked although its processes are alive. Heartbeats are therefore written after a
+task and not by a timer. If idle workers of a queue have no tasks, the sweep enqueues a task for a
+heartbeat.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from hitl_django.models.functions import Now
 
 logger = logging.getLogger("hitl_django")
 
-#: How long the row of an ended process is kept.
+#: The time for which the row of an ended process is kept.
 KEPT = timedelta(days=1)
 
-#: Process id and time of the last heartbeat; a forked process has another id.
+#: The process id and the time of the last heartbeat. A forked process has another id.
 _reported: tuple[int, float] | None = None
 
 
@@ -38,17 +39,17 @@ def report_work() -> None:
     try:
         _write(pid)
     except Exception:
-        # An error here must not affect the task, which is done.
+        # An error here must not affect the task, which has already ended.
         logger.exception("worker %s: could not write heartbeat", pid)
 
 
 def report_idle(argument: str) -> None:
-    """Handle a message that only makes a worker store a heartbeat."""
+    """Store a heartbeat; called for a message that exists only for this purpose."""
     report_work()
 
 
 def is_report_due() -> bool:
-    """Return whether there is no recent heartbeat, so that a message for one should be enqueued."""
+    """Return whether the last heartbeat is too old, so that a message must be enqueued."""
     limit = get_heartbeat_limit() / 3
     return not WorkerHeartbeat.objects.using(write_alias()).filter(at__gte=Now() - limit).exists()
 
@@ -56,8 +57,8 @@ def is_report_due() -> bool:
 def get_heartbeat_limit() -> timedelta:
     """Return the time without a heartbeat after which a worker is considered dead.
 
-    An idle worker stores a heartbeat after a scheduled sweep, or after a message from the sweep: at
-    most twice a minute.
+    An idle worker stores a heartbeat at most twice a minute: after a scheduled sweep, or after a
+    message from the sweep.
     """
     return timedelta(seconds=max(90.0, 3 * float(hitl.SWEEP_SECONDS)))
 
@@ -65,10 +66,10 @@ def get_heartbeat_limit() -> timedelta:
 def _write(pid: int) -> None:
     host = socket.gethostname()
     owner = f"{host}:{pid}"[:255]
-    # Imported by name, because the package's root depends on this module.
+    # The module is imported by name, because the package's root depends on this module.
     version = str(import_module("hitl_django").__version__)
     rows = WorkerHeartbeat.objects.using(write_alias())
-    # Zero rows: the first heartbeat of this process.
+    # Zero rows: this is the first heartbeat of the process.
     if rows.filter(owner=owner).update(at=Now(), version=version):
         return
     row = WorkerHeartbeat(owner=owner, host=host[:255], pid=pid, version=version)

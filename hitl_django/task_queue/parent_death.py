@@ -1,8 +1,9 @@
-"""End of a process with its parent, even after a SIGKILL.
+"""Binding of a process to its parent: the process ends if the parent ends, even by SIGKILL.
 
-Linux does this for a process that has requested it (``PR_SET_PDEATHSIG`` of ``prctl(2)``). Forks
-don't inherit the request, so they must repeat it. On other platforms this does nothing, and the
-processes of a queue end when they next report to it (``supervisor_pipe``).
+Linux ends a process that has requested it (``PR_SET_PDEATHSIG`` of ``prctl(2)``). Forks don't
+inherit the request, so each fork must repeat the request. On other platforms, the functions of this
+module do nothing. The processes of a queue then end when they next report to the supervisor
+(``supervisor_pipe``).
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import sys
 VARIABLE = "HITL_PARENT"
 PR_SET_PDEATHSIG = 1
 
-#: Whether the platform supports this.
+#: Whether the platform supports the request.
 is_supported = sys.platform == "linux"
 
 
 class _Process:
-    """The state of this process, and for how many generations its forks also end with it."""
+    """Whether this process ends with its parent, and for how many generations of forks."""
 
     pid = 0
     generations = 0
@@ -29,14 +30,14 @@ class _Process:
 
 
 def build_environment() -> dict[str, str]:
-    """Return environment variables for a program that should end with this process."""
+    """Return environment variables for a program that must end together with this process."""
     return {VARIABLE: str(os.getpid())}
 
 
 def follow_parent() -> None:
     """Let this process end with its parent, if the environment variable is set.
 
-    The variable is removed, since it doesn't apply to child processes.
+    The variable is removed, because it doesn't apply to child processes.
     """
     parent = os.environ.pop(VARIABLE, "")
     if is_supported and parent.isdecimal():
@@ -46,7 +47,7 @@ def follow_parent() -> None:
 def extend_to_forks(generations: int) -> None:
     """Let forks of this process end with it, for a number of generations.
 
-    This does nothing if this process doesn't end with its own parent.
+    If this process doesn't end with its own parent, do nothing.
     """
     if _Process.is_bound and not _Process.generations:
         _Process.generations = generations
@@ -62,5 +63,5 @@ def _follow_fork() -> None:
 def _bind(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
     _Process.is_bound, _Process.pid = True, os.getpid()
-    if os.getppid() != parent:  # the parent ended before the request
+    if os.getppid() != parent:  # The parent ended before the request.
         os._exit(128 + signal.SIGKILL)

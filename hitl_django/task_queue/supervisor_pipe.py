@@ -1,8 +1,8 @@
 """Pipe on which worker processes report their status to their supervisor.
 
-Each report is one short write, which is atomic. Without a supervisor there is no pipe and no
-report. If the supervisor doesn't read, reports are dropped. If it has ended, the first process that
-notices this kills all of them.
+Each report is one short write, which is atomic. Without a supervisor, there is no pipe, and no
+reports are written. If the supervisor doesn't read, reports are dropped. If the supervisor has
+ended, the first process that notices the end kills all worker processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ STATUSES: Mapping[str, WorkerStatus] = {"busy": "busy", "idle": "idle", "settled
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The status of a process; ``seconds`` is the time limit of a busy one, 0 without a limit."""
+    """The status of a process.
+
+    ``seconds`` is the time limit of a busy process, or 0 without a limit.
+    """
 
     word: WorkerStatus
     pid: int
@@ -35,17 +38,17 @@ def is_supervised() -> bool:
 
 
 def report_status(word: WorkerStatus, seconds: float = 0.0) -> None:
-    """Report to the supervisor, if there is one."""
+    """Report a status to the supervisor; without a supervisor, do nothing."""
     pipe = os.environ.get(VARIABLE)
     if not pipe:
         return
     try:
         os.write(int(pipe), f"{word} {os.getpid()} {seconds}\n".encode())
     except BrokenPipeError:
-        # the supervisor created this process group and has ended
+        # The supervisor created this process group and has ended.
         os.killpg(os.getpgrp(), signal.SIGKILL)
     except (OSError, ValueError):
-        pass  # the supervisor doesn't read fast enough; the report is dropped
+        pass  # The supervisor doesn't read fast enough, so the report is dropped.
 
 
 class SupervisorPipe:
@@ -58,11 +61,11 @@ class SupervisorPipe:
         self._rest = b""
 
     def environment(self) -> dict[str, str]:
-        """Return environment variables for the processes."""
+        """Return environment variables for the worker processes."""
         return {VARIABLE: str(self.writing)}
 
     def read_reports(self) -> Iterator[StatusReport]:
-        """Yield the reports since the last call."""
+        """Yield the reports written since the last call."""
         while chunk := self._read():
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
@@ -70,7 +73,7 @@ class SupervisorPipe:
                     yield pulse
 
     def close(self) -> None:
-        """Close both ends."""
+        """Close both ends of the pipe."""
         os.close(self.reading)
         os.close(self.writing)
 
@@ -86,4 +89,4 @@ def _parse(line: bytes) -> StatusReport | None:
         word, pid, seconds = line.decode().split(" ")
         return StatusReport(STATUSES[word], int(pid), float(seconds))
     except (ValueError, KeyError):
-        return None  # written by other code
+        return None  # Other code has written to the pipe.

@@ -1,4 +1,4 @@
-"""Passing of time in tests, by moving stored times to the past."""
+"""Simulation of the passing of time in tests, by moving stored times to the past."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hitl_django.models import AuditEntry
 def move_back(passed: timedelta) -> None:
     """Subtract a duration from all stored times of the package's models.
 
-    The database's clock can't be set. The audit log and archives keep their times: those of the
-    audit log are part of its hashes, and archived rows are compressed.
+    The database's clock can't be set. Times in the audit log don't change, because they are part of
+    its hashes. Times in archives don't change, because archived rows are compressed.
     """
     unmoved: tuple[type[models.Model], ...] = (
         AuditEntry,

@@ -1,4 +1,4 @@
-"""Check that runs have the same results when they are repeated or their worker crashes_now."""
+"""A check that runs have the same results if they are repeated or their worker crashes."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ Story = Callable[[GraphEnvironment], Any]
 
 
 class NondeterminismError(AssertionError):
-    """A run had another result when it was repeated."""
+    """A run had a different result when it was repeated."""
 
 
 def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
-    """Run a story repeatedly, once for each moment at which a worker can die, and compare results.
+    """Run a story once for each moment at which a worker can crash, and compare the results.
 
-    The story starts runs and decides their interrupts in the given environment. The comparison
-    includes the states of its threads after each step, interrupts and decisions, the final states
-    of runs, and the return value, such as the number of your own rows. ``ignore`` are keys of
-    states and payloads that may differ, such as times.
+    The story is a function that starts runs and decides their interrupts in the given environment.
+    The comparison includes the states of its threads after each super-step, interrupts and
+    decisions, the final states of runs, and the return value of the story, such as the number of
+    your own rows. ``ignore`` are keys of states and payloads that may differ, such as times.
 
     Each repetition begins with the same database, in a transaction that is rolled back. The worker
-    crashes before a super-step is stored, so that its nodes run again, and after it. Returns the
-    number of times the story was run.
+    crashes before a super-step is stored, so that its nodes run again, and after the super-step is
+    stored. Return the number of times the story was run.
 
     Raises:
-        NondeterminismError: at the first difference.
+        NondeterminismError: a repetition has a different result. The message describes the
+            first difference.
     """
     crashes = _CrashPlan()
     first = _run_story(story, crashes)
@@ -59,12 +60,12 @@ def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
 
 
 class _WorkerCrash(SystemExit):
-    """The worker's process has died."""
+    """A simulated crash of the worker's process."""
 
 
 @dataclass
 class _CrashPlan:
-    """The commit at which a worker crashes, and the number of commits so far."""
+    """The commit at which a worker crashes, and the number of commits made before."""
 
     at: int | None = None
     stored: bool = False
@@ -72,7 +73,7 @@ class _CrashPlan:
 
 
 class _CrashingEnvironment(GraphEnvironment):
-    """An environment whose worker crashes once; another one continues later."""
+    """An environment whose worker crashes once; another worker continues later."""
 
     def advance(self) -> int:
         try:
@@ -87,7 +88,7 @@ class _CrashingEnvironment(GraphEnvironment):
 
 
 def _run_story(story: Story, crashes: _CrashPlan) -> dict[str, Any]:
-    """Return the result of a story, and roll back its changes."""
+    """Return the result of a story, and roll back the story's changes."""
 
     class CrashingSaver(DjangoSaver):
         def commit_all(self, commits: Sequence[Commit]) -> None:
@@ -116,7 +117,7 @@ def _rolled_back() -> Iterator[None]:
     with ExitStack() as stack:
         for alias in {DEFAULT_DB_ALIAS, write_alias()}:
             block: Any = transaction.atomic(using=alias)
-            # As in Django's TestCase, so that durable blocks are allowed.
+            # Django's TestCase also sets this attribute, so that durable blocks are allowed.
             block._from_testcase = True
             stack.enter_context(block)
             stack.callback(transaction.set_rollback, True, using=alias)
@@ -151,7 +152,7 @@ def _compare(first: Any, again: Any, ignore: Collection[str], when: str) -> None
 def _find_difference(
     one: Any, other: Any, ignore: Collection[str], path: str
 ) -> tuple[str, Any, Any] | None:
-    """Return path and values of the first difference between two values; None if they are equal."""
+    """Return the path and the values of the first difference between two values, or None."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         pairs: list[tuple[str, Any, Any]] = [
             (f"{path}.{key}" if path else str(key), one.get(key), other.get(key))

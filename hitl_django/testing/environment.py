@@ -24,9 +24,9 @@ from .inline import inline
 class GraphEnvironment:
     """Replaces the queue, the worker and the clock in a ``with`` block.
 
-    Runs are executed immediately: queued runs are executed before a method returns, so after
-    ``start`` a run has ended or is interrupted. No messages are sent. It works in a TestCase, whose
-    transaction is never committed, in a TransactionTestCase, and as the pytest fixture ``hitl``.
+    Queued runs are executed before a method returns, so after ``start`` a run has ended or is
+    interrupted. No messages are sent. The environment works in a TestCase, whose transaction is
+    never committed, in a TransactionTestCase, and as the pytest fixture ``hitl``.
     """
 
     def __init__(self) -> None:
@@ -41,22 +41,22 @@ class GraphEnvironment:
         self._entered.close()
 
     def start(self, graph: str, input: Any, **options: Any) -> RunInfo:  # noqa: A002
-        """Start a run as ``services.start`` does, and execute it."""
+        """Start a run as ``services.start`` does, execute it, and return its state."""
         run = services.start(graph, input, **options)
         self.advance()
         return self.get_run(run)
 
     def advance(self) -> int:
-        """Execute all queued runs; return their number.
+        """Execute all queued runs, and return their number.
 
-        Call it after your project's code has started or decided runs.
+        Call this method after your project's code has started runs or decided interrupts.
         """
         return self._advance()
 
     def advance_time(self, **passed: float) -> None:
-        """Let time pass, with arguments of ``timedelta``, and process due times.
+        """Simulate the passing of time, with arguments of ``timedelta``, and process due times.
 
-        This applies to expiry, reminders, due dates, claims, links, leases and retention, which are
+        This affects expiry, reminders, due dates, claims, links, leases and retention, which are
         based on stored times. Stored times are moved to the past. Rows of your project and Python's
         clock don't change.
         """
@@ -78,7 +78,7 @@ class GraphEnvironment:
         node: str | None = None,
         run: RunInfo | UUID | str | None = None,
     ) -> QuerySet[Interrupt]:
-        """Return the pending interrupts that match, oldest first."""
+        """Return the pending interrupts with the given title, graph, node and run, oldest first."""
         given = {"title": title, "graph": graph, "node": node}
         found = Interrupt.objects.using(write_alias()).filter(
             status=Interrupt.Status.PENDING,
@@ -89,10 +89,10 @@ class GraphEnvironment:
         return found.order_by("created_at", "id")
 
     def interrupt(self, title: str | None = None, **described: Any) -> Interrupt:
-        """Return the pending interrupt that matches.
+        """Return the pending interrupt with the given title, graph, node and run.
 
         Raises:
-            AssertionError: unless exactly one matches.
+            AssertionError: no interrupt or several interrupts match.
         """
         found = list(self.interrupts(title, **described)[:2])
         if len(found) != 1:
@@ -119,11 +119,11 @@ class GraphEnvironment:
     ) -> DecisionInfo:
         """Decide a pending interrupt as ``services.decide`` does, and execute its run.
 
-        ``interrupt`` is a title or a row. ``graph``, ``node`` and ``run`` narrow the choice.
+        ``interrupt`` is a title or a row. ``graph``, ``node`` and ``run`` restrict the selection.
 
         Raises:
-            AssertionError: unless exactly one interrupt matches; the message lists pending
-                interrupts.
+            AssertionError: no interrupt or several interrupts match. The message lists the
+                pending interrupts.
         """
         if not isinstance(interrupt, Interrupt):
             interrupt = self.interrupt(interrupt, graph=graph, node=node, run=run)
@@ -147,7 +147,7 @@ class GraphEnvironment:
         return RunInfo.from_row(runs.get(pk=_find_id(run)))
 
     def assert_asks(self, run: RunInfo | UUID | str, *titles: str) -> None:
-        """Assert that a run has exactly these pending interrupts, in any order."""
+        """Assert that the pending interrupts of a run have exactly these titles, in any order."""
         asked = sorted(self.interrupts(run=run).values_list("title", flat=True))
         if asked != sorted(titles) or not asked:
             raise AssertionError(
@@ -158,7 +158,7 @@ class GraphEnvironment:
             )
 
     def assert_finished(self, run: RunInfo | UUID | str, **values: Any) -> Any:
-        """Assert that a run has succeeded with these values in its state; return its result."""
+        """Assert that a run has succeeded with these values in its state, and return its result."""
         self._assert_state(run, Run.State.SUCCEEDED)
         result = services.run_result(_find_id(run))
         for name, value in values.items():
@@ -170,11 +170,11 @@ class GraphEnvironment:
         return result
 
     def assert_failed(self, run: RunInfo | UUID | str, error: str = "") -> None:
-        """Assert that a run has failed, with an error that contains this text."""
+        """Assert that a run has failed with an error that contains ``error``."""
         self._assert_state(run, Run.State.FAILED, error)
 
     def assert_parked(self, run: RunInfo | UUID | str, error: str = "") -> None:
-        """Assert that a run is parked, with an error that contains this text."""
+        """Assert that a run is parked with an error that contains ``error``."""
         self._assert_state(run, Run.State.PARKED, error)
 
     def _assert_state(self, run: RunInfo | UUID | str, state: str, error: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Queue for tests, which collects runs until they are executed explicitly."""
+"""Queue for tests, which collects runs until the test executes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ run_ids: list[str] = []
 
 
 class CollectingDispatcher(dispatcher.Dispatcher):
-    """Collects the ids of runs, and drops all other messages.
+    """A dispatcher that collects the ids of runs and drops all other messages.
 
     Webhooks are sent only if a test calls ``contrib.webhooks.delivery.deliver``.
     """
@@ -31,16 +31,16 @@ class CollectingDispatcher(dispatcher.Dispatcher):
 
 @contextmanager
 def inline() -> Iterator[Callable[[], int]]:
-    """Yield a function that executes all queued runs, and returns their number.
+    """Yield a function that executes all queued runs and returns their number.
 
-    It also works inside a TestCase, whose transaction is never committed. Runs resume immediately
-    after decisions, regardless of ``UNDO_SECONDS``. Use it to check stored data between two steps;
-    otherwise a GraphEnvironment needs less code.
+    The function also works inside a TestCase, whose transaction is never committed. Runs resume
+    immediately after decisions, regardless of ``UNDO_SECONDS``. Use the function to check stored
+    data between two super-steps. In other tests, a GraphEnvironment needs less code.
     """
     path = f"{CollectingDispatcher.__module__}.{CollectingDispatcher.__qualname__}"
     earlier = run_ids[:]
     run_ids.clear()
-    own = {"DISPATCH": path, "UNDO_SECONDS": 0}  # tests don't wait
+    own = {"DISPATCH": path, "UNDO_SECONDS": 0}  # Tests don't wait for the time limit of an undo.
     with override_settings(HITL={**(getattr(settings, "HITL", None) or {}), **own}):
         try:
             yield _advance_all

@@ -1,4 +1,4 @@
-"""Graph that raises any interrupt for tests."""
+"""A graph that creates any interrupt, for tests."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class Asking(TypedDict, total=False):
     answer: Any
 
 
-#: Payloads and options of the interrupts, in memory, since not all options can be stored.
+#: The payloads and options of the interrupts. They are in memory, because not all options can be
+#: stored.
 _asked: list[tuple[Any, dict[str, Any]]] = []
 
 
 def keep(payload: Any, terms: dict[str, Any]) -> Asking:
-    """Return the input of a run with this interrupt."""
+    """Return the input of a run that creates the given interrupt."""
     _asked.append((payload, terms))
     return {"number": len(_asked) - 1}
 

@@ -1,4 +1,4 @@
-"""Child processes that end with this process, and signals that stop it."""
+"""Child processes that end with this process, and the signals that stop this process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from types import FrameType
 
 from hitl_django.task_queue import parent_death
 
-#: Seconds that a process has to stop after SIGTERM.
+#: The seconds in which a process must stop after SIGTERM.
 PATIENCE = 15.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command for a child process, with its name for messages.
+    """A command for a child process, and the name of the process in messages.
 
-    Without ``log``, it inherits this process's output. It inherits the file descriptors ``kept``.
+    Without ``log``, the child process inherits this process's output. The child process inherits
+    the file descriptors in ``kept``.
     """
 
     name: str
@@ -34,18 +35,19 @@ class Program:
 
 
 class Stopped(BaseException):
-    """Raised when a signal asks this process to stop.
+    """Raised when a signal requests that this process stops.
 
-    It is not an Exception, so that error handlers don't catch it.
+    Stopped is not an Exception, so that error handlers don't catch it.
     """
 
 
 class Child:
-    """A running program.
+    """A running child process.
 
-    It has a session of its own, so that Ctrl-C in a terminal reaches only this process: qcluster
-    hangs if its main process and its workers get the signal at the same time. On Linux, a child
-    that runs this app ends with this process, even after a SIGKILL.
+    The child process has a separate session, so that Ctrl-C in a terminal reaches only this
+    process. Otherwise, qcluster hangs if its main process and its workers receive the signal
+    simultaneously. On Linux, a child process that runs this app ends with this process, even after
+    a SIGKILL.
     """
 
     def __init__(self, program: Program) -> None:
@@ -62,7 +64,7 @@ class Child:
             )
 
     def exit_code(self) -> int | None:
-        """Return the exit code, or None while it runs."""
+        """Return the exit code, or None while the process is running."""
         return self.process.poll()
 
     def terminate(self) -> None:
@@ -83,7 +85,7 @@ class Child:
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
-            pass  # all processes have ended
+            pass  # All processes have ended.
 
     def read_log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the log."""
@@ -92,10 +94,10 @@ class Child:
 
 
 class StopSignals:
-    """Raises Stopped on signals that ask for an end, except where it must not be raised.
+    """Raises Stopped on signals that request an end, except in deferred blocks.
 
     Python ignores exceptions in destructors and in calls from C, such as functions of SQLite.
-    Long-running code should therefore also call ``check``.
+    Long-running code must therefore also call ``check``.
     """
 
     def __init__(self) -> None:
@@ -116,7 +118,8 @@ class StopSignals:
     def deferred(self) -> Iterator[None]:
         """Defer Stopped until the end of the block.
 
-        A process that is started meanwhile would inherit ignored signals, and could not be stopped.
+        The signals are not ignored during the block. A process started in the block would inherit
+        ignored signals and could not be stopped.
         """
         self._is_deferred = True
         try:
@@ -126,12 +129,12 @@ class StopSignals:
         self.check()
 
     def check(self) -> None:
-        """Raise Stopped if a signal has asked for an end."""
+        """Raise Stopped if a signal has requested an end."""
         if self._asked is not None:
             raise Stopped(self._asked)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep; raise Stopped if a signal asks for an end."""
+        """Sleep, and raise Stopped if a signal requests an end."""
         self.check()
         time.sleep(seconds)
         self.check()
@@ -144,10 +147,10 @@ class StopSignals:
 
 @contextmanager
 def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator[list[Child]]:
-    """Run programs during the block, and stop all of them at its end."""
+    """Run programs during the block, and stop all of them at the end of the block."""
     children: list[Child] = []
     try:
-        with listener.deferred():  # otherwise a started process could be missing in the list
+        with listener.deferred():  # Otherwise, a started process could be missing in the list.
             for program in programs:
                 children.append(Child(program))
         yield children
@@ -157,7 +160,7 @@ def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator
 
 
 def stop_children(children: Sequence[Child]) -> None:
-    """Stop programs in parallel, within PATIENCE seconds in total."""
+    """Stop the child processes in parallel, within PATIENCE seconds in total."""
     for child in children:
         child.terminate()
     deadline = time.monotonic() + PATIENCE

@@ -1,7 +1,7 @@
 """Health file of ``hitl worker``, for liveness and readiness probes.
 
-A container's probe needs neither Django nor the database. It checks the age of the file and the
-word in it.
+A container's probe needs neither Django nor the database. The probe checks the age of the file and
+the word in the file.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ READY, WAITING = "ready", "waiting"
 class HealthFile:
     """A file with one word, written after each check; without a path, nothing is written.
 
-    ``ready``: the worker processes are running, and the last sweep has succeeded. ``waiting``: one
-    of these is not the case. If the file is old, the supervisor itself has stopped.
+    The word is ``ready`` if the worker processes are running and the last sweep has succeeded,
+    otherwise ``waiting``. If the file is old, the supervisor itself has stopped.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
 
     def write(self, *, is_ready: bool) -> None:
-        """Write the word atomically."""
+        """Write ``ready`` or ``waiting`` to the file atomically."""
         if self.path is None:
             return
         new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
@@ -34,7 +34,7 @@ class HealthFile:
             new.write_text(f"{READY if is_ready else WAITING}\n")
             new.replace(self.path)
         except OSError:
-            logger.exception("could not write the health file")  # the probe fails as well
+            logger.exception("could not write the health file")  # The probe also fails.
 
     def remove(self) -> None:
         """Remove the file when the worker ends."""

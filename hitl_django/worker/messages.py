@@ -1,4 +1,4 @@
-"""Handling of messages in workers of queues without signals of their own."""
+"""Handling of messages in workers of queues that don't handle signals."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from . import runner
 def perform(function: str, argument: str) -> None:
     """Call the function that a message names, and store a heartbeat.
 
-    Only functions for messages are called, since a queue's table or broker may be writable by
-    others. After SIGTERM, the run is released at the end of its super-step, followed by the queue's
-    own handler.
+    Only functions registered for messages are called, because other programs may be able to write
+    to a queue's table or broker. After SIGTERM, the run is released at the end of its super-step.
+    Then the queue's own handler is called.
 
     Raises:
-        ValueError: if the function is not one for messages.
+        ValueError: the function is not registered for messages.
     """
     if function not in dispatcher.list_functions():
         raise ValueError(f"No handler for messages to {function!r}.")
@@ -38,7 +38,10 @@ def perform(function: str, argument: str) -> None:
 
 
 class _Tasks:
-    """The number of tasks in the OS threads of this process; a supervisor knows only processes."""
+    """The number of running tasks in the OS threads of this process.
+
+    The supervisor receives one status for the whole process.
+    """
 
     lock = threading.Lock()
     count = 0
@@ -47,7 +50,8 @@ class _Tasks:
 def begin_task() -> None:
     """Report that this process is busy, without a time limit.
 
-    The time slice limits a run but not a node, and these queues don't kill long tasks.
+    The time slice limits a run but not a single node. The queues that use this function don't kill
+    long tasks.
     """
     with _Tasks.lock:
         _Tasks.count += 1
@@ -55,7 +59,7 @@ def begin_task() -> None:
 
 
 def end_task() -> None:
-    """Report that this process is idle, unless another of its OS threads is busy."""
+    """Report that this process is idle, unless another OS thread of the process is busy."""
     with _Tasks.lock:
         _Tasks.count = max(0, _Tasks.count - 1)
         if not _Tasks.count:
@@ -66,7 +70,7 @@ def end_task() -> None:
 def drain_on_sigterm() -> None:
     """Install a handler that releases all runs of this process when its supervisor stops it.
 
-    This is for queues whose workers are OS threads, which can't handle SIGTERM.
+    Queues whose workers are OS threads need the handler, because OS threads can't handle SIGTERM.
     """
     in_main = threading.current_thread() is threading.main_thread()
     if in_main and supervisor_pipe.is_supervised():
@@ -76,7 +80,7 @@ def drain_on_sigterm() -> None:
 @contextmanager
 def _draining() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can install a handler
+        yield  # Only the main OS thread can install a handler.
         return
     before: Any = signal.getsignal(signal.SIGTERM)
 

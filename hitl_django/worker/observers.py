@@ -1,4 +1,4 @@
-"""Observers of workers, for tracing and error reporting in optional apps."""
+"""Observers of workers, used by optional apps for tracing and error reporting."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class RunSegment(Protocol):
     """Data of an observer for one segment of a run, from claim to release."""
 
     def around_task(self, context: TaskContext) -> AbstractContextManager[object]:
-        """Return a context manager for all attempts of a task, entered on its OS thread."""
+        """Return a context manager for all attempts of a task, entered on the task's OS thread."""
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Handle the end of the segment. Not called if the process is ending."""
+        """Handle the end of the segment; not called if the process is ending."""
 
 
 #: Returns a context manager for a segment, which yields a RunSegment.
@@ -28,28 +28,28 @@ _observers: list[Observer] = []
 
 
 def add_observer(observer: Observer) -> None:
-    """Call the observer for each segment in this process.
+    """Register an observer, which is called for each segment in this process.
 
-    It must not raise errors, since these would stop the run.
+    The observer must not raise errors, because an error would stop the run.
     """
     if observer not in _observers:
         _observers.append(observer)
 
 
 def remove_observer(observer: Observer) -> None:
-    """Stop calling the observer for new segments."""
+    """Remove an observer, which isn't called for new segments."""
     _observers.remove(observer)
 
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[Sequence[RunSegment]]:
-    """Call all observers for a segment."""
+    """Call all observers for a segment during the block."""
     with ExitStack() as stack:
         yield [stack.enter_context(observer(lease)) for observer in _observers]
 
 
 def combine_around(segments: Sequence[RunSegment]) -> AroundTask | None:
-    """Return a context manager for tasks; None without observers, which has no overhead."""
+    """Return a context manager for tasks, or None if there are no observers."""
     if not segments:
         return None
 

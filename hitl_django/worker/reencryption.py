@@ -1,9 +1,9 @@
-"""Re-encryption of all rows with the first of ENCRYPTION_KEYS, so that older keys can be removed.
+"""Re-encryption of all rows with the first key of ENCRYPTION_KEYS.
 
-Rows are read in batches in the order of their keys, with only the first bytes of encrypted columns.
-A row that doesn't use the first key is read completely, and written if it is unchanged. Processes
-with the same keys write the first key anyway. It can run beside workers, be interrupted and be
-repeated.
+Afterwards, older keys can be removed. Rows are read in batches in the order of their keys, with
+only the first bytes of encrypted columns. A row that doesn't use the first key is read completely,
+and written if it hasn't changed since. Processes with the same keys already write with the first
+key. The re-encryption can run while workers are running. It can be interrupted and repeated.
 """
 
 from __future__ import annotations
@@ -50,18 +50,19 @@ from hitl_django.models import (
 from hitl_django.models.fields import EncryptedField, name_column
 from hitl_django.models.search import build_search_text, index_text
 
-BATCH = 200  # rows of one transaction
-TRIES = 5  # attempts for a row that is changed concurrently
-#: Bytes of a row that identify its key, except for a delta with a longer head.
+BATCH = 200  # The number of rows of one transaction.
+TRIES = 5  # The number of attempts for a row that is changed concurrently.
+#: The bytes of a row that are sufficient to identify its key, except for a delta with a longer
+#: head.
 HEAD = 64
 
-#: The key of a column or row: an older key, none, or the first key.
+#: The key of a column or row: an older key, no key, or the first key.
 OLD, PLAIN, FIRST = "old", "plain", "first"
 
 
 @dataclass(slots=True)
 class RowCounts:
-    """Numbers of rows in one table.
+    """The numbers of rows in one table, by encryption status.
 
     Attributes:
         rows: all rows.
@@ -80,15 +81,15 @@ class RowCounts:
 
 
 def count_rows() -> Iterator[RowCounts]:
-    """Yield the numbers of rows by key, batch by batch, without changes."""
+    """Yield the numbers of rows by encryption status after each batch, without changes."""
     return _process_all(rewrite=False)
 
 
 def rewrite_rows() -> Iterator[RowCounts]:
-    """Encrypt all rows with the first key; yield the numbers of rows batch by batch.
+    """Encrypt all rows with the first key; yield the numbers of rows after each batch.
 
     Raises:
-        CorruptPayloadError: without keys.
+        CorruptPayloadError: ENCRYPTION_KEYS contains no key.
     """
     get_key_ring()
     return _process_all(rewrite=True)
@@ -97,7 +98,7 @@ def rewrite_rows() -> Iterator[RowCounts]:
 def _process_all(*, rewrite: bool) -> Iterator[RowCounts]:
     if find_key_ring() is None:
         return
-    # Archives are last, so that threads archived meanwhile are found there.
+    # Archives are last, so that threads archived in the meantime are found there.
     for table in (
         _WriteTable(),
         _BlobTable(),
@@ -162,7 +163,7 @@ class _EncryptedTable:
     heads: dict[str, Any]
 
     def read_heads(self, last: Any) -> list[Any]:
-        """Return the next rows after a key, with their keys and the heads of their columns."""
+        """Return the rows after the key ``last``: their keys and the heads of their columns."""
         rows = self.rows.order_by("pk")
         if last is not None:
             rows = rows.filter(pk__gt=last)
@@ -174,18 +175,18 @@ class _EncryptedTable:
         return self.model._base_manager.using(write_alias())
 
     def classify(self, pk: Any, head: list[Any]) -> str:
-        """Return the key that a row uses.
+        """Return the encryption status of a row: old, plain or first key.
 
         Raises:
-            CorruptPayloadError: if it can't be determined.
+            CorruptPayloadError: the status can't be determined.
         """
         raise NotImplementedError
 
     def rewrite(self, pk: Any) -> bool:
-        """Encrypt a row with the first key; return whether it was changed.
+        """Encrypt a row with the first key, and return whether the row was changed.
 
         Raises:
-            _ConcurrentChangeError: if the row was changed since it was read.
+            _ConcurrentChangeError: another process has changed the row since it was read.
         """
         raise NotImplementedError
 
@@ -214,7 +215,7 @@ class _TextTable(_EncryptedTable):
             if _classify_text(stored) != FIRST:
                 text = encrypt_text(decrypt_text(stored, column), column)
                 changes[name] = models.Value(text, output_field=models.TextField())
-        # Zero rows: the row was changed or deleted after it was read.
+        # Zero rows: another process has changed or deleted the row after it was read.
         if changes and not row.filter(**found).update(**changes):
             raise _ConcurrentChangeError
         return bool(changes)
@@ -230,10 +231,10 @@ def _find_text_tables() -> Iterator[_TextTable]:
 
 
 class _SearchTextTable(_EncryptedTable):
-    """Search texts of interrupts, which must not contain encrypted data."""
+    """Search texts of interrupts, which must not contain data of encrypted columns."""
 
     model = Interrupt
-    #: The parts of a search text if there is a key (run_leases.interrupts).
+    #: The parts of a search text if ENCRYPTION_KEYS contains a key (run_leases.interrupts).
     names = ("title", "node", "run__key", "thread__subject_id")
 
     def __init__(self) -> None:
@@ -256,14 +257,14 @@ class _SearchTextTable(_EncryptedTable):
         text = build_search_text(*names)
         index = None if grams is None else index_text(text, write_alias())
         changes = {"search_text": text, "search_grams": index}
-        # Zero rows: the row was changed or deleted after it was read.
+        # Zero rows: another process has changed or deleted the row after it was read.
         if not self.rows.filter(pk=pk, search_text=before).update(**changes):
             raise _ConcurrentChangeError
         return True
 
 
 class _BinaryTable(_EncryptedTable):
-    """A table with encrypted binary columns, whose digest shows changes."""
+    """A table with encrypted binary columns, whose digest changes with each change of a row."""
 
     def __init__(self) -> None:
         self.heads = {
@@ -282,7 +283,7 @@ class _BinaryTable(_EncryptedTable):
         before = row.digest
         self.encrypt(row)
         changes = {name: getattr(row, name) for name in (*self.columns, "digest")}
-        # Zero rows: the row was changed or deleted after it was read.
+        # Zero rows: another process has changed or deleted the row after it was read.
         if not self.rows.filter(pk=pk, digest=before).update(**changes):
             raise _ConcurrentChangeError
         return True
@@ -292,7 +293,7 @@ class _BinaryTable(_EncryptedTable):
         raise NotImplementedError
 
     def classify_row(self, row: Any) -> str:
-        """Return the key that a completely loaded row uses."""
+        """Return the encryption status of a completely loaded row."""
         return _join([_classify_bytes(bytes(getattr(row, name))) for name in self.columns])
 
 
@@ -309,7 +310,7 @@ class _BlobTable(_BinaryTable):
 
     @property
     def rows(self) -> models.QuerySet[Any]:
-        # Names and versions aren't encrypted.
+        # Channel names and versions aren't encrypted.
         return super().rows.exclude(channel__startswith=version_deltas.PREFIX)
 
     def classify(self, pk: Any, head: list[Any]) -> str:
@@ -347,7 +348,7 @@ class _CheckpointTable(_BinaryTable):
 
 
 class _ArchiveTable(_BinaryTable):
-    """An archive, whose rows contain rows of threads that may be encrypted."""
+    """A table of archives, whose rows contain rows of threads that may be encrypted."""
 
     def __init__(self, model: type[models.Model], archive: Archive) -> None:
         self.model, self.archive, self.columns = model, archive, (archive.column,)

@@ -1,8 +1,8 @@
 """Retention of ended threads: deletion, or pruning to their newest state.
 
 A thread has ended when all of its runs have ended. A thread with an active or waiting run is kept
-at any age. Several processes may do this at once, since each takes threads that no other has
-locked.
+regardless of its age. Several processes may apply retention simultaneously, because each process
+skips threads that another process has locked.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from hitl_django.models.functions import Now
 logger = logging.getLogger("hitl_django")
 
 M = TypeVar("M", bound=Model)
-#: Key for all graphs that have no days of their own.
+#: The key for all graphs that have no entry of their own.
 OTHER_GRAPHS = "*"
-BATCH = 100  # threads of one transaction
+BATCH = 100  # The number of threads of one transaction.
 
 
 def apply_terms(
@@ -39,19 +39,19 @@ def apply_terms(
     terms: float | Mapping[str, float | None] | None,
     command: str,
 ) -> None:
-    """Call a function for threads that ended before a number of days, for one batch in total.
+    """Call ``act`` for threads that ended before a number of days, for one batch in total.
 
-    The function gets the days, the maximum number of threads and the graph. It returns the number
-    of threads. ``done`` and ``command`` are for the log: a participle, and the arguments of
-    ``hitl`` that do the same.
+    ``act`` gets the days, the maximum number of threads and the graph, and returns the number of
+    processed threads. ``done`` and ``command`` are used in log messages: ``done`` is a participle
+    such as "deleted", and ``command`` contains the arguments of ``hitl`` with the same effect.
     """
     left = hitl.SWEEP_BATCH
     for days, graph in list_terms(terms):
         try:
             left -= act(days, left, graph)
         except Exception as error:
-            # Logged without the message, which may quote rows of the project that prevent the
-            # deletion.
+            # The message of the error isn't logged, because it may quote rows of the project that
+            # prevent the deletion.
             logger.error(
                 "retention: ended threads could not be %s (%s); run 'manage.py hitl %s' "
                 "for details",
@@ -67,11 +67,11 @@ def apply_terms(
 def list_terms(
     terms: float | Mapping[str, float | None] | None,
 ) -> Iterator[tuple[float, str | None]]:
-    """Yield the days that threads are kept, each with its graph; None for all graphs.
+    """Yield the days for which threads are kept, each with its graph, or None for all graphs.
 
-    ``terms`` is the value of a setting such as RETENTION_DAYS: days, days by graph, or None to keep
-    all threads. The days of ``OTHER_GRAPHS`` are yielded for each other graph with ended threads,
-    so that a query by graph can use the index.
+    ``terms`` is the value of a setting such as RETENTION_DAYS: a number of days, a dict of days by
+    graph, or None to keep all threads. The days of ``OTHER_GRAPHS`` are yielded for each other
+    graph with ended threads, so that a query by graph can use the index.
     """
     if not isinstance(terms, Mapping):
         if terms is not None:
@@ -85,12 +85,12 @@ def list_terms(
 
 
 def _list_graphs(using: str) -> list[str]:
-    """List the graphs of ended threads, with one index lookup for each."""
+    """Return the graphs of ended threads, with one index lookup for each graph."""
     found = set[str]()
     models: list[type[Model]] = [Thread, *(model for model, _ in iterate_archives())]
     for model in models:
         ended = model._default_manager.using(using).filter(ended_at__isnull=False)
-        rest = ended.filter(graph__gte="")  # all rows, from the start of the index
+        rest = ended.filter(graph__gte="")  # These are all rows, from the start of the index.
         while graphs := list(rest.order_by("graph").values_list("graph", flat=True)[:1]):
             found.update(graphs)
             rest = ended.filter(graph__gt=graphs[0])
@@ -100,10 +100,10 @@ def _list_graphs(using: str) -> list[str]:
 def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
     """Delete threads that ended before a number of days, oldest first; return their number.
 
-    ``graph`` limits this to one graph. All data of the threads is deleted: state, runs, interrupts,
-    decisions and audit log. Each transaction deletes at most ``BATCH`` threads. Archived threads
-    are deleted last. If rows of the project prevent the deletion of a thread, the others are
-    deleted first, and the first such error is raised.
+    ``graph`` limits the deletion to one graph. All data of the threads is deleted: state, runs,
+    interrupts, decisions and audit log. Each transaction deletes at most ``BATCH`` threads.
+    Archived threads are deleted last. If rows of the project prevent the deletion of a thread, the
+    other threads are deleted first. The first such error is then raised.
     """
     using = write_alias()
     deleted, refused = 0, list[Exception]()
@@ -137,7 +137,7 @@ def _delete_archived(model: type[Model], days: float, limit: int, graph: str | N
 
 
 def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Delete these threads in one transaction or, after an error, each separately."""
+    """Delete threads in one transaction; after an error, delete each thread separately."""
     try:
         return _delete_together(using, days, chosen), []
     except Exception as error:
@@ -154,7 +154,8 @@ def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Excep
 @retry_on_conflict
 def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     with transaction.atomic(using=using):
-        # Checked again with the lock, since a run may have started in the meantime.
+        # The condition is checked again with the lock, because a run may have started in the
+        # meantime.
         gone = _lock(_select_ended(using, days).exclude(Run.exists_live()).filter(pk__in=chosen))
         Thread.objects.using(using).filter(pk__in=gone).delete()
     return len(gone)
@@ -163,9 +164,9 @@ def _delete_together(using: str, days: float, chosen: list[int]) -> int:
 def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
     """Prune threads that ended before a number of days to their newest checkpoints.
 
-    The newest state and the decisions are kept. Yields the number of pruned threads after each
-    batch. If a thread can't be pruned, the others are pruned first, and the first such error is
-    raised.
+    The newest state and the decisions are kept. Yield the number of pruned threads after each
+    batch. If a thread can't be pruned, the other threads are pruned first. The first such error is
+    then raised.
     """
     using = write_alias()
     # The remaining checkpoints of a pruned thread have no parent.
@@ -180,7 +181,7 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
                 DjangoSaver().prune([thread_id])
                 pruned += 1
             except Exception as error:
-                # Only the type, since the message may quote data of the thread.
+                # Only the type is logged, because the message may quote data of the thread.
                 named = type(error).__name__
                 fields = {"thread_id": thread_id}
                 logger.error("thread %r could not be pruned: %s", thread_id, named, extra=fields)
@@ -196,11 +197,11 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
 def delete_events(days: float, limit: int) -> int:
     """Delete the events of runs that ended before a number of days; return the number of runs.
 
-    Each transaction deletes the events of at most ``BATCH`` runs. The rows of the runs store which
-    events remain.
+    Each transaction deletes the events of at most ``BATCH`` runs. The row of a run stores which of
+    its events remain.
     """
     using = write_alias()
-    # Uses the index, so that runs without remaining events are not read.
+    # The query uses the index, so that runs without remaining events are not read.
     old = Run.objects.using(using).filter(finished_at__lt=_subtract_days(days))
     kept = old.filter(first_event__lte=F("last_event"))
     pruned = 0
@@ -228,7 +229,7 @@ def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]
 
 
 def _select_ended(using: str, days: float) -> QuerySet[Thread]:
-    """Return the threads that ended before a number of days, without waiting runs."""
+    """Return the threads that ended before a number of days and have no waiting runs."""
     return Thread.objects.using(using).filter(ended_at__lt=_subtract_days(days), has_waiting=False)
 
 
@@ -241,7 +242,10 @@ def _subtract_days(days: float) -> Combinable:
 
 
 def _lock(rows: QuerySet[Any], most: int | None = None) -> list[Any]:
-    """Lock the first rows, skipping locked ones if the database can; return their keys."""
+    """Lock the first ``most`` rows and return their keys.
+
+    If the database supports it, rows locked by other transactions are skipped.
+    """
     if connections[rows.db].features.has_select_for_update_skip_locked:
         rows = rows.select_for_update(skip_locked=True, of=("self",))
     return list(rows.values_list("pk", flat=True)[:most])

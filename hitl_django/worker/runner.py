@@ -1,7 +1,7 @@
 """Execution of runs by workers.
 
-The first start, a resume after a decision, recovery after a crash and a retry are the same: claim
-the run, load its newest checkpoint, and continue from there.
+The first start, a resume after a decision, recovery after a crash and a retry have the same steps:
+claim the run, load its newest checkpoint, and continue from the checkpoint.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ logger = logging.getLogger("hitl_django")
 def advance(run_id: str) -> None:
     """Execute a run until it ends, is interrupted, or its time slice ends.
 
-    A message may arrive late or twice, since this does nothing if the run isn't due. Errors are
-    stored on the run instead of raised, because a queue couldn't handle them better. Errors that
-    end this process, such as KeyboardInterrupt or a queue's timeout, are stored and raised, and the
-    run stays queued.
+    If the run isn't due, do nothing, so a message may arrive late or twice. Errors are stored on
+    the run instead of being raised, because the queue can't handle them. An error that ends this
+    process, such as KeyboardInterrupt or a queue's timeout, is stored and raised, and the run
+    remains queued.
     """
     if _drain_reason is not None:
         batch = WriteBatch(write_alias())
-        dispatcher.enqueue(run_id, batch)  # for another worker
+        dispatcher.enqueue(run_id, batch)  # The message is for another worker.
         batch.run()
         return
     try:
@@ -64,7 +64,7 @@ def advance(run_id: str) -> None:
 
 
 def _execute(lease: RunLease, segments: Sequence[RunSegment]) -> tuple[str, BaseException | None]:
-    """Execute a claimed run; return its outcome and the error that stopped it."""
+    """Execute a claimed run, and return its outcome and the error that stopped it."""
     stop = StopNote(lease)
     try:
         outcome = _run_graph(lease, combine_around(segments), stop)
@@ -76,8 +76,8 @@ def _execute(lease: RunLease, segments: Sequence[RunSegment]) -> tuple[str, Base
     else:
         logger.info("run %s released: %s", lease.run_id, outcome.status, extra=lease.log_fields())
         return outcome.status, outcome.error
-    # Outside of the except block: the error may quote data of the run, and would be logged with any
-    # error that occurs here.
+    # This is outside of the except block. The error may quote data of the run, and would be logged
+    # with any error that occurs here.
     _release(lease, stopped, stop.describe(stopped))
     if not isinstance(stopped, Exception):
         raise stopped
@@ -96,16 +96,17 @@ def _claim(run: UUID) -> RunLease | None:
     return None
 
 
-#: The controls of the runs in this process.
+#: The controls of the runs that this process is executing.
 _controls: set[RunControl] = set()
-#: Why this process claims no more runs; None while it does.
+#: The reason why this process claims no more runs, or None while it claims runs.
 _drain_reason: str | None = None
 
 
 def drain(reason: str = "shutdown") -> None:
     """Release every run of this process after its super-step as QUEUED, and claim no more runs.
 
-    For a process that is about to end. It takes no lock, so a signal handler may call it.
+    The function is for a process that is about to end. It takes no lock, so a signal handler may
+    call it.
     """
     global _drain_reason
     _drain_reason = reason
@@ -135,8 +136,8 @@ def _run_graph(lease: RunLease, around_task: AroundTask | None, stop: StopNote) 
         "metadata": state_migration.build_metadata(registered, lease.run_id, lease.graph_version),
     }
     if transaction.get_connection(write_alias()).in_atomic_block:
-        # Another OS thread would not see the changes of this transaction: in a TestCase, tasks of a
-        # workflow run on the test's own thread.
+        # Another OS thread would not see the changes of this transaction. In a TestCase, tasks of a
+        # workflow therefore run on the test's own OS thread.
         config["max_concurrency"] = 1
     control = RunControl()
     control.around_task = around_task
@@ -164,7 +165,8 @@ def _address(lease: RunLease) -> dict[str, Any]:
 @contextmanager
 def _drainable(control: RunControl) -> Iterator[None]:
     _controls.add(control)
-    # Read after adding the control: an earlier drain didn't find the control, a later one does.
+    # The reason is read after adding the control: an earlier drain didn't find the control, and a
+    # later drain does.
     if _drain_reason is not None:
         control.request_drain(_drain_reason)
     try:
@@ -180,9 +182,9 @@ def _release(lease: RunLease, error: BaseException, described: str | None) -> No
         if described is not None or not isinstance(error, Exception):
             reset_connections()
         close_lost_connections()
-        # The stored state can't be read, or not continued by this version of the code, so retries
-        # are useless. Other errors may be temporary, such as a database error or a graph that isn't
-        # deployed here.
+        # The stored state can't be read, or this version of the code can't continue from it, so a
+        # retry can't succeed. Other errors may be temporary, such as a database error or a graph
+        # that isn't deployed here.
         hopeless = isinstance(error, (PayloadError, GraphChangedError))
         run_leases.release(lease, error, to_park=hopeless, described=described)
     except LeaseLostError:

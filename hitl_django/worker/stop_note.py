@@ -1,4 +1,4 @@
-"""Storage of the reason why a run is stopped from outside, before its process ends."""
+"""Storage of the reason why a run is stopped from outside, before the process ends."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ logger = logging.getLogger("hitl_django")
 class StopNote:
     """Stores the reason and the running nodes when an error from outside stops a run.
 
-    If the nodes don't end in time, the queue may kill the process. The reason is then already
-    stored, and the lease expires.
+    If the nodes don't end in time, the queue may kill the process. In this case, the reason is
+    already stored, and the lease expires.
     """
 
     def __init__(self, lease: RunLease) -> None:
@@ -34,7 +34,7 @@ class StopNote:
         control.on_stop = self._note
 
     def describe(self, error: BaseException) -> str | None:
-        """Return the reason why the run was stopped from outside; None if it wasn't."""
+        """Return the reason why the run was stopped from outside, or None for another error."""
         return self._noted or self._find_reason(error)
 
     def _note(self, error: BaseException, nodes: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ class StopNote:
             reset_connections()
             run_leases.note_error(self._lease, reason)
         except LeaseLostError:
-            pass  # another worker has the lease
+            pass  # Another worker has the lease.
         except Exception:
             fields = self._lease.log_fields()
             logger.exception("run %s: reason not stored", self._lease.run_id, extra=fields)

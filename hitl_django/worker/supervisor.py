@@ -1,9 +1,9 @@
-"""Supervisor of the queue's worker processes, which restarts them when they don't work.
+"""Supervisor of the queue's worker processes, which restarts processes that don't work.
 
-A cluster with all processes alive may still be blocked: a worker that is killed while it waits for
-a task keeps the lock of the queue. Therefore only the reports of processes count
-(``supervisor_pipe``) while there is work. The supervisor also sweeps, more often than the queue's
-schedule can.
+A cluster may be blocked although all of its processes are alive: a worker that is killed while it
+waits for a task keeps the lock of the queue. While there is work, the supervisor therefore relies
+only on the reports of the processes (``supervisor_pipe``). The supervisor also runs the sweep, more
+often than the queue's schedule can.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ logger = logging.getLogger("hitl_django")
 
 #: Seconds after which queued work without a worker, or an unprocessed result, is a fault.
 PATIENCE = 10.0
-#: Seconds for blocked processes to stop, which they usually can't.
+#: Seconds in which blocked processes may stop, which they usually can't.
 LAST_CHANCE = 5.0
 #: Seconds between two checks.
 TICK = 1.0
-#: Seconds to collect reports. Busy workers send several for each task, and would wake this process
-#: as often.
+#: Seconds to collect reports. Busy workers send several reports for each task, and would otherwise
+#: wake this process for each report.
 BREATH = 0.1
-#: Minimum seconds between two starts, doubled up to the maximum while they fail.
+#: The minimum seconds between two starts. The minimum doubles up to LONGEST while starts fail.
 SHORTEST, LONGEST = 1.0, 30.0
 
 
 class WorkerWatch:
-    """Evaluates the reports of the workers."""
+    """The evaluation of the workers' reports."""
 
     def __init__(self) -> None:
         self.busy: dict[int, float] = {}
@@ -66,23 +66,23 @@ class WorkerWatch:
         self.unsettled = now if self.unsettled is None else self.unsettled
 
     def expect(self, runs: Sequence[UUID], now: float) -> None:
-        """Expect a worker to claim one of these runs, which were just enqueued."""
+        """Expect a worker to claim one of the runs, which were just enqueued."""
         if runs and self.expected is None:
             self.expected = now, runs
 
     def reset(self) -> None:
-        """Remove expectations that could not be met."""
+        """Remove all expectations, because the workers can't meet them without the database."""
         self.expected = self.unsettled = None
 
     def find_fault(self, now: float) -> str | None:
-        """Return the reason to restart the processes, or None."""
+        """Return the reason to restart the processes, or None if there is no fault."""
         is_owed = self.unsettled is not None and now - self.unsettled >= PATIENCE
         if is_owed and not _is_broker_down():
             return "tasks finish, but their results are not processed"
         if self.expected is None or now - self.expected[0] < PATIENCE or self._has_busy_worker(now):
             return None
         expected, self.expected = self.expected, None
-        # If several hosts share the queue, another one may have claimed the runs.
+        # If several hosts share the queue, a worker of another host may have claimed the runs.
         if is_any_due(expected[1]) and not _is_broker_down():
             return "a run is queued, but no worker picks it up"
         return None
@@ -95,7 +95,7 @@ class WorkerWatch:
 
 
 class Supervisor:
-    """Keeps the processes of a queue running until it is stopped."""
+    """Keeps the processes of a queue running until a signal stops the supervisor."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Supervisor:
         self._swept = -float("inf")
 
     def run(self) -> None:
-        """Run until a signal asks for an end, then stop the processes."""
+        """Run until a signal requests an end, then stop the processes."""
         delay = SHORTEST
         try:
             with self.listener.installed():
@@ -127,10 +127,11 @@ class Supervisor:
             connections.close_all()
 
     def _run_once(self) -> str:
-        """Run the processes until there is a fault; return it."""
+        """Run the processes until there is a fault, and return the fault."""
         pipe, child, grace = SupervisorPipe(), None, self.grace
         try:
-            with self.listener.deferred():  # otherwise a started process could be missed
+            # Otherwise, a started process could be missing in the list.
+            with self.listener.deferred():
                 child = Child(self._program(pipe))
             self.say(f"Started {' '.join(self.command)}, process {child.process.pid}.")
             reason = self._watch(child, pipe)
@@ -145,7 +146,7 @@ class Supervisor:
 
     def _watch(self, child: Child, pipe: SupervisorPipe) -> str:
         watch, is_ready = WorkerWatch(), False
-        self._swept = -float("inf")  # to query the database at once
+        self._swept = -float("inf")  # The next check then queries the database immediately.
         while (code := child.exit_code()) is None:
             select.select([pipe.reading], [], [], TICK)
             self.listener.sleep(BREATH)
@@ -163,7 +164,7 @@ class Supervisor:
                 if (fault := watch.find_fault(now)) is not None:
                     return fault
             except Exception:
-                # Without the database no worker can work, so a restart is useless.
+                # Without the database no worker can work, so a restart of the workers is useless.
                 logger.exception("the supervisor could not run the sweep")
                 watch.reset()
                 is_ready = False
@@ -172,12 +173,13 @@ class Supervisor:
         return f"exited with code {code}"
 
     def _stop(self, child: Child, grace: float) -> None:
-        # Only the main process gets SIGTERM, since it ends the others itself. All processes get the
-        # second signal: a worker releases its run after its super-step, and the others ignore it.
+        # Only the main process gets SIGTERM, because it ends the other processes itself. All
+        # processes get the second signal. A worker then releases its run after the super-step; the
+        # other processes ignore the signal.
         child.terminate()
         child.signal_all(signal.SIGURG)
         child.wait(time.monotonic() + grace)
-        child.signal_all(signal.SIGKILL)  # remaining processes would work without supervision
+        child.signal_all(signal.SIGKILL)  # Remaining processes would work without supervision.
 
     def _program(self, pipe: SupervisorPipe) -> Program:
         return Program(
@@ -187,7 +189,7 @@ class Supervisor:
                 **dispatcher.get_dispatcher().environment(),
                 **pipe.environment(),
                 "DJANGO_SETTINGS_MODULE": str(settings.SETTINGS_MODULE),
-                # Run as a module, Python would search for the project elsewhere.
+                # When Python runs a module, it searches for the project in other directories.
                 "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
             },
             kept=[pipe.writing],
@@ -195,7 +197,7 @@ class Supervisor:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process exists."""
+    """Return whether the process with this id exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -16,18 +16,18 @@ from .sweeper import sweep
 
 logger = logging.getLogger("hitl_django")
 
-#: Seconds between two checks for runs that wait for a possible undo.
+#: Seconds between two checks for runs that resume when the time limit for an undo has passed.
 TICK = 1.0
 
 
 class Sweeper:
-    """Sweeps until it is stopped, for a queue with its own workers."""
+    """Runs sweeps until a signal stops it, for a queue with its own workers."""
 
     def __init__(self, say: Callable[[str], None], health: HealthFile) -> None:
         self.say, self.health = say, health
 
     def run(self) -> None:
-        """Sweep three times in SWEEP_SECONDS until a signal asks for an end."""
+        """Run three sweeps per SWEEP_SECONDS until a signal requests an end."""
         listener = StopSignals()
         self.say("Sweeping only: the queue in HITL['DISPATCH'] has its own workers.")
         try:
@@ -48,7 +48,7 @@ class Sweeper:
 
     def _act(self, listener: StopSignals, act: Callable[[], object]) -> None:
         close_old_connections()
-        with listener.deferred():  # a started sweep is completed
+        with listener.deferred():  # A sweep that has started is completed.
             try:
                 act()
                 is_ready = True

@@ -1,7 +1,8 @@
-"""The sweep, which requeues lost runs and processes due times.
+"""The sweep, a job that requeues lost runs and processes due times.
 
-A queue can lose a message, and a worker can die during a run. Both leave a row with this
-information: a run that is QUEUED for longer than a message takes, or RUNNING with an expired lease.
+A queue can lose a message, and a worker can die during a run. In both cases, the run's row shows
+the problem: the run is QUEUED for longer than a message takes, or it is RUNNING with an expired
+lease.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ logger = logging.getLogger("hitl_django")
 
 
 def sweep() -> list[UUID]:
-    """Enqueue up to SWEEP_BATCH overdue runs; return their ids.
+    """Enqueue up to SWEEP_BATCH overdue runs, and return their ids.
 
-    Before that, interrupts expire, warnings are sent, overdue interrupts are marked, and runs
-    resume after the time limit for an undo. After it, old idempotency records and unused graph
-    structures are deleted, RETENTION_DAYS is applied, optional apps run their steps, and
-    EVENT_RETENTION_DAYS is applied. Each step processes one batch. Several sweeps may run at once.
+    Before the runs are enqueued, interrupts expire, warnings are sent, overdue interrupts are
+    marked, and runs resume after the time limit for an undo. Afterwards, old idempotency records
+    and unused graph structures are deleted, RETENTION_DAYS is applied, optional apps run their
+    steps, and EVENT_RETENTION_DAYS is applied. Each step processes one batch. Several sweeps may
+    run simultaneously.
     """
     _run_steps("interrupts", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
@@ -49,7 +51,7 @@ def sweep() -> list[UUID]:
     _run_steps("shapes", compatibility.remove_unused_shapes)
     _run_steps("keys", idempotency.remove_old)
     _run_steps("retention", _delete_ended)
-    # Before events are deleted, since apps archive threads with their events.
+    # This runs before events are deleted, because apps archive threads with their events.
     for extension in list_extensions():
         _run_steps(extension.name, *extension.sweep)
     if hitl.EVENT_RETENTION_DAYS is not None:
@@ -93,8 +95,9 @@ def _enqueue_overdue() -> list[UUID]:
             run_ids += free.values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
         if not run_ids:
             return []
-        # Updated before the runs are enqueued, so that the next sweep takes others first. With more
-        # runs than workers can process, the queue doesn't fill with repeated messages.
+        # The column is updated before the runs are enqueued, so that the next sweep takes other
+        # runs first. Otherwise, the queue would fill with repeated messages if there are more runs
+        # than workers can process.
         Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
         batch = WriteBatch(using)
         for run_id in run_ids:
@@ -105,23 +108,24 @@ def _enqueue_overdue() -> list[UUID]:
 
 
 def is_any_due(run_ids: Sequence[UUID]) -> bool:
-    """Return whether one of these runs still waits for a worker."""
+    """Return whether one of the runs is still waiting for a worker."""
     due = Run.objects.using(write_alias()).filter(pk__in=run_ids)
     return due.filter(_match_without_worker()).exists()
 
 
 def find_missed_since() -> datetime | None:
-    """Return the earliest due time that sweeps have missed; None if there is none.
+    """Return the earliest due time that sweeps have missed, or None if no time was missed.
 
-    This covers the first steps of a sweep: runs to enqueue or resume, and interrupts to expire.
-    Optional apps are asked as well. While a sweep has enqueued runs recently, others may have to
-    wait for a further batch.
+    The due times are those of a sweep's first steps, i.e. of runs to enqueue or resume and of
+    interrupts to expire, and the times reported by optional apps. If a sweep has enqueued runs
+    recently, return None, because other overdue runs may have to wait for the next batch.
     """
     late = Now() - heartbeat.get_heartbeat_limit()
     runs = Run.objects.using(write_alias()).filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
     if runs.filter(hinted_at__gte=late, hinted_at__gt=F("queued_at")).exists():
         return None
-    # A lease that expires now leaves the run to the next sweep, even if it was enqueued long ago.
+    # A run whose lease expires now is left to the next sweep, even if the run was enqueued long
+    # ago.
     is_without_worker = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
     interrupts = select_expired().filter(expires_at__lt=late)
     answered = select_due().filter(resumes_at__lt=late)
@@ -135,9 +139,9 @@ def find_missed_since() -> datetime | None:
 
 
 def _overdue() -> QuerySet[Run]:
-    """Return overdue runs without a worker, those enqueued longest ago first."""
+    """Return overdue runs without a worker; runs enqueued longest ago come first."""
     enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
-    # The states and the time come first, because the index covers them.
+    # The states and the time come first, because the index covers these columns.
     due = Run.objects.using(write_alias()).filter(
         state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=enqueued_before
     )
