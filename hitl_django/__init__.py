@@ -1,9 +1,9 @@
 """Durable graph engine with people in the loop, for Django.
 
 The package exports the names used in the guides. ``hitl_django.langgraph`` contains LangGraph's
-names in LangGraph's module structure, ``hitl_django.errors`` all errors, and
-``hitl_django.services`` all services. Importing this package loads neither Django nor the engine:
-each name is loaded on first use.
+names in LangGraph's module structure. ``hitl_django.errors`` contains all errors, and
+``hitl_django.services`` contains all services. Importing this package loads neither Django nor the
+engine: each name is loaded on first use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "1.0.0rc1"
 
-#: The module that defines each exported name.
+#: Maps each exported name to the module that defines it.
 HOMES = {
     "END": "engine.constants",
     "START": "engine.constants",

@@ -20,7 +20,8 @@ class HitlConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # Imported for registration: system checks, and dialects that review policies name.
+        # The modules are imported for their registrations: system checks, and dialects that review
+        # policies name.
         from hitl_django import answers, checks  # noqa: F401
         from hitl_django.db.connections import keep_connections
         from hitl_django.task_queue import parent_death
@@ -34,12 +35,12 @@ class HitlConfig(AppConfig):
 
 
 def _load_queue() -> None:
-    """Import the dispatcher, which has to happen before the queue forks its workers."""
+    """Import the dispatcher, which must happen before the queue forks its workers."""
     from hitl_django.task_queue import dispatcher
 
     try:
         dispatcher.get_dispatcher()
-    except Exception:  # a system check reports the error
+    except Exception:  # A system check reports the error.
         pass
 
 
@@ -50,15 +51,15 @@ def _is_worker() -> bool:
         return True
     try:
         command = dispatcher.get_dispatcher().command()
-    except Exception:  # a system check reports the error
+    except Exception:  # A system check reports the error.
         return False
-    # No queue announces all of its processes: django-q2 sends a signal in workers only, but not in
-    # processes that fetch and acknowledge messages.
+    # No queue announces all of its processes. For example, django-q2 sends a signal in workers, but
+    # not in processes that fetch and acknowledge messages.
     return bool(command) and sys.argv[1:2] == [command[0]]
 
 
 def install_schedules(*, using: str, **kwargs: Any) -> None:
-    """Schedule the sweep in the queue, which recovers lost messages."""
+    """Schedule the sweep, which recovers lost messages, in the task queue."""
     from hitl_django.task_queue import dispatcher
 
     dispatcher.get_dispatcher().install(using)

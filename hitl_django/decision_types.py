@@ -1,8 +1,8 @@
 """Decision types, each with its effect and its texts.
 
 Each type is one row of ``DECISION_TYPES``. The choices of the model and the API, the admin's
-buttons and all messages about decisions are derived from it. The dialect of an interrupt determines
-the types that it allows (``dialects``).
+buttons and all messages about decisions are derived from these rows. The dialect of an interrupt
+determines which types the interrupt allows (``dialects``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXPIRE_LABEL = _("expired")
 
 @final
 class Value:
-    """Placeholder for the person's value in the resume value of a decision."""
+    """A placeholder for the person's value in the resume value of a decision."""
 
     def __repr__(self) -> str:
         return "VALUE"
@@ -33,17 +33,17 @@ VALUE: Final = Value()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionEffects:
-    """Sentences about what the run does after a decision, shown before the decision."""
+    """Sentences, shown before a decision, about the effect of the decision on the run."""
 
-    #: For an interrupt without a schema, or with a boolean schema.
+    #: For an interrupt without a response schema, or with a boolean schema.
     plain: Any
-    #: For an interrupt with a form for the response; by default the same as ``plain``.
+    #: For an interrupt with a form for the response. The default is ``plain``.
     with_form: Any = ""
     #: For an interrupt that asks for permission to run an action.
     action: Any
     #: For an interrupt that needs several approvals.
     joint: Any
-    #: For an interrupt with a proposed version; by default the same as ``joint``.
+    #: For an interrupt with a proposed version. The default is ``joint``.
     joint_proposed: Any = ""
 
 
@@ -58,7 +58,7 @@ class AllActionsButton:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkTexts:
-    """Texts of the pages that decide several interrupts at once."""
+    """The texts of the pages on which several interrupts are decided together."""
 
     title: Any
     #: The button for several interrupts of one run.
@@ -78,20 +78,21 @@ class DecisionType:
     name: str
     label: Any
 
-    #: Whether it counts towards the approvals needed. The user who started the run may be excluded
-    #: from it. A type that doesn't count closes the interrupt at once.
+    #: Whether the decision counts towards the approvals needed. The user who started the run may be
+    #: excluded from such decisions. A decision that doesn't count closes the interrupt immediately.
     needs_agreement: bool = True
-    #: Whether it may change the payload.
+    #: Whether the decision may change the payload.
     may_edit: bool = False
-    #: How it counts for the approval rate; None if it doesn't count.
+    #: True: the decision counts as an approval in the approval rate. False: it counts against the
+    #: rate. None: it doesn't count.
     is_approval: bool | None = None
-    #: Whether the resume value that a policy defines for it contains the person's value.
+    #: Whether the resume value that a policy defines for the type contains the person's value.
     value_in_answer: Literal["required", "optional", "forbidden"] = "optional"
 
     button: Any
     css_class: str = "default"
     consequences: DecisionEffects
-    #: Label of the choice for an action, and the participle for the result.
+    #: The label of the choice for an action, and the participle for the result.
     action_choice: Any
     participle: Any
     all_actions: AllActionsButton | None = None
@@ -105,7 +106,7 @@ class DecisionType:
     recorded_as_vote: Any = ""
 
 
-#: By name, in the order of display.
+#: Decision types by name, in the order of display.
 DECISION_TYPES: Mapping[str, DecisionType] = {
     row.name: row
     for row in (
@@ -225,6 +226,6 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
 
 
 def needs_agreement(name: str) -> bool:
-    """Return whether a decision type counts towards the approvals needed, or is unknown."""
+    """Return whether a decision type counts towards the approvals needed; unknown types count."""
     found = DECISION_TYPES.get(name)
     return found is None or found.needs_agreement

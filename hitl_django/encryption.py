@@ -1,9 +1,9 @@
 """Encryption of text columns with the keys in ENCRYPTION_KEYS.
 
 An encrypted text is stored as an *envelope*: ``@hitl:e:`` followed by the encrypted bytes in
-base64. It can be decrypted only for the column that it was encrypted for. A plain text that begins
-like an envelope is stored after ``@hitl:p:``, so that users can't forge envelopes. JSON never
-begins with ``@``.
+base64. An envelope can be decrypted only for the column for which it was encrypted. A plain text
+that begins like an envelope is stored after ``@hitl:p:``, so that users can't forge envelopes. JSON
+never begins with ``@``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from hitl_django.engine.serde import KeyRing
 
 _MARK = "@hitl:"
 _ENCRYPTED, _PLAIN = f"{_MARK}e:", f"{_MARK}p:"
-#: Number of characters of an envelope that identify its key.
+#: The number of characters of an envelope that are sufficient to identify its key.
 ENVELOPE_HEAD = len(_ENCRYPTED) + 8
 
 
 def find_key_ring() -> KeyRing | None:
-    """Return the key ring; None without keys."""
+    """Return the key ring, or None if ENCRYPTION_KEYS contains no key."""
     keys = hitl.ENCRYPTION_KEYS
     return _make_key_ring(tuple(keys)) if keys else None
 
@@ -36,7 +36,7 @@ def get_key_ring() -> KeyRing:
     """Return the key ring.
 
     Raises:
-        CorruptPayloadError: without keys.
+        CorruptPayloadError: ENCRYPTION_KEYS contains no key.
     """
     ring = find_key_ring()
     if ring is None:
@@ -47,7 +47,7 @@ def get_key_ring() -> KeyRing:
 
 
 def encrypt_text(text: str, column: str) -> str:
-    """Return a text as it is stored in the column, which is named ``table.column``."""
+    """Return the stored form of a text in a column, which is named ``table.column``."""
     ring = find_key_ring()
     if ring is not None:
         encrypted = ring.encrypt_bytes(text.encode(), column.encode())
@@ -56,10 +56,10 @@ def encrypt_text(text: str, column: str) -> str:
 
 
 def decrypt_text(stored: str, column: str) -> str:
-    """Return the original text, which may have been stored before there was a key.
+    """Return the original text of a stored text, which may be unencrypted.
 
     Raises:
-        CorruptPayloadError: if the stored text is damaged or its key is missing.
+        CorruptPayloadError: the stored text is damaged, or its key is missing.
     """
     if not stored.startswith(_MARK):
         return stored
@@ -76,7 +76,7 @@ def is_envelope(stored: str) -> bool:
 
 
 def is_envelope_current(stored: str, ring: KeyRing) -> bool:
-    """Return whether an envelope, or its head, uses the first key."""
+    """Return whether an envelope, or the envelope's head, uses the first key."""
     return ring.is_first_key(_open_envelope(stored[:ENVELOPE_HEAD]))
 
 

@@ -246,7 +246,7 @@ class EventsPrunedError(HitlError, LookupError):
     """Events after this position have been deleted.
 
     Attributes:
-        last: the number of the run's last event. Reading can continue after it.
+        last: the number of the run's last event. Reading can continue after this event.
     """
 
     def __init__(self, last: int) -> None:

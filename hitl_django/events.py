@@ -1,7 +1,7 @@
-"""Events: changes of runs and interrupts, published in the transaction that writes them.
+"""Events: changes of runs and interrupts, published in the transaction that writes the changes.
 
-Optional apps subscribe to them: ``Extension.subscribers``. Without a subscriber an event costs
-nothing.
+Optional apps subscribe to events (``Extension.subscribers``). Without a subscriber, publishing an
+event has no cost.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def publish(
     decision: Any = None,
     **data: Any,
 ) -> None:
-    """Call each subscriber with an event; their rows are written with the batch.
+    """Call each subscriber with an event; rows added by subscribers are written with the batch.
 
-    ``group`` is the name of the interrupt's group, and ``is_assigned`` whether the interrupt has a
+    ``group`` is the name of the interrupt's group. ``is_assigned`` is true if the interrupt has a
     group or an assignee. ``decision`` is the row that is stored or undone. ``data`` are ids,
     without contents.
     """
@@ -64,7 +64,7 @@ def publish_about(batch: WriteBatch, name: str, interrupt: Interrupt, **data: An
 
 
 def list_labels() -> dict[str, Any]:
-    """Return the labels of the events of this app and of all extensions, by name."""
+    """Return the labels of the events of this app and of all extensions, by event name."""
     labels: dict[str, Any] = dict(EventName.choices)
     for extension in list_extensions():
         labels = {**extension.events, **labels}

@@ -45,7 +45,7 @@ Level = Literal["ok", "note", "warning", "error"]
 class Finding:
     """A line of ``manage.py hitl doctor``: a state of the installation, and advice.
 
-    With level "error", the command fails.
+    If a finding has the level "error", the command fails.
     """
 
     level: Level
@@ -55,17 +55,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guests:
-    """People without an account, each named by a row of a table with a key ``interrupt``.
+    """People without an account, each named by a row of a table with a foreign key ``interrupt``.
 
-    Decisions and audit entries of a guest have no user and the guest's name. In the detail of an
-    audit entry, ``"invitation"`` is the id of the row, ``"guest"`` the guest's name and
-    ``"invited_by"`` the name of a user. A guest with the email address of a user is that user, for
-    ``export_person()`` and ``pseudonymize_user()``.
+    Decisions and audit entries of a guest have no user and contain the guest's name. In the detail
+    of an audit entry, ``"invitation"`` is the id of the row, ``"guest"`` is the guest's name, and
+    ``"invited_by"`` is the name of a user. ``export_person()`` and ``pseudonymize_user()`` treat a
+    guest with the email address of a user as that user.
 
     Attributes:
         name: the column with the name.
         email: the column with the email address.
-        via: the source of their decisions and audit entries.
+        via: the source of the guests' decisions and audit entries.
     """
 
     name: str
@@ -74,13 +74,13 @@ class Guests:
 
 
 class Archive(ABC):
-    """An archive that stores threads outside of their tables, one thread in one row of its model.
+    """An archive that stores threads outside of their tables, one thread per row of its model.
 
-    A thread is in its tables or in one archive. It is restored when a run is started with its id or
-    with the idempotency key of its first run, and when its contents are erased. Retention deletes
-    archived threads like other threads. Export and pseudonymization of users cover them, and so
-    does re-encryption with new keys. The model has the columns ``thread_id``, ``graph``, ``key``,
-    ``ended_at`` and ``digest``.
+    A thread is either in its tables or in one archive. The thread is restored when a run is started
+    with the thread's id or with the idempotency key of its first run, and when the thread's
+    contents are erased. Retention deletes archived threads like other threads. Export and
+    pseudonymization of users include archived threads, as does re-encryption with new keys. The
+    model has the columns ``thread_id``, ``graph``, ``key``, ``ended_at`` and ``digest``.
     """
 
     #: The binary column with the rows of the thread.
@@ -88,21 +88,22 @@ class Archive(ABC):
 
     @abstractmethod
     def read(self, archived: Any) -> Mapping[type[Model], Sequence[Model]]:
-        """Return the rows of the thread in a row of the model, by table.
+        """Return the rows of an archived thread, by model.
 
         Raises:
-            CorruptPayloadError: if the column cannot be read.
+            CorruptPayloadError: the column cannot be read.
         """
 
     @abstractmethod
     def write(self, rows: Mapping[type[Model], Sequence[Model]]) -> Mapping[str, Any]:
-        """Return the values of ``column`` and ``digest`` for these rows of a thread."""
+        """Return the values of ``column`` and ``digest`` for the rows of a thread."""
 
     @abstractmethod
     def restore(self, archived: QuerySet[Any]) -> Any:
-        """Move the first of these threads back to its tables.
+        """Move the first of the archived threads back to its tables.
 
-        Returns the thread, with ``restored_at`` set to the current time; None if no thread is left.
+        Return the thread, with ``restored_at`` set to the current time, or None if ``archived`` is
+        empty.
         """
 
 
@@ -112,21 +113,22 @@ class Table:
 
     Attributes:
         model: the model, which is not a proxy.
-        graph: the column with the name of a graph. Rows of a graph that is reserved for groups are
-            visible to their members only. Empty if rows belong to no graph.
-        thread: the lookup from a row to its thread, such as ``"interrupt__thread"``. The rows are
-            archived and restored with the thread, and deleted with it by ``on_delete=CASCADE``.
-            Empty if rows belong to no thread.
-        user_labels: each column with the name of a user, with the name of its foreign key. Both are
-            erased by ``pseudonymize_user()``.
-        user_keys: each column that contains keys of users as text, with a function that lists the
-            keys in a row. ``export_person()`` returns the rows. ``pseudonymize_user()`` leaves them
-            unchanged, so the app should delete them itself after a time.
-        exported: the columns that ``export_person()`` returns; by default all except binary
-            columns.
+        graph: the column with the name of a graph. Rows of a graph that is reserved for groups
+            are visible only to members of these groups. Empty if rows belong to no graph.
+        thread: the lookup from a row to its thread, such as ``"interrupt__thread"``. The rows
+            are archived and restored with the thread, and deleted with the thread by
+            ``on_delete=CASCADE``. Empty if rows belong to no thread.
+        user_labels: each column with the name of a user, with the name of the column's foreign
+            key. ``pseudonymize_user()`` erases both.
+        user_keys: each column that contains keys of users as text, with a function that lists
+            the keys in a row. ``export_person()`` returns the rows. ``pseudonymize_user()``
+            doesn't change the rows, so the app should delete the rows after some time.
+        exported: the columns that ``export_person()`` returns. By default, all columns except
+            binary columns.
         erased: values that ``erase_thread()`` writes into the rows of a thread, by column.
-        guests: the columns that name a person without an account; None if there are none.
-        archive: how the rows store archived threads; None if they don't.
+        guests: the columns that name a person without an account. None if there are none.
+        archive: how the rows store archived threads. None if the rows don't store archived
+            threads.
     """
 
     model: type[Model]
@@ -146,11 +148,12 @@ class Event(NamedTuple):
     Attributes:
         name: the name of the event, such as ``"interrupt.created"``.
         graph: the name of the graph.
-        data: ids of the objects concerned, and the name of the graph.
-        group: the name of the group that the interrupt is assigned to, or an empty string.
+        data: ids of the changed objects, and the name of the graph.
+        group: the name of the group to which the interrupt is assigned, or an empty string.
         is_assigned: whether the interrupt is assigned to a group or a person. True for an event
             without an interrupt.
-        decision: the ``Decision`` that is stored or undone with the batch; None for other events.
+        decision: the ``Decision`` that is stored or undone with the batch. None for other
+            events.
     """
 
     name: str
@@ -166,8 +169,8 @@ class AdminLink(NamedTuple):
 
     Attributes:
         label: the text of the link.
-        model: the model whose pages have it.
-        page: the name of the page: that of its URL pattern, without app and model.
+        model: the model to which the page belongs.
+        page: the name of the page's URL pattern, without app and model.
     """
 
     label: str | Promise
@@ -181,7 +184,7 @@ Subscriber = Callable[[Any, Event], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """The additions of an optional app. Modules are named by their dotted path.
+    """The additions of an optional app; modules are named by their dotted paths.
 
     Attributes:
         name: the app's label.
@@ -189,30 +192,30 @@ class Extension:
             ``add_arguments(parser)`` and ``perform(command, options)``.
         api_urls: a module whose ``urlpatterns`` are added below ``api/v1/``, in the namespace
             ``hitl_django``.
-        urls: a module whose ``urlpatterns`` are added to those of ``hitl_django.urls``, in the
-            namespace ``hitl_django``.
+        urls: a module whose ``urlpatterns`` are added to the patterns of ``hitl_django.urls``,
+            in the namespace ``hitl_django``.
         panels: panels of the request page in the admin, each name with the dotted path of its
-            class, a subclass of ``hitl_django.admin.panels.Panel``.
-        admin_links: links to pages of the app. The review queue and the list of decisions in the
-            admin show them.
+            class. The class is a subclass of ``hitl_django.admin.panels.Panel``.
+        admin_links: links to pages of the app, which the review queue and the list of decisions
+            in the admin show.
         audit_verbs: labels for the verbs of the audit log entries that the app writes.
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls after it has enqueued runs. An
             exception is logged, and the other functions are still called.
-        overdue: functions that take an expression of a time and return the earliest time before it
-            at which a sweep should have done work for the app, or None. Worker health is based on
-            it.
+        overdue: functions that take an expression of a time. They return the earliest time
+            before this time at which a sweep should have done work for the app, or None. Worker
+            health is based on the result.
         doctor: functions without arguments that yield findings.
-        tasks: dotted paths of functions with one argument, a string, that messages to workers may
-            name. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds such a message to a write
-            batch.
-        events: the events that the app itself publishes, each name with its label. Webhooks can be
-            sent for them.
+        tasks: dotted paths of functions with one argument, a string, that messages to workers
+            may name. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds a message to a
+            write batch.
+        events: the events that the app itself publishes, each name with its label. Webhooks can
+            be sent for these events.
         settings: a frozen dataclass whose fields are keys of HITL. The fields are created with
             ``hitl_django.conf.kinds.setting``.
         subscribers: functions that take a write batch and an event. They are called in the
-            transaction of the event and add their rows to the batch, so these rows are stored
-            together with the change or not at all. An exception rolls the change back.
+            transaction of the event and add rows to the batch. The rows are therefore stored
+            together with the change, or not at all. An exception rolls the change back.
     """
 
     name: str
@@ -236,10 +239,10 @@ _registered: dict[str, Extension] = {}
 
 
 def register(extension: Extension) -> None:
-    """Register the additions of an app; a second call with the same name replaces the first.
+    """Register the additions of an app; a later call with the same name replaces the additions.
 
     Raises:
-        ImproperlyConfigured: if another app has registered one of the verbs, audit verbs, panels,
+        ImproperlyConfigured: another app has registered one of the verbs, audit verbs, panels,
             models, events or settings.
     """
     others = [each for each in _registered.values() if each.name != extension.name]
@@ -265,16 +268,17 @@ def register(extension: Extension) -> None:
 def require_app(name: str) -> None:
     """Raise ImproperlyConfigured unless an app of this package is installed.
 
-    Modules with models of optional apps call it first. Without it, Django would assign the models
-    of an app that isn't installed to ``hitl_django``, whose package contains them. URLs that a
-    project includes itself call it too, because the app's settings are unknown without the app.
+    Modules with models of optional apps call this function first. Without the call, Django would
+    assign the models of an app that isn't installed to ``hitl_django``, whose package contains the
+    models. URL modules that a project includes directly also call this function, because the
+    settings of an app are unknown if the app isn't installed.
     """
     if not apps.is_installed(name):
         raise ImproperlyConfigured(f"Add {name!r} to INSTALLED_APPS to use it.")
 
 
 def list_extensions() -> list[Extension]:
-    """List the registered extensions, in the order of their registration."""
+    """Return the registered extensions, in the order of their registration."""
     return list(_registered.values())
 
 
@@ -289,12 +293,12 @@ def iterate_archives() -> Iterator[tuple[type[Model], Archive]]:
 
 
 def list_subscribers() -> list[Subscriber]:
-    """List the functions that are called with each event."""
+    """Return the functions that are called with each event."""
     return [each for extension in _registered.values() for each in extension.subscribers]
 
 
 def list_models() -> list[type[Model]]:
-    """List the models of this package, of its installed apps and of extensions."""
+    """Return the models of this package, of its installed apps and of extensions."""
     own = [
         model
         for app in apps.get_app_configs()
@@ -306,5 +310,5 @@ def list_models() -> list[type[Model]]:
 
 
 def find_table(model: type[Model]) -> Table | None:
-    """Return the rules for a model; None if no extension has registered the model."""
+    """Return the rules for a model, or None if no extension has registered the model."""
     return next((table for table in iterate_tables() if table.model is model), None)

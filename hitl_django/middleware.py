@@ -1,7 +1,7 @@
-"""Middleware that shows an error page for admin forms beyond Django's upload limits.
+"""Middleware that shows an error page for admin forms that exceed Django's upload limits.
 
-Django checks the limits when the first field is read, in ``CsrfViewMiddleware``. The error reaches
-no view, so without this middleware a user who has submitted a long response sees a bare "Bad
+Django checks the limits when the first field is read, in ``CsrfViewMiddleware``. No view receives
+the error. Without this middleware, a user who has submitted a long response sees only "Bad
 Request".
 """
 
@@ -23,20 +23,20 @@ from hitl_django.forms import submission
 class FormLimits(MiddlewareMixin):
     """Show an error page if a form of this app's admin is too large.
 
-    It must precede ``CsrfViewMiddleware``.
+    FormLimits must precede ``CsrfViewMiddleware`` in ``MIDDLEWARE``.
     """
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponseBase | None:
-        """Read the form before other code does, and discard the result."""
+        """Read the form before other code reads it, and return an error page if it is too large."""
         pages = getattr(view, "model_admin", None)
         if request.method != "POST" or not isinstance(pages, ReadOnlyAdmin):
             return None
         try:
             submission.read_form(request)
         except submission.TOO_LARGE as error:
-            # For other users, the form is treated as empty, and the rest isn't read.
+            # For other users, the form is treated as empty, and the rest of the body isn't read.
             if _is_staff(request, pages):
                 submission.discard_body(request)
                 return pages.too_large(request, too_many=isinstance(error, TooManyFieldsSent))
@@ -47,4 +47,4 @@ def _is_staff(request: HttpRequest, pages: ReadOnlyAdmin) -> bool:
     try:
         return pages.admin_site.has_permission(request)
     except outages.ERRORS:
-        return False  # the view fails in the same way and shows an error
+        return False  # The view fails in the same way and shows an error.

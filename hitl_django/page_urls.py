@@ -1,7 +1,7 @@
 """URLs of this app's pages and API in the current URL configuration.
 
-Admin pages of a model may be on several sites or on none. Without ``include`` in the URL
-configuration there are no pages.
+Admin pages of a model may be on several admin sites or on none. If the URL configuration doesn't
+include this app's URLs, the app has no pages.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 def find_path(view: str, *args: Any) -> str | None:
-    """Return the path of a view; None if it isn't in the URL configuration."""
-    if not getattr(settings, "ROOT_URLCONF", None):  # a worker may have other settings
+    """Return the path of a view, or None if the view isn't in the URL configuration."""
+    # A worker may have other settings than the web processes.
+    if not getattr(settings, "ROOT_URLCONF", None):
         return None
     try:
         return reverse(view, args=args)
@@ -31,7 +32,7 @@ def find_path(view: str, *args: Any) -> str | None:
 
 
 def find_url(view: str, *args: Any) -> str | None:
-    """Return the absolute URL of a view for messages; None if it doesn't exist."""
+    """Return the absolute URL of a view for messages, or None if the view doesn't exist."""
     path = find_path(view, *args)
     return None if path is None else build_url(path)
 
@@ -42,9 +43,9 @@ def build_url(path: str) -> str:
 
 
 def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[AdminSite]:
-    """Yield the admin sites with a model, the site of the request first.
+    """Yield the admin sites on which a model is registered, the site of the request first.
 
-    Other sites are left out if the user has no access to them.
+    With a request, other sites to which the user has no access are omitted.
     """
     if not apps.is_installed("django.contrib.admin"):
         return
@@ -60,16 +61,17 @@ def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[Admin
 
 
 def find_admin_page(model: Any, page: str, *args: Any, request: HttpRequest | None = None) -> str:
-    """Return the path of a model's admin page; an empty string if no site has it."""
+    """Return the path of a model's admin page, or an empty string if no site has the page."""
     for site in find_sites(model, request):
         name = f"{site.name}:{model._meta.app_label}_{model._meta.model_name}_{page}"
-        if (path := find_path(name, *args)) is not None:  # the site is in the URL configuration
+        # The path exists if the site is in the URL configuration.
+        if (path := find_path(name, *args)) is not None:
             return path
     return ""
 
 
 def _site_name(request: HttpRequest | None) -> str:
-    """Return the name of the request's site, found like Django's ``{% url %}`` does."""
+    """Return the name of the request's site, which is found as Django's ``{% url %}`` does."""
     if name := getattr(request, "current_app", None):
         return str(name)
     match = getattr(request, "resolver_match", None)

@@ -1,9 +1,9 @@
 """Permission policy for the admin, the API and the services.
 
-A row that a user may not see is treated as not existing: ``select_visible`` narrows a queryset to
-the visible rows, and ``find_row`` looks a row up among them. To use your own policy, subclass
-``ModelPermissionPolicy`` and name the class in ``HITL["POLICY"]``. Code that acts without a user
-(``by=None``) is not checked.
+A row that a user may not see is treated as not existing. ``select_visible`` restricts a queryset to
+the visible rows, and ``find_row`` looks up a row among the visible rows. To use a custom policy,
+subclass ``ModelPermissionPolicy`` and name the class in ``HITL["POLICY"]``. Code that acts without
+a user (``by=None``) is not checked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hitl_django.models import (
 M = TypeVar("M", bound=Model)
 Subject = TypeVar("Subject", Interrupt, Run)
 
-#: The policy method that narrows a queryset of each model.
+#: The policy method that restricts a queryset of each model.
 _NARROWED_BY: dict[type[Model] | None, str] = {
     Thread: "visible_threads",
     Run: "visible_runs",
@@ -41,22 +41,22 @@ _NARROWED_BY: dict[type[Model] | None, str] = {
 
 
 class ModelPermissionPolicy:
-    """Django's model permissions, the same for all rows of a model.
+    """Django's model permissions, which apply to all rows of a model.
 
-    There are two exceptions. A graph whose ``ReviewPolicy`` names groups can be reviewed by their
-    members only. A graph that is ``startable_by`` groups can be started by their members only.
-    Inactive and anonymous users have no permissions.
+    There are two exceptions. A graph whose ``ReviewPolicy`` names groups can be reviewed only by
+    members of these groups. A graph that is ``startable_by`` groups can be started only by members
+    of these groups. Inactive and anonymous users have no permissions.
     """
 
     def visible_threads(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
-        """Narrow a queryset to the threads that the user may see."""
+        """Restrict a queryset to the threads that the user may see."""
         return self._visible(user, "view_thread", threads)
 
     def visible_runs(self, user: Any, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """Narrow a queryset to the runs that the user may see.
+        """Restrict a queryset to the runs that the user may see.
 
-        ``view_run`` grants all runs. Without it, a user sees the runs that they started, of the
-        graphs that they may start.
+        Users with the permission ``view_run`` see all runs. Other users see the runs that they
+        started, if they may still start the graph.
         """
         seen = self._visible(user, "view_run", runs)
         if seen is runs or not user.is_active:
@@ -65,10 +65,11 @@ class ModelPermissionPolicy:
         return runs.filter(started_by=user.pk, graph__in=graphs) if graphs else seen
 
     def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
-        """Narrow a queryset to the interrupts that the user may see.
+        """Restrict a queryset to the interrupts that the user may see.
 
         Interrupts of a graph that is reserved for groups are visible to the members of those groups
-        and to superusers. ``view_interrupt`` grants all others.
+        and to superusers. Interrupts of other graphs are visible to users with the permission
+        ``view_interrupt``.
         """
         reserved = registry.list_reviewer_groups()
         ordinary = self._visible(user, "view_interrupt", interrupts)
@@ -79,11 +80,11 @@ class ModelPermissionPolicy:
         return interrupts.filter(open_to | _match_reserved_rows(user))
 
     def visible_rows(self, user: Any, rows: QuerySet[M]) -> QuerySet[M]:
-        """Narrow a queryset of an optional app's model to the rows that the user may see.
+        """Restrict a queryset of an optional app's model to the rows that the user may see.
 
         The user needs the model's view permission. If the model's table names a column for the
         graph (``hitl_django.extensions.Table``), rows of a graph that is reserved for groups are
-        visible to their members only.
+        visible only to members of these groups.
         """
         model: type[Model] = rows.model._meta.concrete_model or rows.model
         of, table = model._meta, find_table(model)
@@ -100,11 +101,10 @@ class ModelPermissionPolicy:
         return bool(user.is_active and user.has_perm(permission))
 
     def visible_subjects(self, user: Any, subjects: QuerySet[M]) -> QuerySet[M]:
-        """Narrow a queryset of your project's own objects to those that the user may relate to a
-        run.
+        """Restrict a queryset of your project's objects to those that the user may relate to a run.
 
-        Called if a run is started with the key of a related object, as over the API. Code that
-        passes the object itself is not checked.
+        The method is called if a run is started with the key of a related object, for example over
+        the API. If code passes the object itself, the object is not checked.
         """
         of = subjects.model._meta
         names = [f"{of.app_label}.{verb}_{of.model_name}" for verb in ("view", "change")]
@@ -119,7 +119,10 @@ class ModelPermissionPolicy:
         return bool(_find_own_groups(user, groups))
 
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
-        """Return whether the user may decide the interrupt; called in the same transaction."""
+        """Return whether the user may decide the interrupt.
+
+        The method is called in the transaction that stores the decision.
+        """
         groups = frozenset(registry.get_review_policy(interrupt.graph).groups)
         if not groups or not user.is_active or user.is_superuser:
             return self._has(user, "decide_interrupt")
@@ -128,8 +131,8 @@ class ModelPermissionPolicy:
     def may_undo(self, user: Any, decision: Decision) -> bool:
         """Return whether the user may undo the decision.
 
-        By default, the person who made the decision and superusers may, while they may decide the
-        interrupt.
+        By default, superusers and the person who made the decision may undo it, if they may decide
+        the interrupt.
         """
         if not self.may_decide(user, decision.interrupt):
             return False
@@ -150,8 +153,8 @@ class ModelPermissionPolicy:
     def may_operate(self, user: Any, run: Run) -> bool:
         """Return whether the user may cancel, retry and fork the run, and view its errors.
 
-        Starting another run that discards this run's pending interrupts needs this permission as
-        well, since it cancels the run.
+        A new run that discards this run's pending interrupts cancels this run. Starting the new run
+        therefore also requires this permission.
         """
         return self._has(user, "operate_run")
 
@@ -162,8 +165,8 @@ class ModelPermissionPolicy:
     def may_view_reviewer_insights(self, user: Any) -> bool:
         """Return whether the user may view statistics of each reviewer.
 
-        This is a permission of its own, because statistics about a person's work may need their
-        consent.
+        Statistics have a separate permission, because statistics about a person's work may require
+        the person's consent.
         """
         return self._has(user, "view_reviewer_insights")
 
@@ -172,7 +175,7 @@ class ModelPermissionPolicy:
         return self._has(user, "export_decisions")
 
     def may_share_filters(self, user: Any) -> bool:
-        """Return whether the user may share filters of the review queue, and remove shared ones."""
+        """Return whether the user may share review queue filters and remove shared filters."""
         return self._has(user, "share_savedfilter")
 
     def may_send_payload(self, channel: str, interrupt: Interrupt) -> bool:
@@ -189,8 +192,8 @@ class ModelPermissionPolicy:
     def may_view_result(self, user: Any, run: Run) -> bool:
         """Return whether the user may view the final state of a run that they can see.
 
-        A user who started all runs of the thread may. Otherwise the user needs the permission to
-        view states, because the state contains input and results of other users.
+        A user who started all runs of the thread may view the state. Other users need the
+        permission to view states, because the state contains input and results of other users.
         """
         if self.may_view_state(user, run.thread):
             return True
@@ -200,10 +203,10 @@ class ModelPermissionPolicy:
         return not runs.exclude(started_by=user.pk).exists()
 
     def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
-        """Return whether the user may read or write the store in a namespace and below it.
+        """Return whether the user may read or write the store in a namespace.
 
-        The default is False for all namespaces, since the contents of the store depend on your
-        graphs.
+        The permission includes sub-namespaces. The default is False for all namespaces, because the
+        contents of the store depend on your graphs.
         """
         return False
 
@@ -217,7 +220,7 @@ class ModelPermissionPolicy:
 def _match_reserved_rows(user: Any, column: str = "graph") -> Q:
     found = Q(pk__in=[])
     for name, groups in registry.list_reviewer_groups().items():
-        # A subquery, because a list view calls this several times for one page.
+        # A subquery is used, because a list view calls this method several times for one page.
         found |= Q(Exists(user.groups.order_by().filter(name__in=groups)), **{column: name})
     return found
 
@@ -237,14 +240,14 @@ def may_start(user: Any, graph: str, via: str) -> bool:
 def find_startable_graphs(user: Any) -> Iterator[str]:
     """Yield the names of the graphs that the user may start with an input of their own.
 
-    This applies to the admin and the API. Graphs that only your project's own code starts are left
-    out.
+    This applies to the admin and the API. Graphs that only your project's code may start are
+    omitted.
     """
     return (name for name in registry.list_names() if may_start(user, name, "api"))
 
 
 def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
-    """Narrow a queryset to the rows that ``by`` may see; None (code) sees all rows."""
+    """Restrict a queryset to the rows that ``by`` may see; None (code) sees all rows."""
     if by is None:
         return rows
     name = _NARROWED_BY.get(rows.model._meta.concrete_model, "visible_rows")
@@ -254,11 +257,11 @@ def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
 
 
 def select_visible_through(rows: QuerySet[M], name: str, by: Any) -> QuerySet[M]:
-    """Narrow a queryset to the rows whose related row ``name`` is visible to ``by``."""
+    """Restrict a queryset to the rows whose related row ``name`` is visible to ``by``."""
     related: Any = rows.model._meta.get_field(name).related_model
     every = related.objects.using(rows._db)  # type: ignore[attr-defined]
     seen = select_visible(every, by)
-    # If all related rows are visible, or none, a subquery would only add cost.
+    # If all related rows are visible, or none are, a subquery would only make the query slower.
     if seen is every:
         return rows
     return rows.none() if seen.query.is_empty() else rows.filter(**{f"{name}__in": seen})
@@ -268,11 +271,12 @@ def find_row(rows: QuerySet[M], absent: Exception | type[Exception], **key: Any)
     """Return the row with this key.
 
     Raises:
-        Exception: ``absent``, if there is no such row or a key has an invalid format.
+        Exception: the exception ``absent``, if no row has the key or the key has an invalid
+            format.
     """
     try:
         found = rows.filter(**key)
-    except (TypeError, ValueError, ValidationError):  # such as an invalid UUID
+    except (TypeError, ValueError, ValidationError):  # For example, a UUID is invalid.
         raise absent from None
     row = found.first()
     if row is None:
@@ -285,7 +289,7 @@ def refuse_unless_may(
 ) -> None:
     """Raise NotAllowedError unless ``by`` may act on an interrupt or a run.
 
-    The error names the row and its thread, in whose audit log the denial is stored.
+    The error names the row and the row's thread. The denial is stored in the thread's audit log.
     """
     if by is not None and not may(by, row):
         raise NotAllowedError(message, thread_id=row.thread.thread_id, subject=str(row.pk))

@@ -1,8 +1,8 @@
 """Show or write the import changes that move a LangGraph program to hitl_django.
 
 ``python -m hitl_django.port PATH`` prints the changed imports, and ``--write`` writes them. Names
-without a counterpart, and different behavior, are listed with file and line. Such imports are not
-changed.
+without a counterpart, and differences in behavior, are listed with file and line. Imports of names
+without a counterpart are not changed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 
 _FOREIGN = "langgraph"
 _OURS = f"hitl_django.{_FOREIGN}"
-#: Directories with third-party code.
+#: Directories that contain third-party code.
 _SKIPPED = {"node_modules", "site-packages", "__pycache__"}
 
-#: Modules without a counterpart, by the beginning of their names, with the reason.
+#: The reason why a module has no counterpart, by the beginning of the module's name.
 _ORM = "runs are stored with the ORM: use hitl_django.checkpoints.DjangoSaver"
 _STORE = "items are stored by the ORM: hitl_django.contrib.store.DjangoStore"
 _REASONS = {
@@ -81,7 +81,7 @@ def port_source(source: str) -> tuple[str, list[PortFinding]]:
 
 
 def _split(source: str) -> list[str]:
-    """Split at the line ends that Python recognizes, which are fewer than those of str."""
+    """Split at the line ends that Python recognizes; str.splitlines recognizes more."""
     return list(io.StringIO(source, newline=""))
 
 
@@ -93,7 +93,7 @@ def _locate(lines: Sequence[str], line: int, column: int) -> _Edit:
     """Return the position of the package's name, in bytes like the syntax tree."""
     text = lines[line - 1].encode()
     found = re.compile(rb"\blanggraph\b").search(text, column)
-    if found is None:  # the import continues after a backslash
+    if found is None:  # The import continues after a backslash.
         return _locate(lines, line + 1, 0)
     return _Edit(line - 1, found.start(), len(_FOREIGN))
 
@@ -132,7 +132,7 @@ def _describe_missing(module: str) -> str:
 
 
 def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
-    """Yield handlers around ``interrupt()`` that catch its pause in LangGraph."""
+    """Yield handlers around ``interrupt()`` that catch the pause in LangGraph, but not here."""
     asks = any(
         isinstance(inner, ast.Call) and getattr(inner.func, "id", None) == "interrupt"
         for statement in node.body

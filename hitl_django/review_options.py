@@ -1,4 +1,4 @@
-"""``review()`` and its options, which the engine passes through unchanged."""
+"""The function ``review()`` and its options, which the engine passes to the saver unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRIORITIES = range(-32_768, 32_768)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewOptions:
-    """Options of an interrupt; None is the default of the graph's review policy."""
+    """The review options of an interrupt; None selects the default of the graph's review policy."""
 
     title: str | None = None
     why: str = ""
@@ -112,29 +112,31 @@ def review(
 
     Args:
         payload: the content shown to the reviewer, a JSON value.
-        title: the heading. By default, it is derived from the payload.
+        title: the heading. By default, the heading is derived from the payload.
         why: the reason for the review.
         response_schema: a JSON Schema, or a type, for the response.
-        decisions: the decision types to offer, out of "approve", "edit", "reject" and "respond".
+        decisions: the decision types to offer, out of "approve", "edit", "reject" and
+            "respond".
         editable: the members that an edit may change, as names or JSON pointers.
-        group: the name of the group that the interrupt is assigned to. If it doesn't exist, the
-            interrupt is unassigned.
-        assignee: the name of the user that the interrupt is assigned to, handled like ``group``.
-        due: the time after which it is overdue, as a duration or a datetime.
+        group: the name of the group to which the interrupt is assigned. If the group doesn't
+            exist, the interrupt is unassigned.
+        assignee: the name of the user to whom the interrupt is assigned. If the user doesn't
+            exist, the interrupt is unassigned.
+        due: the time after which the interrupt is overdue, as a duration or a datetime.
         expires: the time limit, as for ``interrupt()``. With a timedelta, the run is parked on
-            expiry.
+            expiry, i.e. stopped until an operator acts.
         priority: interrupts with a higher priority come first.
         quorum: the number of approvals needed for the same version.
-        no_self_approval: whether the user who started the run may not approve.
+        no_self_approval: whether the user who started the run is excluded from approving.
         claim_required: whether only a user with a claim may decide.
-        dialect: the payload format. By default, it is recognized from the payload.
+        dialect: the payload format. By default, the format is recognized from the payload.
         key: identifies the interrupt when the node runs again.
 
     Raises:
-        ValueError: if an option has an invalid value.
-        TypeError: if an option has an invalid type.
+        ValueError: an option has an invalid value.
+        TypeError: an option has an invalid type.
 
-    It also raises the errors of ``interrupt()``.
+    The function also raises the errors of ``interrupt()``.
     """
     terms = ReviewOptions(
         title=title, why=why, decisions=decisions, editable=editable, group=group,
@@ -147,7 +149,7 @@ def review(
 
 
 def check_decisions(names: Sequence[str] | None) -> None:
-    """Raise ValueError unless these are decision types, at least one."""
+    """Raise ValueError unless all names are decision types and there is at least one name."""
     if names is None:
         return
     if not names or any(name not in DECISION_TYPES for name in names):
@@ -156,7 +158,7 @@ def check_decisions(names: Sequence[str] | None) -> None:
 
 
 def check_quorum(quorum: Any) -> None:
-    """Raise ValueError unless this is a valid number of approvals."""
+    """Raise ValueError unless the argument is a valid number of approvals."""
     if quorum is None:
         return
     if type(quorum) is not int or not 1 <= quorum <= HIGHEST_QUORUM:
@@ -164,6 +166,6 @@ def check_quorum(quorum: Any) -> None:
 
 
 def check_dialect(dialect: str | None) -> None:
-    """Raise ValueError unless this is the name of a dialect."""
+    """Raise ValueError unless the argument is None or the name of a dialect."""
     if dialect is not None and dialect not in DIALECTS:
         raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, not {dialect!r}.")

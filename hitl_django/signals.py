@@ -1,7 +1,8 @@
 """Django signals for interrupts and runs.
 
-They are sent with ``send_robust`` after the commit, in the process that made the change. An error
-in a receiver doesn't undo the change. Receivers that must not miss a change should read the rows.
+The signals are sent with ``send_robust`` after the commit, in the process that made the change. An
+error in a receiver doesn't undo the change. Receivers that must not miss a change should read the
+rows.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ run_cancelled = Signal()
 
 
 def send_on_commit(signal: Signal, *, using: str | None = None, **values: Any) -> None:
-    """Send a signal after the current transaction commits, or immediately outside of one."""
+    """Send a signal after the current transaction commits; without one, immediately."""
 
     if not signal.receivers:
         return

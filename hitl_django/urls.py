@@ -1,4 +1,4 @@
-"""URL patterns that a host includes: ``path("hitl/", include("hitl_django.urls"))``."""
+"""URL patterns that a project includes with ``path("hitl/", include("hitl_django.urls"))``."""
 
 from __future__ import annotations
 

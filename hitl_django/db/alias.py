@@ -1,4 +1,4 @@
-"""Alias of the database with runs."""
+"""The alias of the database that contains the runs."""
 
 from __future__ import annotations
 

@@ -14,10 +14,12 @@ from hitl_django.models.functions import Now
 from . import raw_cursor
 from .prepared_query import Prepare, find_preparation
 
-MOST_PARAMETERS = 30_000  # per statement, if the backend has no limit of its own
+# The maximum number of parameters per statement, if the backend has no limit.
+MOST_PARAMETERS = 30_000
 
 Rows = Sequence[Sequence[Any]]
-#: Functions that prepare values, by their index in a row; other values need none.
+#: Functions that prepare values, by the index of the value in a row. Other values need no
+#: preparation.
 Preparations = Sequence[tuple[int, Prepare]]
 
 
@@ -31,7 +33,7 @@ def insertable_columns(model: type[models.Model]) -> list[str]:
 
 
 class NewKey:
-    """Placeholder for the key of a row that isn't inserted yet, in rows that refer to it."""
+    """A placeholder for the key of a row that isn't inserted yet, in rows that refer to the row."""
 
     __slots__ = ("value",)
 
@@ -44,7 +46,7 @@ class NewKey:
 
 
 class _Text:
-    """The parts of a statement for one kind of database, and the preparations of its values."""
+    """The parts of a statement for one kind of database, and the functions that prepare values."""
 
     __slots__ = ("cast", "conflict", "into", "most", "one", "preparations", "row")
 
@@ -60,8 +62,9 @@ class BulkInsert:
     """An INSERT of several rows, with a rule for existing keys.
 
     With ``replaced``, an existing row gets the new values of these fields, and ``key`` names the
-    fields of the unique constraint. Otherwise an existing row is kept or, with ``fresh``, raises
-    IntegrityError. Columns that aren't in ``fields`` get the database default.
+    fields of the unique constraint. With ``fresh``, an existing row raises IntegrityError.
+    Otherwise, an existing row remains unchanged. Columns that aren't in ``fields`` get the database
+    default.
     """
 
     def __init__(
@@ -75,10 +78,11 @@ class BulkInsert:
     ) -> None:
         self.model, self.names, self.key = model, fields, key
         self.replaced, self.fresh = replaced, fresh
-        self._texts: dict[tuple[str, str], _Text] = {}  # by vendor and time zone
+        # Statements by database vendor and time zone.
+        self._texts: dict[tuple[str, str], _Text] = {}
 
     def run(self, using: str, rows: Rows) -> None:
-        """Insert the rows; do nothing without rows."""
+        """Insert the rows; without rows, do nothing."""
         if rows:
             connection = connections[using]
             with raw_cursor.open_cursor(connection) as cursor:
@@ -91,14 +95,14 @@ class BulkInsert:
         return self.fresh or bool(self.replaced)
 
     def values_of(self, row: models.Model) -> list[Any]:
-        """Return an instance's values in the order of this statement."""
+        """Return an instance's values in the order of this statement's columns."""
         held = row.__dict__
         return [held[name] for name in self.names]
 
     def statements(
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[tuple[str, list[Any]]]:
-        """Return the statements: one, unless there are more rows than one statement can have."""
+        """Return one statement, or several if the rows exceed the limit of one statement."""
         text = self._text(connection)
         if len(rows) == 1:
             return [(text.one, self.parameters(connection, rows, key))]
@@ -113,7 +117,7 @@ class BulkInsert:
         ]
 
     def keyed(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the statement for one row, which returns its key as ``key``."""
+        """Return the statement for one row, which returns the row's key as ``key``."""
         column = connection.ops.quote_name(self._field("pk").column)
         return f"{self._text(connection).one} RETURNING {column} AS key"
 
@@ -124,13 +128,13 @@ class BulkInsert:
         guards: Sequence[str],
         keys: Sequence[int] = (),
     ) -> str:
-        """Return a statement that inserts rows if each of the tables ``guards`` has its one row.
+        """Return a statement that inserts rows if each of the tables ``guards`` has one row.
 
         At the indexes ``keys``, the rows get the ``key`` of the first of these tables.
         """
         text = self._text(connection)
-        # In a separate list, the values have no types of columns. The first row is cast, and
-        # determines the types of the others.
+        # The values are in a separate list, where they don't have the types of the columns. The
+        # first row is cast, and determines the types of the other rows.
         values = ", ".join([text.cast, *[text.row] * (count - 1)])
         source = ", ".join([*guards, f"(VALUES {values}) AS given"])
         columns = "given.*"
@@ -142,7 +146,7 @@ class BulkInsert:
         return f"{text.into}SELECT {columns} FROM {source}{text.conflict}"
 
     def provided(self, connection: BaseDatabaseWrapper, condition: str) -> str:
-        """Return a statement that inserts one row if a query finds any."""
+        """Return a statement that inserts one row if the query ``condition`` finds any row."""
         text = self._text(connection)
         return f"{text.into}SELECT {text.row[1:-1]} WHERE EXISTS ({condition}){text.conflict}"
 
@@ -172,7 +176,7 @@ class BulkInsert:
         def columns(names: Sequence[str]) -> list[str]:
             return [quote(self._field(name).column) for name in names]
 
-        # A cast to varchar(10) would truncate a value that the column would refuse.
+        # A cast to varchar(10) would truncate a value that the column would reject.
         kinds = [self._field(name).db_type(connection).partition("(")[0] for name in self.names]
         conflict = "" if self.fresh else " ON CONFLICT DO NOTHING"
         if self.replaced:
@@ -191,9 +195,10 @@ class BulkInsert:
         return found
 
     def _find_written_defaults(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
-        """Yield the columns with the current time as their default, with its expression.
+        """Yield the columns with the current time as default, each with the default's expression.
 
-        If the ORM writes a default into the statement, the table's default may use another clock.
+        If the database supports DEFAULT in an INSERT, nothing is yielded. Otherwise, the ORM writes
+        the default into its statements, and the table's own default may use another clock.
         """
         if connection.features.supports_default_keyword_in_insert:
             return

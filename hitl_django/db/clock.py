@@ -1,4 +1,4 @@
-"""The database's clock, and times as it stores them."""
+"""The database's clock, and times in the form in which the database stores them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from . import raw_cursor
 
-#: Seconds after which the clock is read again.
+#: Seconds after which the database's clock is read again.
 KEEP_SECONDS = 60.0
 
-#: The monotonic time at which each database's clock was read, and its value.
+#: The monotonic time at which each database's clock was read, and the value that was read.
 _read: dict[str, tuple[float, datetime]] = {}
 
 
@@ -22,7 +22,7 @@ def read_clock(using: str) -> datetime:
     """Return the database's time, which is read once a minute and extrapolated in between."""
     connection = connections[using]
     if connection.vendor != "postgresql":
-        return timezone.now()  # the database uses this machine's clock
+        return timezone.now()  # The database uses this machine's clock.
     at, now = _read.get(using, (0.0, None))
     passed = monotonic() - at
     if now is not None and passed < KEEP_SECONDS:
@@ -30,29 +30,29 @@ def read_clock(using: str) -> datetime:
 
     before = monotonic()
     with raw_cursor.open_cursor(connection) as cursor:
-        # In UTC also with USE_TZ off, since local times are ambiguous at the end of daylight saving
-        # time.
+        # The time is read in UTC even with USE_TZ off, because local times are ambiguous at the end
+        # of daylight saving time.
         cursor.execute("SELECT STATEMENT_TIMESTAMP() AT TIME ZONE 'UTC'", ())
         [[read]] = cursor.fetchall()
     now = read.replace(tzinfo=UTC)
-    # The time before the query, so that returned times are never in the future.
+    # The time before the query is used, so that returned times are never in the future.
     _read[using] = before, now
     return to_stored(now)
 
 
 def to_stored(moment: datetime) -> datetime:
-    """Return a time as Django stores it: aware, or naive and local with USE_TZ off."""
+    """Return a time as Django stores it: aware, or with USE_TZ off naive and local."""
     if timezone.is_aware(moment) == settings.USE_TZ:
         return moment
     return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return a stored time in UTC, aware also with USE_TZ off."""
+    """Return a stored time in UTC; the result is aware even with USE_TZ off."""
     aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
     return aware.astimezone(UTC)
 
 
 def forget() -> None:
-    """Discard the values of all clocks, so that they are read again."""
+    """Discard the values of all clocks, so that the clocks are read again."""
     _read.clear()

@@ -1,7 +1,7 @@
 """OS threads that store commits while runs continue, each with its own connection.
 
-An OS thread stores one commit at a time. The thread and its connection are kept for the next
-commit, and end after some time without commits. A forked process starts without such threads.
+An OS thread stores one commit at a time. The OS thread keeps its connection for the next commit,
+and ends after some time without commits. A forked process starts without these OS threads.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from queue import Empty, SimpleQueue
 
 from .connections import close_connections
 
-#: Seconds without a commit after which a thread ends.
+#: Seconds without a commit after which an OS thread ends.
 IDLE = 5.0
-#: A function to call and the future for its result; None ends the thread.
+#: A function to call and the future for its result. None ends the OS thread.
 _Work = tuple[Callable[[], None], Future[None]] | None
 
 
@@ -27,12 +27,12 @@ class CommitThreads:
         self.reset()
 
     def reset(self) -> None:
-        """Remove all threads, since they don't exist in a forked process."""
+        """Remove all OS threads, because they don't exist in a forked process."""
         self._lock = threading.Lock()
         self._idle: list[_CommitThread] = []
 
     def submit(self, store: Callable[[], None]) -> Future[None]:
-        """Call ``store`` on a thread; the future can't be cancelled."""
+        """Call ``store`` on an OS thread; the returned future can't be cancelled."""
         stored: Future[None] = Future()
         stored.set_running_or_notify_cancel()
         with self._lock:
@@ -44,7 +44,7 @@ class CommitThreads:
         return stored
 
     def close(self) -> None:
-        """End the idle threads, and wait for them."""
+        """End the idle OS threads, and wait until they have ended."""
         with self._lock:
             idle, self._idle = self._idle, []
         for thread in idle:
@@ -53,12 +53,15 @@ class CommitThreads:
             thread.join()
 
     def keep(self, thread: _CommitThread) -> None:
-        """Keep an idle thread for the next commit."""
+        """Keep an idle OS thread for the next commit."""
         with self._lock:
             self._idle.append(thread)
 
     def drop(self, thread: _CommitThread) -> bool:
-        """Remove a thread that has been idle for long; return False if it just got a commit."""
+        """Remove an OS thread that has been idle for too long.
+
+        Return False if the OS thread has received a commit in the meantime.
+        """
         with self._lock:
             if thread not in self._idle:
                 return False
@@ -91,7 +94,7 @@ class _CommitThread(threading.Thread):
         try:
             store()
         except BaseException as error:
-            # The connection may be the cause of the error, and no other code checks it.
+            # The connection may be the cause of the error, and no other code checks the connection.
             close_connections()
             self.threads.keep(self)
             stored.set_exception(error)

@@ -18,8 +18,8 @@ logger = logging.getLogger("hitl_django")
 class OpenTransactionRefusal:
     """Rolls back a transaction that a node's function started and didn't end.
 
-    Raises OpenTransactionError unless the call raises an error itself. The node's changes are
-    rolled back, since later changes on the same connection would be lost as well.
+    The class raises OpenTransactionError unless the call itself raises an error. The node's changes
+    are rolled back, because later changes on the same connection would otherwise also be lost.
     """
 
     __slots__ = ("_before", "_node")
@@ -39,8 +39,8 @@ class OpenTransactionRefusal:
         trace: TracebackType | None,
     ) -> None:
         if len(self._before) < len(connections.settings):
-            # Connections that the call has opened. Only then are they listed, which takes a
-            # microsecond each.
+            # The connections that the call has opened. They are listed only at this point, because
+            # listing takes a microsecond per connection.
             made = connections.all(initialized_only=True)
             self._before |= {each: 0 for each in made if each not in self._before}
         left = _roll_back_open(self._before)
@@ -58,8 +58,9 @@ def keep_connections() -> None:
     """Let this process and its forks reuse connections to PostgreSQL.
 
     With ``CONN_MAX_AGE = 0``, Django's default, ``close_old_connections()`` closes a connection.
-    Queues call it around every task and operation. A kept connection is checked before its first
-    use after such a call. Databases with another ``CONN_MAX_AGE`` or a pool keep their settings.
+    Queues call ``close_old_connections()`` around every task and operation. With this function, the
+    connection stays open and is checked before its first use after the call. Databases with another
+    ``CONN_MAX_AGE`` or a pool keep their settings.
     """
     for connection in connections.all():
         settings = connection.settings_dict
@@ -69,10 +70,10 @@ def keep_connections() -> None:
 
 
 def close_connections() -> None:
-    """Close the connections that an OS thread has opened, after its last task.
+    """Close the connections that an OS thread has opened, after the OS thread's last task.
 
-    No other thread can use them. Without this, they would stay open until garbage collection, and
-    the server could run out of connections.
+    No other OS thread can use the connections. Without this function, the connections would remain
+    open until garbage collection, and the server could run out of connections.
     """
     for connection in connections.all(initialized_only=True):
         try:
@@ -84,8 +85,8 @@ def close_connections() -> None:
 def reset_connections() -> None:
     """Close this OS thread's connections, which may be in the middle of a statement.
 
-    An error raised by a signal interrupts the driver anywhere. Connections in a transaction are
-    kept.
+    An error raised by a signal may interrupt the driver at any point. Connections in a transaction
+    remain open.
     """
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
@@ -93,7 +94,7 @@ def reset_connections() -> None:
 
 
 def close_lost_connections() -> None:
-    """Close lost connections, so that the next query opens a new one.
+    """Close lost connections, so that the next query opens a new connection.
 
     This includes the connections of the OS thread on which async nodes run queries.
     """
@@ -103,13 +104,14 @@ def close_lost_connections() -> None:
 
 def _close_lost() -> None:
     for connection in connections.all(initialized_only=True):
-        # Not inside a transaction, such as in a test, which would be lost.
+        # A connection in a transaction is not closed, because the transaction, such as that of a
+        # test, would be lost.
         if connection.errors_occurred and not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()
 
 
 def _count_blocks(connection: Any) -> int:
-    """Return the number of atomic blocks of a connection; autocommit turned off counts as one."""
+    """Return the number of atomic blocks of a connection; disabled autocommit counts as one."""
     if connection.connection is None:
         return 0
     if connection.in_atomic_block:
@@ -118,7 +120,7 @@ def _count_blocks(connection: Any) -> int:
 
 
 def _roll_back_open(before: dict[Any, int]) -> list[str]:
-    """Roll back transactions started since; return the aliases of their connections."""
+    """Roll back transactions started since ``before``; return the aliases of their connections."""
     left = []
     for connection, kept in before.items():
         if _count_blocks(connection) <= kept:
@@ -133,7 +135,7 @@ def _roll_back_open(before: dict[Any, int]) -> list[str]:
 
 
 def _roll_back_to(connection: Any, savepoints: int) -> None:
-    """Leave the inner atomic blocks, and keep the caller's block as it was."""
+    """Leave the inner atomic blocks; the caller's block remains unchanged."""
     while len(connection.savepoint_ids) > savepoints:
         savepoint = connection.savepoint_ids.pop()
         if savepoint is not None:

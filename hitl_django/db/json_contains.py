@@ -12,9 +12,10 @@ Sql = tuple[str, tuple[Any, ...]]
 
 
 class JSONContains(Func):
-    """Whether the JSON object in a column contains all of another one, like PostgreSQL's ``@>``.
+    """Whether the JSON object in a column contains another object, like PostgreSQL's ``@>``.
 
-    ``wanted`` may lack members at every level. Items of a list may have any position. 7 equals 7.0.
+    The column's object may have members that ``wanted`` lacks, at every level. Items of a list may
+    have any position. 7 equals 7.0.
     """
 
     output_field = BooleanField()
@@ -47,7 +48,8 @@ def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
     """Yield the conditions for the value in a row of ``json_each``."""
     if isinstance(wanted, Mapping):
         yield f"{row}.type = 'object'", ()
-        # The database may evaluate the conditions in any order, and a string is not valid JSON.
+        # The CASE is needed because the database may evaluate the conditions in any order, and a
+        # string is not valid JSON.
         inside = f"CASE {row}.type WHEN 'object' THEN {row}.value END"
         yield from _match_members(inside, wanted, level)
     elif isinstance(wanted, list):
@@ -61,7 +63,8 @@ def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
     elif wanted is None or isinstance(wanted, bool):
         yield f"{row}.type = %s", (json.dumps(wanted),)
     else:
-        # Also read as JSON, since an integer may have more digits than SQLite's integers.
+        # The number is also read as JSON, because an integer may have more digits than SQLite's
+        # integers.
         number = f"{row}.atom = json_extract(%s, '$')"
         yield f"{row}.type IN ('integer', 'real') AND {number}", (json.dumps(wanted),)
 

@@ -1,4 +1,4 @@
-"""Member of a JSON object in a text column, for query conditions."""
+"""A member of a JSON object in a text column, for query conditions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models import F, Func, TextField
 
 
 class JSONMember(Func):
-    """The string, number or boolean with a key, as text; NULL for other values.
+    """The string, number or boolean with a key as text, or NULL for other values.
 
     The key must not contain quotation marks or backslashes.
     """

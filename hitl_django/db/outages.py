@@ -1,4 +1,4 @@
-"""Recognition of errors from an unavailable, busy or full database."""
+"""Recognition of errors from a database that is unavailable, busy or full."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from django.db import Error, InterfaceError, InternalError, OperationalError
 from django.db.utils import DatabaseErrorWrapper
 
-#: Django's errors that can be outages; ``is_outage`` checks an error.
+#: Django's errors that may be outages. ``is_outage`` checks an individual error.
 ERRORS = (OperationalError, InterfaceError, InternalError)
-#: Seconds after which a client should retry.
+#: Seconds after which a client should retry a request.
 WAIT = 5
 
 #: PostgreSQL's SQLSTATE for a write to a read-only database: a standby after a failover, or a
-#: database over its quota.
+#: database that exceeds its quota.
 _READ_ONLY = "25006"
 
-#: Prefixes of SQLSTATEs with which PostgreSQL ends a session or has no resources: lost connections,
-#: insufficient resources, shutdowns, system errors, and idle timeouts in transactions. Cancelled
-#: statements, lock timeouts and conflicts are not included.
+#: Prefixes of the SQLSTATEs with which PostgreSQL ends a session or reports missing resources: lost
+#: connections, insufficient resources, shutdowns, system errors, and idle timeouts in transactions.
+#: Cancelled statements, lock timeouts and conflicts are not included.
 _LOST = ("08", "53", "57P", "58", "25P03", "25P04")
 #: The corresponding codes of SQLite.
 _LOST_FILES = (
@@ -31,10 +31,10 @@ _LOST_FILES = (
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return whether the same request may succeed later.
+    """Return whether an error is an outage, i.e. whether the same request may succeed later.
 
-    SQLite uses the same error for an invalid statement. That is a fault of the installation, such
-    as a missing migration, and is treated like any other exception.
+    SQLite raises the same error for an invalid statement. An invalid statement is a fault of the
+    installation, such as a missing migration, and doesn't count as an outage.
     """
     if not isinstance(error, ERRORS):
         return False
@@ -45,7 +45,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 def is_database_lost(error: BaseException, using: str) -> bool:
-    """Return whether the error, or one that caused it, is a lost connection to ``using``.
+    """Return whether the error or one of its causes is a lost connection to ``using``.
 
     Errors in statements and errors of other databases don't count.
     """
@@ -60,7 +60,7 @@ def _is_loss(error: Error) -> bool:
         return code in _LOST_FILES
     state = getattr(error.__cause__, "sqlstate", None)
     if state is None:
-        # The driver's own error: it could not connect, or there was no reply.
+        # This is the driver's own error: it could not connect, or received no reply.
         return isinstance(error, OperationalError)
     return str(state).startswith(_LOST)
 
@@ -71,10 +71,10 @@ def _sqlite_code(error: BaseException) -> int | None:
 
 
 def _aliases(error: Error) -> Iterator[str]:
-    """Yield the databases that raised the error.
+    """Yield the aliases of the databases that raised the error.
 
-    Django's error doesn't contain the alias, but the wrapper of the driver's error is in its
-    traceback.
+    Django's error doesn't contain the alias. The traceback contains the object that converted the
+    driver's error, which has the alias.
     """
     trace = error.__traceback__
     while trace is not None:

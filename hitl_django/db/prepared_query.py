@@ -1,7 +1,8 @@
 """Prepared queries, which the ORM compiles once and which run many times.
 
 The SQL, its conditions and its conversions are Django's own, for any database. Building and
-compiling a query takes longer than running it, so this happens only once for each connection.
+compiling a query takes longer than running it. With a prepared query, both happen only once for
+each connection.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ _PLAIN = (
 )
 
 
-#: A state that no row has. A query by primary key for rows of one state also allows this one, so
-#: that the partial index for that state can't be used. PostgreSQL would otherwise use it while its
-#: statistics show few such rows, and read it completely.
+#: A state that no row has. A query by primary key for rows of one state also allows this state, so
+#: that PostgreSQL can't use the partial index for the first state. Otherwise, PostgreSQL would read
+#: that index completely while its statistics show few rows in the state.
 NO_STATE = ""
 
-#: A parameter in a query's text.
+#: Matches a parameter in a query's text.
 _MARK = re.compile(r"(?<!%)%s")
 
 #: Converts a field's value for a connection's driver.
@@ -47,10 +48,10 @@ Prepare = Callable[[Any, Any], Any]
 
 
 def find_preparation(field: models.Field[Any, Any], connection: Any) -> Prepare | None:
-    """Return the function that prepares a field's values for a connection; None if none is needed.
+    """Return the function that prepares a field's values for a connection, or None.
 
-    Results are the same as in Django, which looks up the kind of field for each value. Here the
-    lookup is done once for common fields, since it takes most of the time.
+    The results are the same as in Django, which looks up the kind of field for each value. This
+    function looks up common fields only once, because the lookup takes most of the time.
     """
     kept: Any = field
     while kept.is_relation:
@@ -87,7 +88,7 @@ def _prepare_alike(prepare: Callable[[Any], Any], value: Any, connection: Any) -
 class Parameter(models.Expression):
     """A value that is known when the query runs: its name, and the field that prepares it.
 
-    With ``many``, it is the list of an IN condition, with at least one member.
+    With ``many``, the value is the list of an IN condition, with at least one member.
     """
 
     def __init__(self, name: str, field: models.Field[Any, Any], *, many: bool = False) -> None:
@@ -99,7 +100,7 @@ class Parameter(models.Expression):
 
 
 class _Part(NamedTuple):
-    """A parameter of a query's text: a named value, or a constant without a name."""
+    """A parameter in a query's text: a named value, or a constant without a name."""
 
     name: str | None
     prepare: Prepare | None
@@ -108,7 +109,7 @@ class _Part(NamedTuple):
 
 
 class _Compiled:
-    """A query's text, compiled when it first runs on a connection."""
+    """A query's text, compiled when the query first runs on a connection."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str, str], tuple[str, list[_Part], bool]] = {}
@@ -117,7 +118,7 @@ class _Compiled:
         raise NotImplementedError
 
     def ready(self, connection: Any, values: dict[str, Any]) -> tuple[str, list[Any]]:
-        """Return the text and the parameters for these values."""
+        """Return the text and the parameters for the given values."""
         text, known, many = self._compiled(connection)
         parameters = [
             constant if name is None
@@ -128,7 +129,7 @@ class _Compiled:
         return _with_lists(text, known, parameters) if many else (text, parameters)
 
     def text(self, connection: Any) -> str:
-        """Return the text only, with one placeholder for each list."""
+        """Return only the text, with one placeholder for each list."""
         return self._compiled(connection)[0]
 
     def _compiled(self, connection: Any) -> tuple[str, list[_Part], bool]:
@@ -158,7 +159,7 @@ def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]
     """Write constants of the query, which are words and numbers in this code, into its text.
 
     A partial index covers rows of one state. If the state were a parameter, SQLite would plan the
-    query again each time, and PostgreSQL would have no generic plan with that index.
+    query again each time, and PostgreSQL would have no generic plan with the partial index.
     """
     between = _MARK.split(text)
     text, left = between[0], []
@@ -177,7 +178,7 @@ def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]
 
 
 def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tuple[str, list[Any]]:
-    """Expand the lists, which have as many placeholders as members."""
+    """Expand the lists, so that each list has one placeholder per member."""
     between = text.split("%s")
     text = between[0]
     flat: list[Any] = []
@@ -192,7 +193,8 @@ class PreparedSelect(_Compiled):
     """A query that returns rows as tuples or as named tuples ``row``, without conversions.
 
     A ``RowMapper`` converts values. With ``lock``, the rows are locked until the transaction ends,
-    if the database supports it. In a ``WriteBatch``, it must have one column that is never NULL.
+    if the database supports locks. In a ``WriteBatch``, a query with ``lock`` must have one column
+    that is never NULL.
     """
 
     returning = ()
@@ -208,7 +210,7 @@ class PreparedSelect(_Compiled):
         self._rows, self._row, self._lock = rows, row, lock
 
     def run(self, using: str, **values: Any) -> list[Any]:
-        """Return the rows."""
+        """Return the rows for the given parameter values."""
         connection = connections[using]
         text, parameters = self.ready(connection, values)
         with raw_cursor.open_cursor(connection) as cursor:
@@ -216,7 +218,7 @@ class PreparedSelect(_Compiled):
             return self.name_columns(cursor.fetchall())
 
     def name_columns(self, rows: list[Any]) -> list[Any]:
-        """Return the rows as named tuples, if the query has them."""
+        """Return the rows as named tuples, if the query defines named tuples."""
         return rows if self._row is None else [*starmap(self._row, rows)]
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
@@ -230,7 +232,8 @@ class PreparedSelect(_Compiled):
 class PreparedUpdate(_Compiled):
     """A conditional UPDATE; ``run`` returns the number of matching rows.
 
-    In a ``WriteBatch``, it can return the columns named by ``returning``, without conversions.
+    In a ``WriteBatch``, the UPDATE can return the columns named by ``returning``, without
+    conversions.
     """
 
     def __init__(
@@ -242,10 +245,10 @@ class PreparedUpdate(_Compiled):
     ) -> None:
         super().__init__()
         self.model, self.where, self.changes, self.returning = model, where, changes, returning
-        self._columns: dict[str, str] = {}  # by vendor
+        self._columns: dict[str, str] = {}  # Lists of columns by database vendor.
 
     def run(self, using: str, **values: Any) -> int:
-        """Return the number of matching rows."""
+        """Run the UPDATE with the given parameter values; return the number of matching rows."""
         connection = connections[using]
         text, parameters = self.ready(connection, values)
         with raw_cursor.open_cursor(connection) as cursor:

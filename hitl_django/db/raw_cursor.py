@@ -1,15 +1,16 @@
 """Cursors for prepared statements, which use the driver directly.
 
-Django creates a new cursor and translates the placeholders for each statement, which on SQLite
-takes as long as the statement itself. On PostgreSQL it writes the values into the text, so the
-server parses and plans the statement each time. Here, a prepared statement is passed to the driver
-with translated placeholders and, on PostgreSQL, separate values, if ``prepare_threshold`` allows
-the server to keep the plan. psycopg itself translates texts of more than 4,096 bytes each time.
+For each statement, Django creates a new cursor and translates the placeholders. On SQLite, this
+takes as long as the statement itself. On PostgreSQL, Django writes the values into the text, so the
+server parses and plans the statement each time. This module passes a prepared statement to the
+driver with translated placeholders. On PostgreSQL, the values are passed separately, if
+``prepare_threshold`` allows the server to keep the plan. psycopg itself translates texts of more
+than 4,096 bytes each time.
 
-A statement can also be sent together with a query that follows it, in one round trip.
+A statement can also be sent together with a following query, in one round trip.
 
-If a connection has an execute wrapper or logs queries, Django's cursor is used, so instrumentation
-sees every statement.
+If a connection has an execute wrapper or logs queries, Django's cursor is used, so that
+instrumentation sees every statement.
 """
 
 from __future__ import annotations
@@ -25,20 +26,22 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.asyncio import async_unsafe
 
 _MARK = re.compile(r"(?<!%)%s")
-#: Maximum length of a statement whose translation is cached; longer ones contain many rows.
+#: The maximum length of a statement whose translation is cached. Longer statements contain many
+#: rows.
 _LONGEST = 20_000
 
-#: Functions that translate the placeholders for a driver: cached, and not cached.
+#: Functions that translate the placeholders for a driver: one with a cache, one without.
 _Translation = tuple[Callable[[str], Any], Callable[[str], Any]]
 
-#: The driver's connection and cursor and its placeholders, by Django's connection.
+#: The driver's connection, cursor and placeholders, by Django's connection.
 _kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any, Any]] = WeakKeyDictionary()
 
 
 class RawCursor:
     """One use of the driver's cursor; results must be fetched before the next statement.
 
-    Used in a ``with`` block, which converts the driver's errors to Django's.
+    The cursor must be used in a ``with`` block, which converts the driver's errors to Django's
+    errors.
     """
 
     __slots__ = ("_connection", "_raw", "_translation", "fetchall")
@@ -61,7 +64,7 @@ class RawCursor:
             self._connection.wrap_database_errors.__exit__(kind, error, trace)
 
     def execute(self, text: str, parameters: Any) -> None:
-        """Execute a statement with Django's placeholders."""
+        """Execute a statement that has Django's placeholders."""
         connection = self._connection
         if connection.needs_rollback:
             connection.validate_no_broken_transaction()
@@ -89,7 +92,7 @@ def is_watched(connection: Any) -> bool:
 
 @async_unsafe("You cannot call this from an async context - use a thread or sync_to_async.")
 def open_cursor(connection: Any) -> Any:
-    """Return a cursor, opening a connection if necessary."""
+    """Return a cursor; if necessary, the connection is opened."""
     vendor = connection.vendor
     if is_watched(connection) or vendor not in ("sqlite", "postgresql"):
         return connection.cursor()
@@ -109,8 +112,8 @@ def open_cursor(connection: Any) -> Any:
 def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> list[list[Any]]:
     """Execute statements that return rows, in one round trip and one transaction.
 
-    Each statement sees the changes of the earlier ones, and changes that others have committed.
-    Requires ``can_pipeline``.
+    Each statement sees the changes of the earlier statements, and changes that other transactions
+    have committed. The connection must support pipelines (see ``can_pipeline``).
     """
     first = open_cursor(connection)
     is_raw = isinstance(first, RawCursor)
@@ -123,11 +126,11 @@ def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> 
 
 
 def _open_raw_cursor(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
-    """Return the driver's cursor, and its placeholders if they differ from Django's."""
+    """Return the driver's cursor, and the driver's placeholders if they differ from Django's."""
     if connection.vendor == "sqlite":
         return raw.cursor(), _QUESTION_MARKS
     if getattr(raw, "prepare_threshold", None) is None:
-        return connection.create_cursor(), None  # the server must not keep prepared statements
+        return connection.create_cursor(), None  # The server must not keep prepared statements.
     from psycopg import RawCursor
 
     return RawCursor(raw), _NUMBERED
@@ -135,7 +138,7 @@ def _open_raw_cursor(connection: Any, raw: Any) -> tuple[Any, _Translation | Non
 
 def can_pipeline(connection: Any) -> bool:
     """Return whether an open connection can send several statements in one round trip."""
-    # psycopg2 can't.
+    # psycopg2 doesn't support pipelines.
     return hasattr(connection.connection, "pipeline") and _can_pipeline()
 
 
@@ -153,7 +156,8 @@ def with_question_marks(text: str) -> str:
 
 def with_numbers(text: str) -> bytes:
     """Return a statement with PostgreSQL's placeholders."""
-    # As bytes, which cache their hash: psycopg uses it to look up prepared statements.
+    # The text is bytes, which cache their hash. psycopg uses the hash to look up prepared
+    # statements.
     first, *others = _MARK.split(text)
     parts = [first, *(f"${at}{part}" for at, part in enumerate(others, 1))]
     return "".join(parts).replace("%%", "%").encode()

@@ -1,8 +1,8 @@
 """Retries of transactions that the database rolled back because of a conflict.
 
 Under REPEATABLE READ and SERIALIZABLE, PostgreSQL rolls back one of two conflicting transactions.
-At any isolation level, it rolls back one of two transactions in a deadlock. The values that the
-transaction has read may be outdated, so it is repeated from its beginning.
+At any isolation level, PostgreSQL rolls back one of two transactions in a deadlock. The values that
+the transaction has read may be outdated, so the transaction is repeated from its beginning.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .alias import write_alias
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: SQLSTATEs of a serialization failure and of a deadlock.
+#: The SQLSTATEs of a serialization failure and of a deadlock.
 CODES = ("40001", "40P01")
-#: Maximum number of retries. Of several conflicting transactions, one succeeds each time.
+#: The maximum number of retries. Of several conflicting transactions, one succeeds in each round.
 MOST = 40
-#: Maximum seconds before the first retry and before later ones; the delay is random.
+#: The maximum seconds before the first retry and before later retries. The actual delay is random.
 FIRST, LAST = 0.005, 0.5
 
 
 def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
-    """Call the function again after a database conflict.
+    """Return a function that calls ``act`` again after a database conflict.
 
-    Inside a caller's transaction, the error is raised, since that whole transaction is rolled back
-    and its caller has to repeat it.
+    Inside a caller's transaction, the error is raised. The caller's whole transaction is then
+    rolled back, and the caller must repeat it.
     """
 
     @wraps(act)
@@ -50,7 +50,7 @@ def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
 
 
 def may_retry(error: OperationalError, tries: int) -> bool:
-    """Return whether to retry after this error; sleeps first if so."""
+    """Return whether to retry after the error; before a retry, sleep."""
     if not is_conflict(error) or tries >= MOST:
         return False
     time.sleep(random.uniform(0, min(LAST, FIRST * 2 ** min(tries, 10))))

@@ -1,4 +1,4 @@
-"""Row mappers from rows of prepared queries to model instances."""
+"""Mappers from rows of prepared queries to model instances."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Convert = Callable[[Any, Any, Any], Any]
 class RowMapper(Generic[M]):
     """The columns of a model, and a mapping from rows to instances.
 
-    ``more`` are annotations after the columns, by attribute name. An instance gets all columns at
-    once. The model's constructor, which sets each column and evaluates each default, takes longer
-    than the database needs for the row.
+    ``more`` are annotations after the columns, by attribute name. An instance gets all columns in
+    one assignment. The model's constructor, which sets each column and evaluates each default,
+    takes longer than the database needs for the row.
     """
 
     def __init__(self, model: type[M], **more: models.Field[Any, Any]) -> None:
@@ -27,11 +27,12 @@ class RowMapper(Generic[M]):
         self.names = [field.attname for field in self.fields]
         self.more = more
         self._defaults: dict[str, Any] | None = None
-        self._made: dict[str, Callable[[], Any]] = {}  # callable defaults, called for each row
+        # Callable defaults, which are called for each row.
+        self._made: dict[str, Callable[[], Any]] = {}
         self._converters: dict[tuple[str, str], list[tuple[int, Any, list[Convert]]]] = {}
 
     def under(self, prefix: str) -> list[str]:
-        """Return the columns' names for a query that reaches the model through a relation."""
+        """Return the column names for a query that reaches the model through a relation."""
         return [f"{prefix}__{field.name}" for field in self.fields]
 
     def read(self, using: str, values: Sequence[Any]) -> M:
@@ -46,9 +47,9 @@ class RowMapper(Generic[M]):
         return made
 
     def new(self, **given: Any) -> M:
-        """Return an unsaved instance; other columns get their defaults.
+        """Return an unsaved instance; columns that aren't given get their defaults.
 
-        Columns have the names of their attributes: ``thread_id`` instead of ``thread``.
+        Columns are named by their attributes: ``thread_id`` instead of ``thread``.
         """
         if self._defaults is None:
             self._defaults = self._known_defaults()
@@ -80,7 +81,7 @@ class RowMapper(Generic[M]):
         connection = connections[using]
         for at, column, converters in self._converters_for(connection):
             if row[at] is None:
-                continue  # all converters return None for it
+                continue  # All converters return None for None.
             for convert in converters:
                 row[at] = convert(row[at], column, connection)
         return row

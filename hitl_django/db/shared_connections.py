@@ -1,9 +1,10 @@
-"""Connections for OS threads that have none of their own, for one call at a time.
+"""Connections for OS threads that have no connection, for one call at a time.
 
-Libraries that start new OS threads for each task would open a connection in each, which is closed
-only by garbage collection. A shared connection is kept for the next call, and closed after some
-time without calls. A forked process starts without any. SQLite has only one writer and lets others
-sleep for a millisecond or more, so only one call at a time gets a connection to it.
+Libraries that start new OS threads for each task would open a connection in each OS thread, which
+is closed only by garbage collection. A shared connection is kept for the next call, and closed
+after some time without calls. A forked process starts without shared connections. SQLite has only
+one writer, and lets other connections sleep for a millisecond or more. Therefore only one call at a
+time gets a connection to SQLite.
 """
 
 from __future__ import annotations
@@ -33,23 +34,25 @@ class SharedConnections:
         self.reset()
 
     def reset(self) -> None:
-        """Remove all connections, since a forked process must not use them."""
+        """Remove all connections, because a forked process must not use them."""
         self._lock = threading.Condition()
-        #: Idle connections with the time since when; the last one is used first.
+        #: Idle connections, each with the time since which it is idle. The last connection is used
+        #: first.
         self._idle: list[tuple[float, Any]] = []
         self._is_watched = False
         self._turns = defaultdict[str, Any](threading.RLock)
 
     @contextmanager
     def use(self, using: str) -> Iterator[Any]:
-        """Replace this OS thread's connection during the block."""
+        """Replace this OS thread's connection with a shared connection during the block."""
         own = connections[using]
         with self._turns[using] if own.vendor == "sqlite" else nullcontext():
             connections[using] = shared = self._take(using)
             try:
                 yield shared
             except BaseException:
-                # The connection may be the cause of the error, and no other code checks it.
+                # The connection may be the cause of the error, and no other code checks the
+                # connection.
                 connections[using] = own
                 _close(shared)
                 raise
@@ -67,7 +70,7 @@ class SharedConnections:
                     return self._idle.pop(place)[1]
         shared = connections.create_connection(using)
         shared.inc_thread_sharing()
-        # In an empty context, so that instrumentation doesn't assign the connection to the current
+        # The context is empty, so that instrumentation doesn't assign the connection to the current
         # task.
         Context().run(shared.ensure_connection)
         return shared
@@ -80,8 +83,8 @@ class SharedConnections:
                 threading.Thread(target=self._watch, name="hitl-connections", daemon=True).start()
 
     def _watch(self) -> None:
-        """Close connections that are idle for long, until none is idle."""
-        lock = self._lock  # the lock of this process, in case it forks
+        """Close connections that have been idle for too long, until no connection is idle."""
+        lock = self._lock  # The lock belongs to this process, in case the process forks.
         while True:
             self._close_idle(time.monotonic() - IDLE)
             with lock:

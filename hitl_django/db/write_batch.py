@@ -15,16 +15,17 @@ from .prepared_query import PreparedSelect, PreparedUpdate
 Row = tuple[Any, ...]
 #: The error to raise if an UPDATE matches no row.
 Refusal = type[Exception] | Exception
-#: Maximum number of rows in a statement whose text is cached; with more rows there would be too
-#: many different texts.
+#: The maximum number of rows in a statement whose text is cached. With more rows, there would be
+#: too many different texts.
 FEW = 20
 
 
 class Guard(NamedTuple):
-    """A statement that must match a row, with its values and the error if it doesn't.
+    """A statement that must match a row, with its values and the error if no row matches.
 
-    ``receive`` is called with the row after the batch is written. If the statement matches no row,
-    the batch is written again with ``otherwise`` in its place, if given.
+    ``receive`` is called with the row after the batch is written. If the statement matches no row
+    and ``otherwise`` is given, the batch is written again with ``otherwise`` in place of the
+    statement.
     """
 
     statement: PreparedSelect | PreparedUpdate
@@ -39,7 +40,10 @@ class _NoRowError(Exception):
 
 
 class Prefetch:
-    """A query that is run with a batch; ``rows`` is None if this would save no round trip."""
+    """A query that runs together with a batch.
+
+    ``rows`` is None if running the query with the batch would save no round trip.
+    """
 
     __slots__ = ("rows", "statement", "values")
 
@@ -56,15 +60,16 @@ class WriteBatch:
     """The writes of one transaction: guards, and rows to insert if all guards match a row.
 
     On PostgreSQL, the batch is one statement. The guards are its first common table expressions,
-    and the inserts select from them. On SQLite, where a statement is only a function call, they are
-    separate statements; but an insert of one row with one SELECT as a guard is one statement.
+    and the inserts select from the guards. On SQLite, where a statement is only a function call,
+    guards and inserts are separate statements. As an exception, an insert of one row with a single
+    SELECT as a guard is one statement on SQLite.
 
-    If a guard matches no row, only the transaction's rollback undoes the statements before it.
-    After a database conflict, the whole batch is written again, so functions that it calls must be
-    repeatable.
+    If a guard matches no row, only the transaction's rollback undoes the preceding statements.
+    After a database conflict, the whole batch is written again, so functions that the batch calls
+    must be repeatable.
     """
 
-    _tries = 0  # number of retries so far
+    _tries = 0  # The number of retries made.
 
     def __init__(self, using: str) -> None:
         self.using = using
@@ -82,11 +87,12 @@ class WriteBatch:
         error: Refusal | None = None,
         receive: Callable[[Row], object] | None = None,
     ) -> None:
-        """Add an UPDATE that must match a row; otherwise nothing is written, and raise ``error``.
+        """Add an UPDATE that must match a row; if none matches, nothing is written.
 
-        ``receive`` is called with the columns that the UPDATE returns, like functions of
-        ``after_write``. The UPDATE waits for a locked row and sees its new values. Other rows in
-        the statement may have been read before that, so the batch must not depend on them.
+        If no row matches, ``error`` is raised. ``receive`` is called with the columns that the
+        UPDATE returns, like functions of ``after_write``. The UPDATE waits for a locked row and
+        sees the row's new values. Other rows in the statement may have been read before the wait,
+        so the batch must not depend on them.
         """
         self._guards.append(Guard(statement, values, error, receive))
 
@@ -99,15 +105,15 @@ class WriteBatch:
     ) -> None:
         """Add a SELECT that locks a row before the other statements; otherwise like ``guard``.
 
-        If it finds no row, ``commit`` rolls the batch back and writes it with the UPDATE
-        ``otherwise`` in its place.
+        If the SELECT finds no row, ``commit`` rolls the batch back and writes it with the UPDATE
+        ``otherwise`` in place of the SELECT.
         """
         self._guards.insert(0, Guard(statement, values, error, otherwise=otherwise))
 
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Add the lock of a row that a guard also requires; on SQLite this does nothing.
+        """Add the lock of a row that a guard also requires; on SQLite, do nothing.
 
         Rows must be locked in the same order everywhere, which may differ from the order of the
         guards. On SQLite, the transaction is the lock.
@@ -116,16 +122,17 @@ class WriteBatch:
             self.lock(statement, values, error)
 
     def insert_first(self, statement: BulkInsert, row: models.Model) -> None:
-        """Add the row that the other rows of the batch refer to.
+        """Add the row to which the other rows of the batch refer.
 
-        Its values are read when the batch is written; until then, ``row.pk`` is a placeholder. The
-        batch has no guards (conditions on existing rows), since no other process knows the row.
+        The row's values are read when the batch is written. Until then, ``row.pk`` is a
+        placeholder. The batch has no guards (conditions on existing rows), because no other process
+        knows the row.
         """
         row.pk = key = NewKey()
         self._first = statement, row, key
 
     def insert(self, statement: BulkInsert, rows: Rows) -> None:
-        """Add rows to those that the same statement inserts."""
+        """Add rows to the rows that the same statement inserts."""
         if not rows:
             return
         for at, (known, others) in enumerate(self._inserted):
@@ -135,7 +142,7 @@ class WriteBatch:
         self._inserted.append((statement, rows))
 
     def prefetch(self, statement: PreparedSelect, values: dict[str, Any]) -> Prefetch:
-        """Add a query that runs after the batch is written and sees its changes."""
+        """Add a query that runs after the batch is written and sees the batch's changes."""
         self._prefetches.append(Prefetch(statement, values))
         return self._prefetches[-1]
 
@@ -148,10 +155,13 @@ class WriteBatch:
         self._after.append(function)
 
     def commit(self, *, durable: bool = False, savepoint: bool = True) -> list[Row]:
-        """Run the batch in a transaction, or as a part of the caller's; return the same as ``run``.
+        """Run the batch in a transaction, or as a part of the caller's; return the guards' rows.
+
+        See ``run`` for the rows.
 
         Raises:
-            RuntimeError: with ``durable``, if it would be a part of another transaction.
+            RuntimeError: ``durable`` is true and the batch would be part of another
+                transaction.
         """
         connection = connections[self.using]
         is_outermost = not connection.in_atomic_block
@@ -191,7 +201,8 @@ class WriteBatch:
                 self._refuse_missing(found)
                 cursor.execute("COMMIT", ())
             except BaseException:
-                # Also after a signal between two statements, or if the COMMIT failed.
+                # The connection may also be in a transaction after a signal between two statements,
+                # or if the COMMIT failed.
                 if connection.connection.in_transaction:
                     cursor.execute("ROLLBACK", ())
                 raise
@@ -199,9 +210,9 @@ class WriteBatch:
         return found
 
     def run(self) -> list[Row]:
-        """Run the statements; return the rows of the guards, up to the first without a row.
+        """Run the statements; return the rows of the guards, up to the first guard without a row.
 
-        The caller has opened a transaction, unless the batch is one statement.
+        The caller must have opened a transaction, unless the batch is one statement.
         """
         return self._run(connections[self.using])
 
@@ -306,7 +317,7 @@ class WriteBatch:
         return self._split(cursor.fetchall()) if self._guards else []
 
     def _compose(self, connection: Any) -> tuple[str, list[Any]]:
-        """Return the single statement and its parameters; an empty text if nothing is written."""
+        """Return the single statement and its parameters; empty text if there are no writes."""
         parameters: list[Any] = []
         first, key = None, None
         if self._first is not None:
@@ -351,7 +362,7 @@ def _compose(
     guards: tuple[PreparedSelect | PreparedUpdate, ...],
     parts: tuple[tuple[BulkInsert, int, tuple[int, ...]], ...],
 ) -> str:
-    """Return a batch of these statements as a single statement, for any values.
+    """Return a batch of the statements as a single statement, for any values.
 
     Each of the ``parts``, the INSERTs, has the number of its rows and the indexes of the first
     row's key.
@@ -376,5 +387,5 @@ def _compose(
     return f"WITH {', '.join(expressions)} SELECT{f' * FROM {joined}' if names else ''}"
 
 
-#: The cached version, since composing the text takes as long as the rest of a batch.
+#: The function is cached, because composing the text takes as long as the rest of a batch.
 _compose_cached = lru_cache(maxsize=256)(_compose)

@@ -50,8 +50,9 @@ def recognise_dialect(
 ) -> str:
     """Return the name of an interrupt's dialect.
 
-    An interrupt with a response schema is plain JSON, unless the schema is the dialect's own. So
-    are payloads that only resemble a dialect, and payloads that don't match the ``named`` dialect.
+    The dialect is plain JSON if the interrupt has a response schema that isn't the dialect's own,
+    if the payload only resembles another dialect, or if the payload doesn't match the ``named``
+    dialect.
     """
     if named is not None:
         if DIALECTS[named].matches(payload):

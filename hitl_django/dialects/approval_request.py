@@ -2,8 +2,11 @@
 
 The payload is ``{"type": "tool_approval", "tool_call_id", "name", "args", "description"}``, and its
 response schema has an object for each allowed decision. The resume value is one of these:
-``{"type": "approve"}``, ``{"type": "edit", "edited_action": {"name", "args"}}``, ``{"type":
-"reject", "message"}`` or ``{"type": "respond", "message"}``.
+
+- ``{"type": "approve"}``
+- ``{"type": "edit", "edited_action": {"name", "args"}}``
+- ``{"type": "reject", "message"}``
+- ``{"type": "respond", "message"}``
 """
 
 from __future__ import annotations
@@ -80,7 +83,7 @@ class ApprovalRequestDialect(Dialect):
         require_members(action, NAME, ARGS)
         require_text(action[NAME], f"/{NAME}")
         require_object(action[ARGS], f"/{ARGS}")
-        # Checked here, so that pointers refer to the value.
+        # The action is checked here, so that JSON pointers in errors refer to the value.
         faults = json_schema.find_faults(_action_schema(interrupt.schema), action)
         if faults:
             raise invalid_answer("Invalid action.", *faults)
@@ -109,7 +112,7 @@ class ApprovalRequestDialect(Dialect):
 
 
 def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each decision type in a response schema, with its schema."""
+    """Yield each decision type of a response schema, with the type's own schema."""
     definitions = schema.get("$defs", {})
     for branch in schema.get("oneOf", [schema]):
         found = _resolve(branch, definitions)
@@ -119,7 +122,7 @@ def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _action_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the schema of an edited action; without restrictions if there is none."""
+    """Return the schema of an edited action; without an edit, a schema that accepts any value."""
     edit = dict(_branches(schema or {})).get(EDIT, {})
     definitions = (schema or {}).get("$defs", {})
     return {**edit.get("properties", {}).get(EDITED, {}), "$defs": definitions}

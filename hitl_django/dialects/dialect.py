@@ -1,4 +1,4 @@
-"""Base class of dialects, the payload formats of interrupts."""
+"""The base class of dialects, i.e. of payload formats of interrupts."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ class DialectInterrupt(Protocol):
 
     @property
     def start(self) -> Any:
-        """Return the initial value of an edit, from the payload or the proposal."""
+        """The initial value of an edit, from the payload or the proposal."""
         ...
 
     @property
     def policy_values(self) -> Mapping[str, Any]:
-        """Return the resume values of the graph's policy, by decision type."""
+        """The resume values of the graph's policy, by decision type."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedAction:
-    """An action in a payload; ``allowed`` and ``schema`` are empty if it has none of its own."""
+    """An action in a payload.
+
+    If the action has no allowed decisions or schema of its own, ``allowed`` and ``schema`` are
+    empty.
+    """
 
     name: str
     args: dict[str, Any]
@@ -45,15 +49,15 @@ class RequestedAction:
 
 
 class Dialect(ABC):
-    """A payload format: recognizes its interrupts, and composes resume values.
+    """A payload format, which recognizes its interrupts and composes their resume values.
 
-    Subclasses implement the abstract methods, and override class variables if needed.
+    Subclasses implement the abstract methods and may override class variables.
     """
 
     #: The name in the database, in ``review()`` and in a graph's policy.
     name: ClassVar[str]
 
-    #: Whether matching payloads are recognized without the dialect being named.
+    #: Whether the dialect of matching payloads is recognized without being named.
     is_recognised: ClassVar[bool] = True
 
     #: Labels of buttons that differ from DECISION_TYPES.
@@ -62,13 +66,14 @@ class Dialect(ABC):
     #: Whether an interrupt asks for permission to run actions.
     requests_actions: ClassVar[bool] = True
 
-    #: Whether a response may be any JSON value, instead of a string only.
+    #: Whether a response may be any JSON value, instead of only a string.
     takes_any_json: ClassVar[bool] = False
 
-    #: Whether the reason of a rejection is used as its value if it has none.
+    #: Whether the reason of a rejection is used as the rejection's value if no value is given.
     rejects_with_reason: ClassVar[bool] = False
 
-    #: The member of ``start`` with an action's arguments; empty if ``start`` is the arguments.
+    #: The member of ``start`` that contains an action's arguments. Empty if ``start`` is the
+    #: arguments.
     arguments_member: ClassVar[str] = ""
 
     @abstractmethod
@@ -81,15 +86,15 @@ class Dialect(ABC):
 
     @abstractmethod
     def title(self, payload: Any) -> str:
-        """Return the title of an interrupt; empty if it has none."""
+        """Return the title of an interrupt, or an empty string if the payload has no title."""
 
     @abstractmethod
     def why(self, payload: Any) -> str:
-        """Return the explanation in the payload."""
+        """Return the reason for the review from the payload, or an empty string."""
 
     @abstractmethod
     def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
-        """Return the possible decision types of an interrupt, in the order of display."""
+        """Return the decision types that are possible for an interrupt, in the order of display."""
 
     @abstractmethod
     def prefill(self, interrupt: DialectInterrupt) -> Any:
@@ -101,17 +106,17 @@ class Dialect(ABC):
 
     @abstractmethod
     def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
-        """Return the possible decisions for a resume value, the most likely first.
+        """Return the possible decisions for a resume value, with the most likely decision first.
 
-        Decisions without a value aren't included, since they are always tried.
+        Decisions without a value aren't included, because they are always tried.
         """
 
     def apply_edit(self, payload: Any, value: Any) -> Any:
-        """Return the edited payload for the value of an edit."""
+        """Return the payload after an edit with the given value."""
         return value
 
     def may_edit_with(self, type: str, value: Any) -> bool:  # noqa: A002
-        """Return whether a value of another decision type than "edit" may contain edits."""
+        """Return whether a value of a decision type other than "edit" may contain edits."""
         return False
 
     def actions(self, payload: Any) -> Sequence[RequestedAction]:
@@ -119,16 +124,16 @@ class Dialect(ABC):
         return ()
 
     def arguments_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
-        """Return the schema of the arguments of a single action, or None."""
+        """Return the schema of the arguments if there is a single action, otherwise None."""
         actions = self.actions(interrupt.payload)
         return actions[0].schema if len(actions) == 1 else None
 
     def answer_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
-        """Return the schema of the resume value, or None."""
+        """Return the schema of the resume value, or None if any value is valid."""
         return interrupt.schema
 
     def edited_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
-        """Return the schema of the edited value, or None."""
+        """Return the schema of the edited value, or None if any value is valid."""
         return interrupt.schema
 
     def has_separate_actions(self, payload: Any) -> bool:

@@ -2,12 +2,15 @@
 
 The payload is ``{"action_requests": [{"name", "args", "description"}], "review_configs":
 [{"action_name", "allowed_decisions", "args_schema"}]}``. The resume value is ``{"decisions":
-[...]}`` with exactly one decision for each action, in the same order: ``{"type": "approve"}``,
-``{"type": "edit", "edited_action": {"name", "args"}}``, ``{"type": "reject", "message"}`` or
-``{"type": "respond", "message"}``.
+[...]}`` with exactly one decision for each action, in the same order:
 
-A decision without a list applies to every action. With a list, "edit" approves all actions, some of
-them with changes, and "respond" decides each action separately.
+- ``{"type": "approve"}``
+- ``{"type": "edit", "edited_action": {"name", "args"}}``
+- ``{"type": "reject", "message"}``
+- ``{"type": "respond", "message"}``
+
+If a reviewer's value isn't a list, the decision applies to every action. With a list, "edit"
+approves all actions, some of them with changes, and "respond" decides each action separately.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from .value_checks import (
     require_value,
 )
 
-#: Maximum number of action names in a title.
+#: The maximum number of action names in a title.
 MOST_NAMES = 10
 ACTIONS, CONFIGS = "action_requests", "review_configs"
 #: The decision types that a configuration may allow, in the order of display.
@@ -80,7 +83,7 @@ class HitlRequestDialect(Dialect):
         return tuple(word for word in ALLOWABLE if word in found)
 
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Return ``{"name", "args"}``, or a list of them for several actions."""
+        """Return ``{"name", "args"}``, or for several actions a list of these."""
         actions = [_action(action) for action in interrupt.payload[ACTIONS]]
         return actions if len(actions) > 1 else actions[0]
 
@@ -165,7 +168,11 @@ class HitlRequestDialect(Dialect):
 def _checked(
     payload: Any, at: int, entry: Any, pointer: str, *, bare: bool = False
 ) -> dict[str, Any]:
-    """Return a checked decision on one action; ``bare`` if the value has no frame."""
+    """Return a validated decision on one action.
+
+    With ``bare``, JSON pointers in errors address the value itself instead of a member of the
+    value.
+    """
     entry = require_object(entry, pointer)
     word = entry.get("type")
     allowed = _allowed(payload)[at]
@@ -247,7 +254,10 @@ def _is_config(config: Any) -> bool:
 
 
 def _configs(payload: Any) -> list[dict[str, Any]] | None:
-    """Return each action's configuration: at the same index, or the only one with its name."""
+    """Return the configuration of each action, or None if a configuration is missing.
+
+    The configurations either have the order of the actions, or are found by action name.
+    """
     names = [action["name"] for action in payload[ACTIONS]]
     configs: list[dict[str, Any]] = payload[CONFIGS]
     if [config["action_name"] for config in configs] == names:

@@ -1,8 +1,8 @@
 """LangGraph's HumanInterrupt: one action with its arguments and allowed decisions.
 
 The payload is ``{"action_request": {"action", "args"}, "config": {"allow_accept", "allow_edit",
-"allow_respond", "allow_ignore"}, "description"}``, or a list with one of these. The resume value is
-a list with one ``{"type": "accept" | "edit" | "response" | "ignore", "args"}``.
+"allow_respond", "allow_ignore"}, "description"}``, or a list with one such object. The resume value
+is a list with one object ``{"type": "accept" | "edit" | "response" | "ignore", "args"}``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ALLOWING = {
 
 
 class HumanInterruptDialect(Dialect):
-    """Interrupts of LangGraph's prebuilt agents and Agent Inbox."""
+    """Interrupts of LangGraph's prebuilt agents and of Agent Inbox."""
 
     name = "human_interrupt"
     button_labels = {APPROVE: _("Accept"), REJECT: _("Ignore")}  # noqa: RUF012

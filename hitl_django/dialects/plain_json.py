@@ -27,7 +27,7 @@ APPROVED = "approved"
 
 
 class PlainJsonDialect(Dialect):
-    """Interrupts in no other dialect."""
+    """Interrupts whose payload has no other dialect."""
 
     name = "raw"
     is_recognised = False
@@ -62,8 +62,9 @@ class PlainJsonDialect(Dialect):
     def prefill(self, interrupt: DialectInterrupt) -> Any:
         """Return the initial value of a form.
 
-        For an object schema, each property's value in the payload, or its default. Without a
-        schema, the payload itself, which an edit changes.
+        For an object schema, the value contains each property's value in the payload, or the
+        property's default. Without a schema, the value is the payload itself, which an edit
+        changes.
         """
         if interrupt.schema is None:
             return interrupt.payload
@@ -122,7 +123,7 @@ def asks_approval(schema: dict[str, Any]) -> bool:
 
 
 def _extract_value(template: Any, answer: Any, otherwise: Any) -> Any:
-    """Return the value in place of VALUE in an answer's template."""
+    """Return the value at the position of VALUE in ``template``, or ``otherwise`` without one."""
     if template is VALUE:
         return answer
     parts: list[tuple[Any, Any]] = []

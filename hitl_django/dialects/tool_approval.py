@@ -2,9 +2,9 @@
 
 The resume value is ``{"action": "approve", ...changed arguments}`` or ``{"action": "reject"}``.
 
-A payload in this format may also expect true or false, and a rejection as an object would then
-count as true. It is therefore not recognized automatically: a graph's policy or ``review()`` must
-name the dialect.
+A graph whose payload has this format may also expect true or false as the resume value, and would
+treat a rejection as an object like true. The dialect is therefore not recognized automatically. A
+graph's policy or ``review()`` must name the dialect.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ToolApprovalDialect(Dialect):
         return str(payload.get(MESSAGE) or f"Allow {payload[ACTION]}?")
 
     def why(self, payload: Any) -> str:
-        return ""  # the message is the title
+        return ""  # The message is already the title.
 
     def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
         return (APPROVE, EDIT, REJECT) if _arguments(interrupt.payload) else (APPROVE, REJECT)

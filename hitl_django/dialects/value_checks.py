@@ -1,4 +1,4 @@
-"""Checks of the value of a decision."""
+"""Checks of the value given with a decision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hitl_django.json_text.reasons import ValidationMessage
 
 @final
 class Unset:
-    """The type of UNSET, which marks a missing value; None is a value."""
+    """The type of UNSET, which marks a missing value; None is a valid value."""
 
     def __repr__(self) -> str:
         return "UNSET"
@@ -26,7 +26,10 @@ UNSET: Final = Unset()
 
 
 class Candidate(NamedTuple):
-    """A possible decision for a resume value; ``pointer`` is the path of its own value."""
+    """A possible decision for a resume value.
+
+    ``pointer`` is the path of the decision's own value in the resume value.
+    """
 
     type: str
     value: Any = UNSET
@@ -34,12 +37,12 @@ class Candidate(NamedTuple):
 
 
 def invalid_answer(message: str, *faults: tuple[str, str]) -> InvalidAnswerError:
-    """Return the error for an invalid value; each fault is (JSON pointer, reason)."""
+    """Return the error for an invalid value; each fault is a (JSON pointer, reason) pair."""
     return InvalidAnswerError(message, faults)
 
 
 def refuse_value(type: str, value: Any) -> None:  # noqa: A002
-    """Raise InvalidAnswerError if there is a value."""
+    """Raise InvalidAnswerError if a value is given."""
     if value is not UNSET:
         raise invalid_answer(
             f"The decision '{type}' takes no value.",
@@ -48,7 +51,7 @@ def refuse_value(type: str, value: Any) -> None:  # noqa: A002
 
 
 def require_value(type: str, value: Any) -> Any:  # noqa: A002
-    """Return the value; raise InvalidAnswerError if there is none."""
+    """Return the value; raise InvalidAnswerError if no value is given."""
     if value is UNSET:
         raise invalid_answer(
             f"The decision '{type}' requires a value.",
